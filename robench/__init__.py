@@ -1,0 +1,1 @@
+"""robench: the robustness benchmark suite for attention variants."""

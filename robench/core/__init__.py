@@ -1,0 +1,1 @@
+"""The nouns and protocols of robench: frozen values, standard library alone."""

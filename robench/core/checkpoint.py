@@ -1,0 +1,50 @@
+"""Weights of one trained model, and how to build what they fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from robench.core.protocols import Declaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Where the weights of a checkpoint are and which bytes they must be.
+
+    Attributes:
+        uri: path relative to the registry file, absolute path, or ``hf-hub:owner/repository/file``.
+        sha256: 64 hexadecimal digits; or the first 8 or more, where a publisher names only those; or None where nobody
+            has published the weights, so that whatever the user places counts (its digest is still part of every key).
+        how_to_get: one sentence that is shown where the file is missing.
+    """
+
+    uri: str
+    sha256: str | None
+    how_to_get: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """An entry of the registry.
+
+    Attributes:
+        expected: published scores by metric, shares in [0, 1]; what a run is compared with, never copied into a table.
+        folder: the folder of the registry file, against which relative uris are resolved.
+    """
+
+    name: str
+    architecture: Declaration
+    weights: Weights
+    preprocessing: Declaration
+    task: str
+    training_data: str
+    source: str
+    licence: str
+    folder: Path
+    expected: Mapping[str, float] = field(default_factory=dict)
+    training: Declaration | None = None

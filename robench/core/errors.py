@@ -1,0 +1,100 @@
+"""Every error that robench raises on purpose, and the exit code each ends a command with.
+
+RobenchError                     1  something could not be measured or kept
+├── UsageError                   2  the request itself cannot be met (no such device, no such file)
+├── DeclarationError             2  a suite, registry or mapping says something impossible
+│   └── UnknownNameError         2  it names something that nobody declared
+├── MissingDataError             4  a dataset is not where it was looked for
+├── WeightsError                 4  weights are missing, or are not what the registry says
+├── ExampleError                 1  one example of a dataset cannot be read
+├── ContractError                1  a victim, dataset or perturbation broke its promise
+│   └── BudgetExceededError      1  a perturbation left its threat model
+├── StoreError                   1  a record could not be kept
+│   └── StoreUnwritableError     2  the results folder cannot be written at all
+└── IncompleteError              1  a number was asked for before all of its shards were in
+
+A message says what was met, where, what was wanted and what to do.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class RobenchError(Exception):
+    """Base of all errors that robench raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(RobenchError):
+    """The request cannot be met on this machine: no such device, no such file."""
+
+    exit_code = 2
+
+
+class DeclarationError(RobenchError):
+    """A declaration says something impossible; the message gives file, path and what was wanted."""
+
+    exit_code = 2
+
+
+class UnknownNameError(DeclarationError):
+    """A declaration names something that nobody declared."""
+
+    def __init__(self, noun: str, name: str, known: Iterable[str], advice: str = "") -> None:
+        super().__init__(f"unknown {noun} {name!r}.{did_you_mean(name, known)}{' ' + advice if advice else ''}")
+
+
+class MissingDataError(RobenchError):
+    """A dataset is not where it was looked for."""
+
+    exit_code = 4
+
+
+class WeightsError(RobenchError):
+    """Weights are missing, unreadable, unsafe, or not what the registry says."""
+
+    exit_code = 4
+
+
+class ExampleError(RobenchError):
+    """One example of a dataset cannot be read; the message names its file."""
+
+
+class ContractError(RobenchError):
+    """A victim, dataset or perturbation broke its promise (shape, range, finite values)."""
+
+
+class BudgetExceededError(ContractError):
+    """A perturbation returned an input outside its threat model."""
+
+
+class StoreError(RobenchError):
+    """A record could not be kept, for example because the disk is full."""
+
+
+class StoreUnwritableError(StoreError):
+    """The results folder cannot be written at all."""
+
+    exit_code = 2
+
+
+class IncompleteError(RobenchError):
+    """A number was asked for before all of its shards were in."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a sentence, with a leading space, that points from a wrong name to the known ones.
+
+    >>> did_you_mean("pgdd", ["fgsm", "pgd"])
+    " Did you mean 'pgd'? Known: fgsm, pgd."
+    """
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{hint} Known: {', '.join(known)}." if known else f"{hint} None are declared."

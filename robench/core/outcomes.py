@@ -1,0 +1,47 @@
+"""What single examples did: all that a metric may read, one type a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one example did.
+
+    Attributes:
+        linf: largest absolute change of any input value, in pixel units; None where inputs have no such distance.
+        l2: Euclidean norm of the change; None likewise.
+        l1: sum of absolute changes; None likewise.
+    """
+
+    example_id: str
+    linf: float | None = None
+    l2: float | None = None
+    l1: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassificationOutcome(Outcome):
+    """What a classifier made of one example.
+
+    Attributes:
+        target: the true class; ``prediction``: the class that the victim chose (ties go to the lower class).
+        correct_top1: the true class came first; ``correct_top5``: among the first five.
+        confidence: largest softmax probability, in [0, 1].
+        loss_nats: cross-entropy of the true class, in nats.
+    """
+
+    target: int
+    prediction: int
+    correct_top1: bool
+    correct_top5: bool
+    confidence: float
+    loss_nats: float
+
+
+OUTCOME_TYPES: Mapping[str, type[Outcome]] = {"classification": ClassificationOutcome}

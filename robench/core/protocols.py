@@ -1,0 +1,114 @@
+"""The plug points: what a victim, a dataset, a perturbation, an executor and a store must offer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import torch
+
+    from robench.core.records import Failure, Record
+    from robench.core.seeds import Stream
+    from robench.core.shard import DatasetIdentity, Shard, ShardHeader
+
+
+class Declaration(Protocol):
+    """What a plug-in is asked for: a frozen dataclass that checks itself; equal fields, equal behaviour.
+
+    Attributes:
+        kind: the name in YAML.
+        version: raised when the implementation changes its numbers; part of every key.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Examples as a victim meets them.
+
+    Attributes:
+        ids: one id an example; ``inputs``: (B, ...), images in [0, 1]; ``targets``: (B, ...), classes as int64.
+    """
+
+    ids: tuple[str, ...]
+    inputs: torch.Tensor
+    targets: torch.Tensor
+
+
+class Victim(Protocol):
+    """The model under test: preprocessing is inside it, so that inputs stay in pixel space."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs must be."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        """Return (B, classes) scores; differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone."""
+
+
+class Dataset(Protocol):
+    """Examples in a fixed order."""
+
+    @property
+    def identity(self) -> DatasetIdentity:
+        """Name, content digest and size."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]: ...
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop).
+
+        Raises:
+            ExampleError: one of them cannot be read.
+        """
+
+
+class Draws(Protocol):
+    """Random numbers that belong to the examples of one batch."""
+
+    def uniform(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        """Return (B, *shape) float32 values in [0, 1), row i a function of example i and the stream alone."""
+
+
+class Perturbation(Protocol):
+    """Makes inputs harder: declaration, examples, victim and draws in, inputs of the same shape out."""
+
+    def __call__(self, declaration: Declaration, batch: Batch, victim: Victim, draws: Draws) -> torch.Tensor:
+        """Return inputs of the shape of ``batch.inputs``; the harness checks shape, range and budget itself."""
+
+
+class Executor(Protocol):
+    """Runs shards somewhere and gives back what came of each, in any order."""
+
+    def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
+        """Yield one result a shard, until all are done or ``drain`` was called."""
+
+    def drain(self) -> None:
+        """Begin no further shard; those under way are finished and given back."""
+
+
+class Store(Protocol):
+    """Keeps what came of shards; several writers at once are safe."""
+
+    def keys(self) -> set[str]:
+        """Keys of all shards that have a whole record."""
+
+    def put(self, result: Record | Failure) -> None:
+        """Keep a result; a record takes the place of its shard's failure.
+
+        Raises:
+            StoreError: it could not be kept; nothing that was kept before is lost.
+        """
+
+    def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
+        """All whole records whose measurement ``select`` accepts (asked once a measurement, with any of its shards)."""
+
+    def failures(self) -> Iterator[Failure]:
+        """All kept failures, by key."""

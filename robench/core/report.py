@@ -1,0 +1,69 @@
+"""The table before it is text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.core.suite import Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A number with its uncertainty.
+
+    Attributes:
+        low, high: bounds of the 95 % interval, in the unit of ``value``; None where undefined.
+        unit: ``share`` for shares in [0, 1]; per cent exists in renderers alone.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    num_examples: int
+    unit: str = "share"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One number of a table, or how much of it is missing.
+
+    Attributes:
+        estimate: None unless every example is in.
+        num_examples: examples that are in.
+        missing: examples that are not; None where not even their number is known.
+    """
+
+    estimate: Estimate | None
+    num_examples: int
+    missing: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """All numbers of one model; ``limit`` where only the first examples were asked for."""
+
+    model: str
+    cells: Mapping[str, Cell]
+    limit: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A leaderboard: rows of cells under columns, with what the numbers rest on."""
+
+    suite: str
+    version: int
+    seed: int
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    provenance: Mapping[str, str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every cell has its number."""
+        return all(cell.estimate is not None for row in self.rows for cell in row.cells.values())

@@ -1,0 +1,126 @@
+"""The unit of work, and the identity that decides its outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.core.identity import Plain, key_of, to_plain
+
+if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.suite import Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetIdentity:
+    """Which data was measured: its name, a digest of its content, and how many examples it has."""
+
+    name: str
+    fingerprint: str
+    num_examples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One checkpoint under one condition, on known weights and data: all that decides the outcomes of its shards.
+
+    Attributes:
+        weights_digest: SHA-256 of the weights that were found, 64 hexadecimal digits.
+        dtype: number format of the arithmetic, such as ``float32``.
+    """
+
+    checkpoint: Checkpoint
+    condition: Condition
+    weights_digest: str
+    dataset: DatasetIdentity
+    seed: int
+    batch_size: int
+    dtype: str = "float32"
+
+    @property
+    def identity(self) -> dict[str, Plain]:
+        """All that decides an outcome: never names of models or conditions, licences, expectations or limits."""
+        return {
+            "weights": self.weights_digest,
+            "architecture": to_plain(self.checkpoint.architecture),
+            "preprocessing": to_plain(self.checkpoint.preprocessing),
+            "task": self.checkpoint.task,
+            "dataset": {"name": self.dataset.name, "fingerprint": self.dataset.fingerprint},
+            "perturbation": to_plain(self.condition.perturbation),
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "dtype": self.dtype,
+        }
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits that change when, and only when, the identity changes."""
+        return key_of(self.identity)
+
+    @property
+    def num_examples(self) -> int:
+        """How many examples the whole condition has on this data."""
+        asked = self.condition.num_examples
+        return self.dataset.num_examples if asked is None else min(asked, self.dataset.num_examples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Examples [start, stop) of one measurement."""
+
+    measurement: Measurement
+    start: int
+    stop: int
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits: a hash of everything that decides the shard's outcomes."""
+        return key_of([self.measurement.key, self.start, self.stop])
+
+    @property
+    def header(self) -> ShardHeader:
+        """The shard as plain values, as kept on disk."""
+        measurement = self.measurement
+        return ShardHeader(
+            key=self.key,
+            measurement_key=measurement.key,
+            perturbation_key=key_of(measurement.condition.perturbation),
+            checkpoint=measurement.checkpoint.name,
+            condition=measurement.condition.name,
+            dataset=measurement.dataset,
+            weights_digest=measurement.weights_digest,
+            task=measurement.checkpoint.task,
+            seed=measurement.seed,
+            batch_size=measurement.batch_size,
+            start=self.start,
+            stop=self.stop,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardHeader:
+    """A shard as plain values: what reports and stores need of it without a registry, a suite or a model.
+
+    Attributes:
+        checkpoint, condition: the names under which it was measured.
+        measurement_key, perturbation_key: identities, see ``core.identity``.
+    """
+
+    key: str
+    measurement_key: str
+    perturbation_key: str
+    checkpoint: str
+    condition: str
+    dataset: DatasetIdentity
+    weights_digest: str
+    task: str
+    seed: int
+    batch_size: int
+    start: int
+    stop: int
+
+    @property
+    def title(self) -> str:
+        """How messages name the shard."""
+        return f"{self.checkpoint} / {self.condition} / examples {self.start}-{self.stop - 1}"

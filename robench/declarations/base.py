@@ -1,0 +1,58 @@
+"""Declarations check themselves: bounds stand in the annotations, and construction refuses what they exclude."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+
+import annotated_types
+
+
+class DeclarationBase:
+    """Base of all declarations: checks every bounded field when constructed.
+
+    Raises:
+        ValueError: one message that names every field out of bounds, what was met and what was wanted.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} must be {wanted}, got {getattr(self, name)}"
+            for name, bounds in bounds_of(type(self))
+            for wanted in violations(getattr(self, name), bounds)
+        ]
+        problems += self.contradictions()
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    def contradictions(self) -> list[str]:
+        """Return what is wrong between fields that are each within bounds; called after them."""
+        return []
+
+
+def violations(value: Any, bounds: tuple[object, ...]) -> list[str]:
+    """Return what was wanted of ``value`` for each bound that it breaks, such as ``at least 1``."""
+    if value is None:
+        return []
+    wanted = []
+    for bound in bounds:
+        match bound:
+            case annotated_types.Ge(ge=limit) if not value >= limit:
+                wanted.append(f"at least {limit}")
+            case annotated_types.Gt(gt=limit) if not value > limit:
+                wanted.append(f"above {limit}")
+            case annotated_types.Le(le=limit) if not value <= limit:
+                wanted.append(f"at most {limit}")
+            case annotated_types.Lt(lt=limit) if not value < limit:
+                wanted.append(f"below {limit}")
+    return wanted
+
+
+def bounds_of(declaration: type) -> tuple[tuple[str, tuple[object, ...]], ...]:
+    """Return the bounds of each field that has any; ``declaration`` is a dataclass type."""
+    hints = get_type_hints(declaration, include_extras=True)
+    names = [field.name for field in dataclasses.fields(declaration)]
+    return tuple((name, get_args(hints[name])[1:]) for name in names if get_origin(hints[name]) is Annotated)

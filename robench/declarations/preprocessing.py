@@ -1,0 +1,47 @@
+"""What happens to an input before the first layer; part of the checkpoint, because the weights were trained on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from annotated_types import Ge
+
+from robench.declarations.base import DeclarationBase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Channels = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePreprocessing(DeclarationBase):
+    """How an image file becomes pixels in [0, 1], and how the victim normalises those.
+
+    Attributes:
+        mean, std: per channel, in pixel units; applied inside the victim, after any perturbation.
+        resize: length in pixels that the shorter side is resized to, None for images that have their size already.
+        crop: side in pixels of the central square that is kept, None for none.
+        interpolation: filter of the resize.
+    """
+
+    kind: ClassVar[str] = "image"
+
+    mean: Channels
+    std: Channels
+    resize: Annotated[int | None, Ge(1)] = None
+    crop: Annotated[int | None, Ge(1)] = None
+    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+
+    def contradictions(self) -> list[str]:
+        """Normalisation divides by std; a mean outside [0, 1] is in grey levels and not in pixel units."""
+        problems = []
+        if not all(deviation > 0 for deviation in self.std):
+            problems.append(f"std must be above 0 in every channel, got {list(self.std)}")
+        if not all(0 <= mean <= 1 for mean in self.mean):
+            problems.append(f"mean must lie in [0, 1] in every channel (pixel units), got {list(self.mean)}")
+        return problems
+
+
+PREPROCESSINGS: Mapping[str, type[DeclarationBase]] = {"image": ImagePreprocessing}
