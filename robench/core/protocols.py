@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,10 +77,13 @@ class Draws(Protocol):
         """Return (B, *shape) float32 values in [0, 1), row i a function of example i and the stream alone."""
 
 
-class Perturbation(Protocol):
+AskedFor = TypeVar("AskedFor", bound=Declaration, contravariant=True)
+
+
+class Perturbation(Protocol[AskedFor]):
     """Makes inputs harder: declaration, examples, victim and draws in, inputs of the same shape out."""
 
-    def __call__(self, declaration: Declaration, batch: Batch, victim: Victim, draws: Draws) -> torch.Tensor:
+    def __call__(self, declaration: AskedFor, batch: Batch, victim: Victim, draws: Draws) -> torch.Tensor:
         """Return inputs of the shape of ``batch.inputs``; the harness checks shape, range and budget itself."""
 
 

@@ -46,7 +46,7 @@ class Measurement:
             "architecture": to_plain(self.checkpoint.architecture),
             "preprocessing": to_plain(self.checkpoint.preprocessing),
             "task": self.checkpoint.task,
-            "dataset": {"name": self.dataset.name, "fingerprint": self.dataset.fingerprint},
+            "dataset": self.dataset.fingerprint,
             "perturbation": to_plain(self.condition.perturbation),
             "seed": self.seed,
             "batch_size": self.batch_size,

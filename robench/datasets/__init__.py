@@ -1,1 +1,91 @@
-"""To be written."""
+"""Labelled examples in a fixed order, inputs in pixel units.
+
+Datasets are opened by name, and what opens one (scikit-learn, torchvision, timm) is imported only then: the decoding
+processes import this package too, and start seconds sooner without them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from robench.core.errors import DeclarationError, UnknownNameError, UsageError
+from robench.declarations.preprocessing import ImagePreprocessing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from robench.core.protocols import Dataset, Declaration
+
+TEST_SPLIT = "test"
+
+
+class Opener(Protocol):
+    """Opens one dataset."""
+
+    def __call__(
+        self, *, data_root: Path | None, preprocessing: ImagePreprocessing | None, decode_workers: int, split: str
+    ) -> Dataset:
+        """Return the dataset; see ``open_dataset``."""
+
+
+def open_dataset(
+    name: str,
+    *,
+    data_root: Path | None,
+    preprocessing: Declaration | None,
+    decode_workers: int = 0,
+    split: str = TEST_SPLIT,
+) -> Dataset:
+    """Open a dataset by its declared name.
+
+    Args:
+        name: a key of ``declarations.datasets.DATASETS``.
+        data_root: folder below which datasets on disk are searched; not needed for those inside a library.
+        preprocessing: resize and crop are applied here, mean and std by the victim; None for the dataset's usual one.
+        decode_workers: processes that decode image files, 0 for none beside this one; no pixel depends on it.
+        split: ``test`` is what is measured; ``train`` is what published checkpoints are trained on.
+
+    Raises:
+        UnknownNameError: no such dataset.
+        UsageError: the dataset has no such split, or the number of processes is negative.
+        MissingDataError: it is not where it was looked for.
+        DeclarationError: the preprocessing does not go with the dataset.
+    """
+    if name not in OPENERS:
+        raise UnknownNameError("dataset", name, OPENERS)
+    if decode_workers < 0:
+        raise UsageError(f"the number of decoding processes must be at least 0, got {decode_workers}")
+    if not isinstance(preprocessing, ImagePreprocessing | None):
+        raise DeclarationError(f"dataset {name!r} holds images: preprocessing must be 'image', got {preprocessing}")
+    return OPENERS[name](data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split)
+
+
+def _open_digits(
+    *, data_root: Path | None, preprocessing: ImagePreprocessing | None, decode_workers: int, split: str
+) -> Dataset:
+    del data_root, decode_workers  # The images are inside scikit-learn, as numbers.
+    from robench.datasets.digits import IMAGE_SIZE, Digits
+
+    for field in ("resize", "crop"):
+        if getattr(preprocessing, field, None) not in (None, IMAGE_SIZE):
+            raise DeclarationError(
+                f"dataset 'digits' has images of {IMAGE_SIZE}x{IMAGE_SIZE} pixels and no other: {field} of the"
+                f" checkpoint's preprocessing must be left out, got {getattr(preprocessing, field)}"
+            )
+    return Digits(split)
+
+
+def _open_imagenet_1k(
+    *, data_root: Path | None, preprocessing: ImagePreprocessing | None, decode_workers: int, split: str
+) -> Dataset:
+    from robench.datasets.imagenet import USUAL_PREPROCESSING, Imagenet1k
+
+    if split != TEST_SPLIT:
+        raise UsageError(
+            f"dataset 'imagenet-1k' has no split {split!r} here, only {TEST_SPLIT!r} (the validation images)"
+        )
+    return Imagenet1k(data_root, preprocessing or USUAL_PREPROCESSING, decode_workers)
+
+
+OPENERS: Mapping[str, Opener] = {"digits": _open_digits, "imagenet-1k": _open_imagenet_1k}

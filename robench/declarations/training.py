@@ -20,6 +20,7 @@ class Training(DeclarationBase):
         learning_rate: peak; ``weight_decay``: of weights of two or more axes.
         warmup_epochs: epochs over which the learning rate rises from zero.
         max_shift: images are moved by up to this many pixels in each direction, anew each epoch.
+        noise_scale: standard deviation, in pixel units, of Gaussian noise added anew each epoch.
         label_smoothing: share of the target spread over all classes.
     """
 
@@ -33,4 +34,5 @@ class Training(DeclarationBase):
     weight_decay: Annotated[float, Ge(0)] = 0.05
     warmup_epochs: Annotated[int, Ge(0)] = 2
     max_shift: Annotated[int, Ge(0)] = 0
+    noise_scale: Annotated[float, Ge(0)] = 0.0
     label_smoothing: Annotated[float, Ge(0), Le(1)] = 0.0

@@ -1,1 +1,31 @@
-"""To be written."""
+"""YAML and mappings in, the frozen values of core and declarations out; whatever is wrong, all of it at once."""
+
+from robench.declare.architectures import parse_architecture
+from robench.declare.registry import merge, read_registry
+from robench.declare.rewriting import set_weights
+from robench.declare.shipped import (
+    find_checkpoints,
+    find_suite,
+    read_registries,
+    shipped_folder,
+    shipped_registry,
+    shipped_suites,
+)
+from robench.declare.suites import parse_suite, read_suite
+from robench.declare.validation import validate_file
+
+__all__ = [
+    "find_checkpoints",
+    "find_suite",
+    "merge",
+    "parse_architecture",
+    "parse_suite",
+    "read_registries",
+    "read_registry",
+    "read_suite",
+    "set_weights",
+    "shipped_folder",
+    "shipped_registry",
+    "shipped_suites",
+    "validate_file",
+]

@@ -1,1 +1,19 @@
-"""To be written."""
+"""Models under test: built from their declarations, loaded from weights that were checked, wrapped as victims."""
+
+from robench.models.build import BACKBONES, build
+from robench.models.loading import load_strictly, load_victim
+from robench.models.state_files import load_state
+from robench.models.victim import ClassifierVictim
+from robench.models.weights import digest, locate, resolve
+
+__all__ = [
+    "BACKBONES",
+    "ClassifierVictim",
+    "build",
+    "digest",
+    "load_state",
+    "load_strictly",
+    "load_victim",
+    "locate",
+    "resolve",
+]

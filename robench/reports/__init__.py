@@ -1,1 +1,32 @@
-"""To be written."""
+"""Records in, tables out: building a report, and the renderers by the name that ``--format`` calls them.
+
+A renderer is a pure function of the report: the same report gives the same text, with no clock and no machine in it.
+Importing this package imports no pandas; the renderers that need it do so when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from robench.core.report import Report
+from robench.reports.build import build_report
+from robench.reports.comma_separated import render_csv
+from robench.reports.html_page import render_html
+from robench.reports.json_document import render_json
+from robench.reports.latex import render_latex
+from robench.reports.markdown import render_markdown
+from robench.reports.selection import needs
+from robench.reports.terminal import render_text
+
+Renderer = Callable[[Report], str]
+
+RENDERERS: Mapping[str, Renderer] = {
+    "text": render_text,
+    "md": render_markdown,
+    "csv": render_csv,
+    "json": render_json,
+    "latex": render_latex,
+    "html": render_html,
+}
+
+__all__ = ["RENDERERS", "Renderer", "build_report", "needs"]

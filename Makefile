@@ -1,0 +1,44 @@
+# The whole of robench by make: each target does its own set-up.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
+PUBLISHED := digits-vit digits-symvit digits-rpc-symvit
+
+.PHONY: help setup demo test lint bench checkpoints lock clean
+
+help:            ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
+
+setup: $(READY)  ## make .venv with everything in requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@echo "Setting up .venv (torch and all: 6 GB, a minute or two, once)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY)   ## three attention variants through an attack suite to a leaderboard
+	@$(BIN)/robench run $(DEMO) --results results/demo
+
+test: lint       ## everything that CI checks
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(READY)   ## style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+
+bench: $(READY)  ## speed, as ratios within one run
+	@$(BIN)/python -m pytest benchmarks -p no:xdist -p no:cacheprovider -s
+
+checkpoints: $(READY)  ## train the published digits checkpoints again
+	@$(BIN)/robench train $(PUBLISHED)
+
+lock:            ## requirements.lock anew, from the ranges in pyproject.toml (needs uv)
+	uv pip compile --universal --generate-hashes --group dev pyproject.toml --output-file requirements.lock \
+	  --no-header --no-annotate --quiet --no-emit-index-url
+
+clean:           ## remove the environment and results
+	rm -rf .venv results

@@ -1,0 +1,115 @@
+"""What ``import robench`` offers to Python programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robench.datasets import open_dataset
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declare import find_checkpoints, find_suite, parse_architecture
+from robench.models import build
+from robench.models import load_victim as _load_victim
+from robench.runs import RunRequest, prepare
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torch import nn
+
+    from robench.core.protocols import Dataset, Victim
+    from robench.core.report import Report
+    from robench.core.suite import Suite
+    from robench.runs.request import ExecutorName
+    from robench.scheduling import Progress
+
+# timm's and torchvision's usual evaluation of ImageNet models.
+IMAGENET = ImagePreprocessing(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), resize=256, crop=224)
+
+
+def build_model(architecture: Mapping[str, object]) -> nn.Module:
+    """Return an untrained model of ``architecture``, the same mapping as in ``checkpoints.yaml``.
+
+    Raises:
+        DeclarationError: the mapping says something impossible; all problems are listed.
+    """
+    return build(parse_architecture(architecture))
+
+
+def load_checkpoint(name: str, *, registry: Sequence[str | Path] = (), device: str = "cpu") -> Victim:
+    """Return the model ``name`` of the registry, ready to be attacked: pixels in [0, 1] in, logits out.
+
+    Raises:
+        UnknownNameError: no registry file has it.
+        WeightsError: its weights are missing, or not what the registry says.
+    """
+    (checkpoint,) = find_checkpoints([name], [Path(path) for path in registry])
+    return _load_victim(checkpoint, device)
+
+
+def load_dataset(
+    name: str,
+    *,
+    data_root: str | Path | None = None,
+    preprocessing: ImagePreprocessing = IMAGENET,
+    decode_workers: int = 0,
+) -> Dataset:
+    """Return the evaluation split in shard order; item i is an image (3, H, W) in [0, 1] and its class.
+
+    Raises:
+        UnknownNameError: no such dataset.
+        MissingDataError: its files are not below ``data_root``.
+    """
+    root = None if data_root is None else Path(data_root)
+    return open_dataset(name, data_root=root, preprocessing=preprocessing, decode_workers=decode_workers)
+
+
+def load_suite(name_or_path: str | Path) -> Suite:
+    """Return a shipped suite by its name, or the suite of a YAML file.
+
+    Raises:
+        UnknownNameError: no such suite is shipped.
+        DeclarationError: the file says something impossible; all problems are listed.
+    """
+    return find_suite(str(name_or_path))
+
+
+def run(
+    suite: str | Path | Suite,
+    models: Sequence[str],
+    *,
+    registry: Sequence[str | Path] = (),
+    results: str | Path = "results",
+    limit: int | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    workers: int | None = 1,
+    executor: ExecutorName = "auto",
+    data_root: str | Path | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Report:
+    """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
+
+    One worker measures in this process; more than one start processes, which need the calling script to guard its
+    entry point by ``if __name__ == "__main__"``.
+
+    Raises:
+        RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
+    """
+    loaded = find_suite(str(suite)) if isinstance(suite, (str, Path)) else suite
+    request = RunRequest(
+        suites=(loaded,),
+        checkpoints=tuple(find_checkpoints(models, [Path(path) for path in registry])),
+        limit=limit,
+        seed=seed,
+        device=device,
+        workers=workers,
+        executor=executor,
+        data_root=None if data_root is None else Path(data_root),
+    )
+    store = FolderStore(Path(results))
+    store.check_writable()
+    prepared = prepare(request)
+    prepared.measure(store, prepared.executor(), on_progress)
+    return prepared.report(loaded, store)

@@ -1,0 +1,36 @@
+"""Sizes that a mechanism is built for: those of its backbone, and where in it the mechanism sits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geometry:
+    """Sizes of one attention layer.
+
+    Attributes:
+        dim: width of a token, all heads together.
+        num_tokens: tokens of an input, the class token included; needed by mechanisms with parameters a token pair.
+        depth: layers of the backbone; ``layer``: 0-based place of this one.
+
+    Raises:
+        ValueError: the heads do not share the width evenly, or the layer lies outside the backbone.
+    """
+
+    dim: int
+    num_heads: int
+    num_tokens: int
+    depth: int
+    layer: int
+
+    def __post_init__(self) -> None:
+        if self.dim % self.num_heads:
+            raise ValueError(f"dim must be a multiple of num_heads {self.num_heads}, got {self.dim}")
+        if not 0 <= self.layer < self.depth:
+            raise ValueError(f"layer must lie in 0..{self.depth - 1}, got {self.layer}")
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one head."""
+        return self.dim // self.num_heads

@@ -1,0 +1,53 @@
+"""What mechanisms share: tokens split into heads, heads merged into tokens, and one step of dot-product attention.
+
+Axes: B batch, N tokens, C width of a token, H heads, D width of a head (C = H D), M the tokens that are attended to,
+P projections (such as query, key and value) times C.
+"""
+# Suffix letters of tensors name their axes, and axes are capitals in the field.
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import ContractError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def split_heads(projected_BNP: Tensor, num_heads: int, num_projections: int) -> tuple[Tensor, ...]:
+    """Return the projections as (B, H, N, D) tensors, in the order in which they lie side by side."""
+    B, N, P = projected_BNP.shape
+    parts_PBHND = projected_BNP.reshape(B, N, num_projections, num_heads, P // (num_projections * num_heads))
+    return parts_PBHND.permute(2, 0, 3, 1, 4).unbind(0)
+
+
+def merge_heads(x_BHND: Tensor) -> Tensor:
+    """Return (B, N, C): the heads of each token side by side."""
+    B, H, N, D = x_BHND.shape
+    return x_BHND.transpose(1, 2).reshape(B, N, H * D)
+
+
+def attend(q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
+    """Return softmax(Q K^T / sqrt(D)) V, of shape (B, H, N, D); Vaswani et al. 2017, equation 1.
+
+    Written out, and in the order of timm's unfused path, because fused kernels round differently from device to device
+    and some have gradients that change from run to run.
+    """
+    scores_BHNM = (q_BHND * q_BHND.shape[-1] ** -0.5) @ k_BHMD.transpose(-2, -1)
+    weights_BHNM: Tensor = scores_BHNM.softmax(dim=-1)
+    return weights_BHNM @ v_BHMD
+
+
+def refuse_masks(attn_mask: Tensor | None, is_causal: bool) -> None:
+    """Accept the arguments that timm's blocks pass, as long as they ask for nothing.
+
+    Raises:
+        ContractError: a mask was asked for; ignoring it would give wrong numbers in silence.
+    """
+    advice = "call it with attn_mask=None and is_causal=False"
+    if attn_mask is not None:
+        raise ContractError(f"this attention takes no mask, got one of shape {tuple(attn_mask.shape)}: {advice}")
+    if is_causal:
+        raise ContractError(f"this attention takes no mask, got is_causal=True: {advice}")

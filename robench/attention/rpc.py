@@ -1,0 +1,88 @@
+"""RPC-Attention: principal attention pursuit splits the keys into a low-rank part, its output, and a sparse part.
+
+Source: Teo & Nguyen 2024, Algorithm 1 and Definition 1. From S = L = Y = 0, for each of n iterations
+
+    S <- shrink(K - L + Y / mu, threshold)
+    L <- softmax(K' K'^T / sqrt(D)) V,  K' = K - S - Y / mu
+    Y <- Y + mu (K - L - S)
+
+with shrink(x, t) = sgn(x) max(|x| - t, 0). The output is the last L; V itself is never cleaned. ``qkv`` is [2C, C],
+order k, v, with bias.
+
+Two formulas, chosen by a field:
+
+* ``paper``: threshold lambda / mu with mu = N D / (4 |K|_1), D the width of a head.
+* ``released``: what the authors' code computes (KPCA_code, Robust/softmax.py): threshold lambda * mu with
+  mu = N C / (4 |K|_1), C the width of all heads together. Not a change of units: where keys are large the paper's
+  threshold grows and S stays sparse, the code's shrinks and S becomes dense.
+
+In both, |K|_1 is the sum of absolute entries of one example's head, and gradients flow through everything, mu included.
+
+Where this differs: mu is the same in all iterations, so the multiplier is kept as U = Y / mu (the scaled dual form of
+ADMM, Boyd et al. 2011, section 3.1.1) and mu itself enters through the threshold alone; the results agree up to
+rounding. So K = 0, where mu would be infinite, needs no exception: the paper's threshold is lambda * 4 mean|K| = 0, and
+for the code's the mean is held above eps^2 of the number format (1e-14 in float32), below which no entry passes the
+threshold anyway unless lambda is 0. All tokens then weigh the same, and the output is V's mean.
+"""
+# Suffix letters of tensors name their axes (legend in heads.py; 1 is an axis that was reduced).
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import attend, merge_heads, refuse_masks, split_heads
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.declarations.attentions import Rpc
+
+
+class RpcAttention(nn.Module):
+    """RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is the caller's to read."""
+
+    def __init__(self, declaration: Rpc, geometry: Geometry) -> None:
+        super().__init__()
+        self.declaration = declaration
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 2 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """Return (B, N, C); masks are refused with a ContractError."""
+        refuse_masks(attn_mask, is_causal)
+        k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=2)
+        threshold_BH11 = threshold_of(k_BHND, self.declaration)
+        low_rank_BHND = pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations)
+        mixed_BNC: Tensor = self.proj(merge_heads(low_rank_BHND))
+        return mixed_BNC
+
+
+def pursue(k_BHND: Tensor, v_BHND: Tensor, threshold_BH11: Tensor, num_iterations: int) -> Tensor:
+    """Return the low-rank part L, (B, H, N, D), after ``num_iterations`` of principal attention pursuit."""
+    low_rank_BHND = scaled_dual_BHND = torch.zeros_like(k_BHND)
+    for _ in range(num_iterations):
+        sparse_BHND = shrink(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold_BH11)
+        cleaned_BHND = k_BHND - sparse_BHND - scaled_dual_BHND
+        low_rank_BHND = attend(cleaned_BHND, cleaned_BHND, v_BHND)
+        scaled_dual_BHND = scaled_dual_BHND + (k_BHND - low_rank_BHND - sparse_BHND)
+    return low_rank_BHND
+
+
+def shrink(x_BHND: Tensor, threshold_BH11: Tensor) -> Tensor:
+    """Return each entry moved towards zero by the threshold, and zero where it would pass it."""
+    return x_BHND.sign() * (x_BHND.abs() - threshold_BH11).relu()
+
+
+def threshold_of(k_BHND: Tensor, declaration: Rpc) -> Tensor:
+    """Return the threshold of each example's head, (B, H, 1, 1), by the declared formula."""
+    mean_BH11 = k_BHND.abs().mean(dim=(-2, -1), keepdim=True)
+    if declaration.formula == "paper":
+        return declaration.sparsity * 4 * mean_BH11
+    # The bound is far above the square root of the smallest number, so that the gradient, in 1 / mean^2, is finite too.
+    mean_BH11 = mean_BH11.clamp(min=torch.finfo(k_BHND.dtype).eps ** 2)
+    num_heads = k_BHND.shape[1]
+    return declaration.sparsity * num_heads / (4 * mean_BH11)

@@ -1,0 +1,115 @@
+"""``robench doctor``: what this installation can and cannot do, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from robench.cli.options import data_root_option, json_option, registry_option, results_option
+from robench.core.errors import RobenchError
+from robench.declarations.datasets import DATASETS
+from robench.declarations.preprocessing import ImagePreprocessing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from robench.core.checkpoint import Checkpoint
+
+LIBRARIES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", "pyarrow", "pydantic", "pandas")
+# The identity of a dataset does not depend on how its images are shown to a model.
+ANY_PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resize=256, crop=224)
+
+
+@click.command("doctor")
+@registry_option
+@results_option
+@data_root_option
+@json_option
+def command(registries: tuple[Path, ...], results: Path, data_root: Path | None, as_json: bool) -> int:
+    """Say what this installation can and cannot do. Exits with 1 if robench's own parts are broken."""
+    checks = list(_checks(registries, results, data_root))
+    if as_json:
+        click.echo(json.dumps(checks, indent=2, ensure_ascii=False))
+    else:
+        for check in checks:
+            click.echo(f"{check['state']:8} {check['name']}: {check['message']}")
+    return 1 if any(check["state"] == "broken" for check in checks) else 0
+
+
+def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None) -> Iterable[dict[str, str]]:
+    # Imported here, so that help needs no pydantic.
+    from robench.declare import read_registries, shipped_suites
+
+    yield _check("python", lambda: f"{platform.python_version()} at {sys.executable}")
+    for name in LIBRARIES:
+        yield _check(name, _version, name)
+    yield _check("devices", _devices)
+    yield _check("results", _results, results)
+    yield _check("suites", lambda: ", ".join(shipped_suites()))
+    for name, declared in DATASETS.items():
+        # What is embedded in a library must be there; anything else is the user's to place.
+        yield _check(f"dataset {name}", _dataset, name, data_root, if_not="missing" if declared.folder else "broken")
+    for checkpoint in read_registries(registries).values():
+        if_not = "broken" if checkpoint.training else "missing"
+        yield _check(f"weights {checkpoint.name}", _weights, checkpoint, if_not=if_not)
+    yield from _notes()
+
+
+def _check(name: str, find: Callable[..., str], *arguments: object, if_not: str = "broken") -> dict[str, str]:
+    try:
+        return {"name": name, "state": "ok", "message": find(*arguments)}
+    except RobenchError as error:
+        return {"name": name, "state": if_not, "message": str(error)}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError as error:
+        raise RobenchError(f"not installed; install it with: pip install {name}") from error
+
+
+def _devices() -> str:
+    from robench.runs import choose_workers
+
+    workers = choose_workers("auto", None, "auto")
+    return f"{len(workers.devices)} workers by default, on {', '.join(dict.fromkeys(workers.devices))}"
+
+
+def _results(results: Path) -> str:
+    from robench.store import FolderStore
+
+    if not results.exists():
+        return f"{results.resolve()} does not exist yet"
+    FolderStore(results).check_writable()
+    return f"{results.resolve()} can be written"
+
+
+def _dataset(name: str, data_root: Path | None) -> str:
+    from robench.datasets import open_dataset
+
+    identity = open_dataset(name, data_root=data_root, preprocessing=ANY_PREPROCESSING).identity
+    return f"{identity.num_examples} examples, fingerprint {identity.fingerprint[:12]}"
+
+
+def _weights(checkpoint: Checkpoint) -> str:
+    from robench.models import resolve
+
+    path, digest = resolve(checkpoint)
+    return f"{path}, sha256 {digest[:12]}"
+
+
+def _notes() -> Iterable[dict[str, str]]:
+    for name in sorted(name for name in os.environ if name.startswith("ROBENCH_")):
+        yield {"name": f"variable {name}", "state": "note", "message": os.environ[name]}
+    if find_spec("torchattacks") and find_spec("robustbench"):
+        message = "torchattacks ships a stale copy of the package robustbench; do not import that one"
+        yield {"name": "robustbench", "state": "note", "message": message}

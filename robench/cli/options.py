@@ -1,0 +1,69 @@
+"""Options that several commands share, each with its environment variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return a click option whose environment variable is ROBENCH_ and its long name, shown in help."""
+    long_name = next(name for name in names if name.startswith("--")).removeprefix("--").split("/")[0]
+    settings.setdefault("envvar", f"ROBENCH_{long_name.replace('-', '_').upper()}")
+    return click.option(*names, show_envvar=True, **settings)
+
+
+def suite_option(*, required: bool) -> Callable[[Command], Command]:
+    """``--suite``, repeatable."""
+    return option(
+        "--suite",
+        "suites",
+        multiple=True,
+        required=required,
+        metavar="NAME|FILE",
+        help="A shipped suite or a YAML file.",
+    )
+
+
+def model_option(*, required: bool) -> Callable[[Command], Command]:
+    """``--model``, repeatable."""
+    return option(
+        "--model", "models", multiple=True, required=required, metavar="NAME", help="A model of the registry."
+    )
+
+
+registry_option = option(
+    "--registry",
+    "registries",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Registry file that adds checkpoints of your own.",
+)
+results_option = option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=True),
+    default=Path("results"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder in which every outcome is kept.",
+)
+limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
+seed_option = option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness, in place of the suite's."
+)
+data_root_option = option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    envvar="ROBENCH_DATA",
+    metavar="DIR",
+    help="Folder of datasets that are not embedded, such as DIR/imagenet-1k/val/n01440764/*.JPEG.",
+)
+json_option = option("--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout.")

@@ -1,0 +1,113 @@
+"""Progress of a run on stderr: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from robench.core.records import Failure, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from robench.scheduling import Progress
+    from robench.training import EpochReport
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
+    """Yield what ``measure`` tells its progress to: shards done, examples a second, time left."""
+    if sys.stderr.isatty() and not os.environ.get("CI"):
+        console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("shards {task.fields[rate]} left"),
+            TimeRemainingColumn(),
+        )
+        with Bar(*columns, console=console, transient=True) as bar:
+            yield _BarDisplay(bar, num_shards)
+    else:
+        yield _LineDisplay()
+
+
+class _Rate:
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._num_examples = 0
+
+    def text(self, progress: Progress) -> str:
+        if isinstance(progress.result, Record):
+            self._num_examples += len(progress.result.outcomes)
+        seconds = time.monotonic() - self._started
+        return f"{self._num_examples / seconds:.0f} examples/s," if self._num_examples else ""
+
+    def seconds_left(self, progress: Progress) -> float | None:
+        left = progress.num_shards - progress.num_kept_before - progress.num_done
+        return (time.monotonic() - self._started) / progress.num_done * left if progress.num_done else None
+
+
+class _BarDisplay:
+    def __init__(self, bar: Bar, num_shards: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("measuring", total=num_shards, rate="")
+        self._rate = _Rate()
+
+    def __call__(self, progress: Progress) -> None:
+        completed = progress.num_kept_before + progress.num_done
+        self._bar.update(self._task, total=progress.num_shards, completed=completed, rate=self._rate.text(progress))
+        if isinstance(progress.result, Failure):
+            self._bar.console.print(_failure_text(progress.result), markup=False, highlight=False)
+
+
+class _LineDisplay:
+    def __init__(self) -> None:
+        self._rate = _Rate()
+        self._last = -SECONDS_BETWEEN_LINES
+
+    def __call__(self, progress: Progress) -> None:
+        rate = self._rate.text(progress)
+        if isinstance(progress.result, Failure):
+            click.echo(_failure_text(progress.result), err=True)
+        completed = progress.num_kept_before + progress.num_done
+        is_last = completed == progress.num_shards
+        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
+            return
+        self._last = time.monotonic()
+        left = self._rate.seconds_left(progress)
+        time_left = "" if left is None or is_last else f" {left:.0f} s left"
+        click.echo(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"), err=True)
+
+
+def _failure_text(failure: Failure) -> str:
+    return f"failed: {failure.shard.title}: {failure.error}"
+
+
+@contextmanager
+def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
+    """Yield what training tells its epochs to."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs {task.fields[loss]}"),
+    )
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"training {name}", total=None, loss="")
+
+        def on_epoch(report: EpochReport) -> None:
+            loss = f"loss {report.loss_nats:.3f} nats"
+            bar.update(task, total=report.num_epochs, completed=report.epoch, loss=loss)
+
+        yield on_epoch

@@ -1,0 +1,70 @@
+"""``robench report``: the leaderboard from the store alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from robench.cli.options import limit_option, model_option, option, results_option, seed_option, suite_option
+from robench.declare import find_suite
+from robench.reports import RENDERERS, build_report, needs
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from robench.core.report import Report
+
+
+@click.command("report")
+@suite_option(required=True)
+@model_option(required=False)
+@limit_option
+@option(
+    "--format",
+    "format_name",
+    type=click.Choice(sorted(RENDERERS)),
+    default="text",
+    show_default=True,
+    help="How the table is written.",
+)
+@option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@results_option
+@seed_option
+def command(
+    suites: tuple[str, ...],
+    models: tuple[str, ...],
+    limit: int | None,
+    format_name: str,
+    as_json: bool,
+    results: Path,
+    seed: int | None,
+) -> int:
+    """Print the leaderboard of a suite from kept results; no model, data or GPU is needed.
+
+    Rows that were measured with --limit alone are left out unless the same --limit is given here.
+    """
+    store = FolderStore(results)
+    render = RENDERERS["json" if as_json else format_name]
+    for name in dict.fromkeys(suites):
+        suite = find_suite(name)
+        report = build_report(
+            suite,
+            store.records(needs(suite)),
+            store.failures(),
+            models=list(dict.fromkeys(models)) or None,
+            limit=limit,
+            seed=seed,
+        )
+        click.echo(render(report), nl=False)
+        _explain_empty(report, results)
+    return 0
+
+
+def _explain_empty(report: Report, results: Path) -> None:
+    if not report.rows:
+        click.echo(
+            f"No results for suite {report.suite!r} (seed {report.seed}) in {results}: measure them with "
+            f"'robench run --suite {report.suite} --model NAME --results {results}'.",
+            err=True,
+        )

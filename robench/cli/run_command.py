@@ -1,0 +1,158 @@
+"""``robench run``: measure, keep, and print the leaderboard."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from robench.cli.options import (
+    data_root_option,
+    json_option,
+    limit_option,
+    model_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    suite_option,
+)
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from robench.core.protocols import Executor, Store
+    from robench.core.report import Report
+    from robench.runs import PreparedRun
+    from robench.runs.request import ExecutorName
+    from robench.scheduling import Progress
+
+INTERRUPTED = 130
+
+
+@click.command("run")
+@suite_option(required=True)
+@model_option(required=True)
+@registry_option
+@limit_option
+@option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps.")
+@option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one a GPU, or one a core."
+)
+@option(
+    "--executor",
+    type=click.Choice(["auto", "serial", "processes"]),
+    default="auto",
+    show_default=True,
+    help="Measure in this process, or in workers.",
+)
+@results_option
+@seed_option
+@data_root_option
+@option("--dry-run", is_flag=True, help="Check everything and say what would be measured.")
+@json_option
+def command(
+    suites: tuple[str, ...],
+    models: tuple[str, ...],
+    registries: tuple[Path, ...],
+    limit: int | None,
+    device: str,
+    workers: int | None,
+    executor: ExecutorName,
+    results: Path,
+    seed: int | None,
+    data_root: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Measure models under suites, keep every outcome, and print the leaderboard.
+
+    The same command again measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
+    """
+    # Imported here, so that help needs neither torch nor pyarrow.
+    from robench.declare import find_checkpoints, find_suite
+    from robench.runs import RunRequest, prepare
+    from robench.store import FolderStore
+
+    request = RunRequest(
+        suites=tuple(find_suite(name) for name in dict.fromkeys(suites)),
+        checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
+        limit=limit,
+        seed=seed,
+        device=device,
+        workers=workers,
+        executor=executor,
+        data_root=data_root,
+    )
+    store = FolderStore(results)
+    if not dry_run:
+        store.check_writable()
+    prepared = prepare(request)
+    if dry_run:
+        _print_plan(prepared, store, as_json)
+        return 0
+    interrupted, progress = _measure(prepared, store)
+    reports = [prepared.report(suite, store) for suite in request.suites]
+    _print_reports(reports, as_json)
+    if progress.num_failed:
+        click.echo(f"{progress.num_failed} shards failed; the same command tries them again.", err=True)
+    if interrupted:
+        click.echo("Interrupted. What was measured is kept; the same command goes on from there.", err=True)
+        return INTERRUPTED
+    return 0 if all(report.is_complete for report in reports) else 1
+
+
+def _measure(prepared: PreparedRun, store: Store) -> tuple[bool, Progress]:
+    """Measure under a progress display; the first Ctrl-C drains, the second raises KeyboardInterrupt."""
+    from robench.cli.progress import progress_shown
+
+    executor = prepared.executor()
+    interrupts = _Interrupts(executor)
+    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with progress_shown(len(prepared.shards)) as on_progress:
+            return interrupts.count > 0, prepared.measure(store, executor, on_progress)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Interrupts:
+    """A signal handler that counts."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.count = 0
+        self._executor = executor
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count > 1:
+            raise KeyboardInterrupt
+        self._executor.drain()
+        click.echo("Finishing the shards under way; press Ctrl-C again to stop at once.", err=True)
+
+
+def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:
+    todo = prepared.todo(store)
+    num_shards = len({shard.key for shard in prepared.shards})
+    num_examples = sum(shard.stop - shard.start for shard in todo)
+    if as_json:
+        plan = {"shards": num_shards, "kept": num_shards - len(todo), "todo": len(todo), "examples": num_examples}
+        click.echo(json.dumps({**plan, "titles": [shard.header.title for shard in todo]}, indent=2))
+        return
+    click.echo(f"{num_shards} shards, {num_shards - len(todo)} kept, {len(todo)} to do ({num_examples} examples)")
+    for shard in todo:
+        click.echo(f"  {shard.header.title}")
+
+
+def _print_reports(reports: list[Report], as_json: bool) -> None:
+    from robench.reports import RENDERERS
+
+    if not as_json:
+        click.echo("\n\n".join(RENDERERS["text"](report).rstrip("\n") for report in reports))
+        return
+    documents = [RENDERERS["json"](report) for report in reports]
+    click.echo(documents[0] if len(documents) == 1 else "[" + ",".join(documents) + "]", nl=False)

@@ -1,0 +1,98 @@
+"""An image file becomes pixels: Pillow to RGB, then torchvision's Resize (shorter side) and CenterCrop.
+
+Resizing is done by Pillow, on 8-bit images and always antialiased, as in the evaluation of timm and torchvision; on
+tensors the same names give other pixels. As there, an EXIF orientation is not followed, transparency is dropped, and
+of a file with several frames the first counts. Where this differs: 16-bit greyscale is scaled down to 8 bits, where
+Pillow's own conversion turns everything above 255 white, and other wide or floating-point greyscale is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvision ships no types
+    CenterCrop,
+    InterpolationMode,
+    Resize,
+)
+
+from robench.core.errors import ExampleError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+
+def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
+    """Return the image as (H, W, 3), resized and cropped where ``preprocessing`` says so.
+
+    Raises:
+        ExampleError: it cannot be read, or is smaller than the crop; the message names file and reason.
+    """
+    image = _preprocess(_read(path), path, preprocessing)
+    return np.array(image, dtype=np.uint8)
+
+
+def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
+    """Return what ``decode`` returns or raises: an error that is returned crosses processes without their traceback."""
+    try:
+        return decode(path, preprocessing)
+    except ExampleError as error:
+        return error
+
+
+def _read(path: Path) -> Image.Image:
+    try:
+        with Image.open(path) as file:
+            return _to_rgb(file)
+    except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
+        raise ExampleError(
+            f"cannot read image {path}: {_reason(path, error)}. Wanted a whole image file (JPEG, PNG, ...);"
+            " restore it from where the dataset came from"
+        ) from None
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I;16"):
+        # The upper byte, which is also what Pillow keeps of 16-bit colour.
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError(f"its greyscale values (Pillow's mode {image.mode}) have no known white")
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
+
+
+def _preprocess(image: Image.Image, path: Path, preprocessing: ImagePreprocessing) -> Image.Image:
+    if preprocessing.resize is not None:
+        image = Resize(preprocessing.resize, InterpolationMode(preprocessing.interpolation))(image)
+    if preprocessing.crop is None:
+        return image
+    # CenterCrop would fill up with black what the image does not have.
+    if min(image.size) < preprocessing.crop:
+        size, resize = "x".join(map(str, image.size)), preprocessing.resize
+        raise ExampleError(
+            f"image {path} is {size} pixels after resize {resize}, smaller than crop {preprocessing.crop};"
+            " the checkpoint's preprocessing must set resize to at least crop"
+        )
+    cropped: Image.Image = CenterCrop(preprocessing.crop)(image)
+    return cropped
+
+
+def _reason(path: Path, error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        with path.open("rb") as file:
+            beginning = file.read(16)
+        return (
+            f"it is not recognised as an image, it begins with {beginning!r}"
+            if beginning
+            else "the file has zero bytes"
+        )
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

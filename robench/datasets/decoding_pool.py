@@ -1,0 +1,98 @@
+"""Image files decoded by several processes.
+
+Processes are started with ``spawn``, because a fork of a process that has used CUDA or threads may hang, and stay for
+the next batch. Which process decodes what changes no pixel.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from robench.core.errors import ExampleError
+from robench.datasets import decoding_process
+from robench.datasets.decoding import decode, try_decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+    Pixels = NDArray[np.uint8]
+
+
+class DecodingPool:
+    """Decodes in ``num_processes`` processes, started when first needed; in this one where that is 0."""
+
+    def __init__(self, num_processes: int) -> None:
+        self._num_processes = num_processes
+        self._executor: ProcessPoolExecutor | None = None
+
+    def decode(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> list[Pixels]:
+        """Return the images in the order of ``paths``, (H, W, 3) each.
+
+        Raises:
+            ExampleError: one cannot be read, of several the first; or processes died twice.
+        """
+        if self._num_processes == 0:
+            return [decode(path, preprocessing) for path in paths]
+        for _ in range(2):
+            try:
+                return self._decode_in_processes(paths, preprocessing)
+            except BrokenProcessPool:
+                self.close()
+            except KeyboardInterrupt:
+                # Else the interpreter, before it ends, would wait for all that was handed out.
+                self.close()
+                raise
+        raise ExampleError(
+            f"decoding processes died twice over the images {paths[0]} to {paths[-1]} ({len(paths)}). Memory may have"
+            " run out, an image may crash its decoder, or a script without `if __name__ == '__main__':` may have been"
+            " started anew by each of them; without decoding processes the first two show themselves"
+        )
+
+    def close(self) -> None:
+        """End the processes; decoding again starts new ones."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+        self._executor = None
+
+    def _decode_in_processes(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> list[Pixels]:
+        # Few enough portions to send, enough to even out large and small images and to end soon when interrupted.
+        portion = min(16, -(-len(paths) // (4 * self._num_processes)))
+        work = partial(try_decode, preprocessing=preprocessing)
+        executor = self._started()
+        with _sigint_held_back():
+            results = executor.map(work, paths, chunksize=portion)
+        images = []
+        for image in results:
+            if isinstance(image, ExampleError):
+                raise image
+            images.append(image)
+        return images
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._executor is None:
+            self._executor = ProcessPoolExecutor(
+                self._num_processes, multiprocessing.get_context("spawn"), initializer=decoding_process.begin
+            )
+        return self._executor
+
+
+@contextmanager
+def _sigint_held_back() -> Iterator[None]:
+    """Hold Ctrl-C back while work is handed out: processes that this starts inherit it, and are deaf from birth."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

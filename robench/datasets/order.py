@@ -1,0 +1,76 @@
+"""Orders and splits that depend on the examples' ids alone.
+
+The order is that of the ids' SHA-256: the same on every machine, in every release of every library, and mixed, so that
+the first N examples are a fair sample of all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def hash_order(ids: Iterable[str]) -> list[str]:
+    """Return the ids ordered by their SHA-256.
+
+    >>> hash_order(["digits/0000", "digits/0001", "digits/0002"])
+    ['digits/0002', 'digits/0000', 'digits/0001']
+    """
+    return sorted(ids, key=lambda example_id: hashlib.sha256(example_id.encode()).digest())
+
+
+def largest_remainder(sizes: Mapping[int, int], total: int) -> dict[int, int]:
+    """Share out ``total`` over classes in proportion to their sizes; no share is off by 1 or more.
+
+    Each class gets its quota rounded down; the classes with the largest remainders, of equal ones the lowest, get the
+    rest. All in integers.
+
+    >>> largest_remainder({0: 5, 1: 3, 2: 2}, 5)
+    {0: 3, 1: 1, 2: 1}
+    """
+    whole = sum(sizes.values())
+    shares = {label: size * total // whole for label, size in sizes.items()}
+    by_remainder = sorted(sizes, key=lambda label: (-(sizes[label] * total % whole), label))
+    for label in by_remainder[: total - sum(shares.values())]:
+        shares[label] += 1
+    return shares
+
+
+def stratified_split(labels: Mapping[str, int], num_test: int) -> tuple[list[str], list[str]]:
+    """Split ids into train and test so that both have the classes in equal proportion, each in hash order.
+
+    Of every class the first examples in hash order are test examples.
+    """
+    of_class: defaultdict[int, list[str]] = defaultdict(list)
+    for example_id in hash_order(labels):
+        of_class[labels[example_id]].append(example_id)
+    shares = largest_remainder({label: len(ids) for label, ids in of_class.items()}, num_test)
+    test = {example_id for label, ids in of_class.items() for example_id in ids[: shares[label]]}
+    return hash_order(labels.keys() - test), hash_order(test)
+
+
+def checked_index(index: int, name: str, length: int) -> int:
+    """Return ``index`` counted from the start; negative ones count from the end, as in a list.
+
+    Raises:
+        IndexError: outside the dataset.
+    """
+    position = operator.index(index)
+    if not -length <= position < length:
+        raise IndexError(f"{name} has examples 0 to {length - 1}, asked for {position}")
+    return position % length
+
+
+def check_range(start: int, stop: int, name: str, length: int) -> None:
+    """Refuse a batch that the dataset does not have in full: a short one would go unnoticed.
+
+    Raises:
+        IndexError: empty, or not within the dataset.
+    """
+    if not 0 <= start < stop <= length:
+        raise IndexError(f"{name} has examples [0, {length}), asked for [{start}, {stop})")

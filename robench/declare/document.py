@@ -1,0 +1,73 @@
+"""A declaration before it is understood: plain values, and where each of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from robench.declare.problems import Place, Problem, declaration_error, line_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from robench.declare.values import Value
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Plain values with what is known of their places.
+
+    Attributes:
+        source: file or kind of declaration, as messages name it.
+        text: the file's text; empty where there is none.
+        lines: line of each place, counted from 1.
+        spans: first character and the one after the last of each scalar in ``text``.
+        problems: what was wrong already while reading, before any field was looked at.
+    """
+
+    source: str
+    value: Value
+    text: str = ""
+    lines: Mapping[Place, int] = field(default_factory=dict)
+    spans: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    def problem(self, place: Place, message: str) -> Problem:
+        """Return a problem at a place of this document, with the place's line."""
+        return Problem(place=place, line=line_of(place, self.lines), message=message)
+
+    def at(self, *place: str | int) -> Value:
+        """Return the value at a place, or None where there is none."""
+        value = self.value
+        for step in place:
+            if isinstance(value, dict) and isinstance(step, str):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def list_at(self, *place: str | int) -> list[Value]:
+        """Return the list at a place, or an empty one where there is none."""
+        value = self.at(*place)
+        return value if isinstance(value, list) else []
+
+    def mapping_at(self, *place: str | int) -> dict[str, Value]:
+        """Return the mapping at a place, or an empty one where there is none."""
+        value = self.at(*place)
+        return value if isinstance(value, dict) else {}
+
+    def settle(self, value: T | None, problems: Iterable[Problem]) -> T:
+        """Return the value that was read, or raise what was wrong while reading and ``problems`` as one error.
+
+        Raises:
+            DeclarationError: there is at least one problem.
+        """
+        found = [*self.problems, *problems]
+        if found or value is None:
+            raise declaration_error(self.source, found)
+        return value

@@ -1,0 +1,58 @@
+"""What is wrong with a declaration: every problem with its place, all of them raised as one error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.core.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Place = tuple[str | int, ...]
+"""Where a value stands: the keys and positions that lead to it from the top."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake: ``line`` is None where the declaration did not come from a file."""
+
+    place: Place
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        parts = [f"line {self.line}" if self.line is not None else "", path_of(self.place), self.message]
+        text = ": ".join(part for part in parts if part)
+        # What a stranger's file holds must not steer the reader's terminal.
+        return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def path_of(place: Place) -> str:
+    """Return a place as it is written in messages.
+
+    >>> path_of(("conditions", 1, "perturbation", "num_steps"))
+    'conditions[1].perturbation.num_steps'
+    """
+    path = ""
+    for step in place:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            # A key may hold anything, line breaks and terminal controls included.
+            name = step if step.replace("-", "_").replace(".", "_").isidentifier() else repr(step)
+            path += f".{name}" if path else name
+    return path
+
+
+def line_of(place: Place, lines: Mapping[Place, int]) -> int | None:
+    """Return the line of a place, or of the nearest one around it that has a line."""
+    return next((lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in lines), None)
+
+
+def declaration_error(source: str, problems: Iterable[Problem]) -> DeclarationError:
+    """Return the one error that lists all problems, by line, under the name of where they were met."""
+    by_line = sorted(problems, key=lambda problem: problem.line or 0)
+    count = f"{len(by_line)} problem{'s' if len(by_line) > 1 else ''}"
+    return DeclarationError("\n".join([f"{source}: {count}", *(f"  {problem}" for problem in by_line)]))

@@ -1,0 +1,147 @@
+"""Registries: which checkpoints there are, and where their weights lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import DeclarationError
+from robench.declarations.base import DeclarationBase
+from robench.declarations.training import Training
+from robench.declare.names import MetricName, Name, Task, dataset_problem
+from robench.declare.scalars import Checked
+from robench.declare.schema import attempt, construct
+from robench.declare.values import show
+from robench.declare.yaml_source import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from robench.declare.document import Document
+    from robench.declare.problems import Problem
+
+_NOT_STATED = "not stated"
+
+
+def _digest_problem(digest: object) -> str | None:
+    if re.fullmatch(r"[0-9a-f]{8,64}", str(digest)):
+        return None
+    return f"must be 8 to 64 hexadecimal digits in lower case, or null where nobody published one, got {show(digest)}"
+
+
+def _uri_problem(uri: object) -> str | None:
+    scheme, colon, rest = str(uri).partition(":")
+    is_path = bool(uri) and "://" not in str(uri) and not (colon and scheme == "hf-hub")
+    is_hub = scheme == "hf-hub" and rest.count("/") >= 2 and all(rest.split("/"))
+    if is_path or is_hub:
+        return None
+    return f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {show(uri)}"
+
+
+def _share_problem(share: object) -> str | None:
+    if not isinstance(share, float) or 0 <= share <= 1:
+        return None
+    return f"must be a share in [0, 1], 0.97 for 97 per cent, got {share:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsEntry:
+    """Where weights are, as it stands in a file: the digest may be null but must be there."""
+
+    uri: Annotated[str, Checked(_uri_problem)]
+    sha256: Annotated[str, Checked(_digest_problem)] | None
+    how_to_get: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointEntry:
+    """A checkpoint as it stands in a file, below its name."""
+
+    architecture: DeclarationBase
+    weights: WeightsEntry
+    preprocessing: DeclarationBase
+    task: Task = "classification"
+    training_data: str = _NOT_STATED
+    source: str = _NOT_STATED
+    licence: str = _NOT_STATED
+    expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
+    training: Training | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryEntry:
+    """A registry as it stands in a file."""
+
+    checkpoints: Mapping[Name, CheckpointEntry]
+
+
+def read_registry(path: Path) -> dict[str, Checkpoint]:
+    """Return the checkpoints of a YAML file by name; relative weights are looked for beside the file.
+
+    Raises:
+        UsageError: there is no such file.
+        DeclarationError: all that is wrong with it, each problem with its line.
+    """
+    return registry_of(read_yaml(path), path.absolute().parent)
+
+
+def registry_of(document: Document, folder: Path) -> dict[str, Checkpoint]:
+    """Return the checkpoints of a document by name; ``folder`` is what their relative weights are relative to.
+
+    Raises:
+        DeclarationError: all that is wrong with it.
+    """
+    problems: list[Problem] = []
+    entry = attempt(partial(construct, RegistryEntry), document, (), problems)
+    problems += _unknown_training_data(document)
+    checkpoints = document.settle(entry, problems).checkpoints
+    return {name: _checkpoint(name, checkpoint, folder) for name, checkpoint in checkpoints.items()}
+
+
+def merge(registries: Mapping[Path, Mapping[str, Checkpoint]]) -> dict[str, Checkpoint]:
+    """Return all checkpoints of several files, in the order of the files.
+
+    Raises:
+        DeclarationError: two files declare the same name; the message names both.
+    """
+    merged: dict[str, Checkpoint] = {}
+    declared_in: dict[str, Path] = {}
+    for path, checkpoints in registries.items():
+        for name, checkpoint in checkpoints.items():
+            if name in merged:
+                raise DeclarationError(
+                    f"checkpoint {name!r} is declared in {declared_in[name]} and in {path}; rename one of the two"
+                )
+            merged[name] = checkpoint
+            declared_in[name] = path
+    return merged
+
+
+def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
+    weights = entry.weights
+    return Checkpoint(
+        name=name,
+        architecture=entry.architecture,
+        weights=Weights(uri=weights.uri, sha256=weights.sha256, how_to_get=weights.how_to_get),
+        preprocessing=entry.preprocessing,
+        task=entry.task,
+        training_data=entry.training_data,
+        source=entry.source,
+        licence=entry.licence,
+        folder=folder,
+        expected=entry.expected,
+        training=entry.training,
+    )
+
+
+def _unknown_training_data(document: Document) -> Iterator[Problem]:
+    for name in document.mapping_at("checkpoints"):
+        place = ("checkpoints", name, "training", "dataset")
+        dataset = document.at(*place)
+        if isinstance(dataset, str) and (wrong := dataset_problem(dataset)):
+            yield document.problem(place, wrong)

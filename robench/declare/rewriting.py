@@ -1,0 +1,58 @@
+"""What training writes back into a registry: digests and scores, in place, with every other byte as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UnknownNameError
+from robench.core.files import write_whole
+from robench.declare.registry import registry_of
+from robench.declare.yaml_source import document_from_yaml, plain_scalar, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from robench.declare.document import Document
+    from robench.declare.problems import Place
+
+
+def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float]) -> None:
+    """Write the digest of a checkpoint's weights, and its scores, into its entry of a registry file.
+
+    Only these scalars change; comments, order and layout stay. ``expected`` holds shares in [0, 1] by metric; a metric
+    that the entry does not state is not added.
+
+    Raises:
+        UsageError: there is no such file.
+        UnknownNameError: the file declares no such checkpoint.
+        DeclarationError: the file is wrong, or would be with these values; it is left as it is.
+        OSError: it could not be written; it is left as it is.
+    """
+    document = read_yaml(path)
+    folder = path.absolute().parent
+    declared = registry_of(document, folder)
+    if name not in declared:
+        raise UnknownNameError("checkpoint", name, declared, f"It was looked for in {path}.")
+    entry: Place = ("checkpoints", name)
+    edits: dict[Place, str] = {(*entry, "weights", "sha256"): _scalar(sha256)}
+    for metric, share in expected.items():
+        if metric in declared[name].expected:
+            edits[(*entry, "expected", metric)] = repr(float(share))
+    content = _edited(document, edits).encode()
+    registry_of(document_from_yaml(content, f"{path} with the new values"), folder)
+    write_whole(path, content)
+
+
+def _edited(document: Document, edits: Mapping[Place, str]) -> str:
+    text = document.text
+    by_start = sorted(((document.spans[place], new) for place, new in edits.items()), reverse=True)
+    for (start, end), new in by_start:
+        # An empty value stands right behind its colon.
+        text = f"{text[:start]}{' ' if start == end else ''}{new}{text[end:]}"
+    return text
+
+
+def _scalar(text: str) -> str:
+    # A digest may look like a number: 12345678, 1234e567.
+    return text if plain_scalar(text) == text else f'"{text}"'

@@ -1,0 +1,204 @@
+"""Declarations as pydantic models: each field is checked by itself, so that one mistake hides no other.
+
+A dataclass gives its model (strict, extra fields forbidden, the bounds of its annotations kept); what the model accepts
+is handed to the dataclass, whose own ValueErrors, contradictions between fields, are problems like all others. Which
+class a field of the type ``DeclarationBase`` wants is told by its name, see ``FAMILIES``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from annotated_types import MinLen
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    create_model,
+)
+
+from robench.core.errors import did_you_mean
+from robench.declarations.architectures import BACKBONES
+from robench.declarations.attentions import ATTENTIONS, RESIDUALS
+from robench.declarations.base import DeclarationBase
+from robench.declarations.perturbations import PERTURBATIONS
+from robench.declarations.preprocessing import PREPROCESSINGS
+from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
+from robench.declare.values import UNREADABLE, show
+from robench.declare.wording import contradictions, one_error, reworded
+
+if TYPE_CHECKING:
+    from robench.declare.document import Document
+    from robench.declare.problems import Place, Problem
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Family:
+    """Declarations of which a field wants one, told apart by the field ``tag``."""
+
+    noun: str
+    members: Mapping[str, type[DeclarationBase]]
+    tag: str = "kind"
+
+
+FAMILIES: Mapping[str, Family] = {
+    "perturbation": Family("perturbation", PERTURBATIONS),
+    "architecture": Family("backbone", BACKBONES, tag="backbone"),
+    "attention": Family("attention", ATTENTIONS),
+    "residual": Family("residual", RESIDUALS),
+    "preprocessing": Family("preprocessing", PREPROCESSINGS),
+}
+
+
+def attempt(read: Callable[[object], T], document: Document, place: Place, problems: list[Problem]) -> T | None:
+    """Return what ``read`` makes of the value at a place; or add all that is wrong with it to ``problems``."""
+    try:
+        return read(document.at(*place))
+    except ValidationError as error:
+        for found in error.errors(include_url=False):
+            # What could not be read has been reported by whoever could not read it.
+            if found["input"] is not UNREADABLE:
+                problems.append(document.problem((*place, *found["loc"]), found["msg"]))
+    return None
+
+
+def construct(declared: type[T], value: object, tag: str | None = None) -> T:
+    """Return the dataclass ``declared`` with the fields of a mapping, in which ``tag`` named the class.
+
+    Raises:
+        ValidationError: every problem of every field, with its place.
+    """
+    if not isinstance(value, dict):
+        raise one_error(declared.__name__, str(refused("a mapping", value)), value)
+    model = model_of(cast("type", declared))
+    known = [tag, *model.model_fields] if tag else list(model.model_fields)
+    try:
+        fields = model.model_validate({name: item for name, item in value.items() if name != tag})
+    except ValidationError as error:
+        raise reworded(error, known) from None
+    try:
+        return declared(**{name: getattr(fields, name) for name in fields.model_fields_set})
+    except ValueError as error:
+        raise contradictions(error, known, value) from None
+
+
+def construct_member(family: Family, value: object) -> DeclarationBase:
+    """Return the declaration of a family that a mapping stands for.
+
+    Raises:
+        ValidationError: every problem of every field, with its place; or that no such member is declared.
+    """
+    known = ", ".join(sorted(family.members))
+    if not isinstance(value, dict):
+        example = value if isinstance(value, str) and value in family.members else next(iter(family.members))
+        wanted = f"a mapping such as {{{family.tag}: {example}}}"
+        raise one_error(family.noun, str(refused(wanted, value)), value)
+    if family.tag not in value:
+        raise one_error(family.noun, f"missing. Known: {known}.", value, family.tag)
+    name = value[family.tag]
+    if not isinstance(name, str):
+        raise one_error(family.noun, str(refused(f"one of {known}", name)), name, family.tag)
+    if name not in family.members:
+        message = f"unknown {family.noun} {show(name)}.{did_you_mean(name, family.members)}"
+        raise one_error(family.noun, message, name, family.tag)
+    return construct(family.members[name], value, family.tag)
+
+
+@cache
+def model_of(declared: type) -> type[BaseModel]:
+    """Return the pydantic model of a dataclass's fields."""
+    hints = get_type_hints(declared, include_extras=True)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(declared):
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        # Which default stands here does not matter: fields that are not set are left to the dataclass.
+        fields[field.name] = (_field_type(hints[field.name], field.name), ... if required else None)
+    config = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
+    return create_model(declared.__name__, __config__=config, **fields)
+
+
+def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _field_type(arguments[0], name, (*marks, *arguments[1:]))
+    if hint in SCALARS:
+        return _read_by(scalar_reader(hint, marks))
+    if origin is Literal:
+        return _read_by(literal_reader(arguments))
+    if hint is DeclarationBase:
+        if name not in FAMILIES:
+            raise TypeError(f"no family of declarations for the field {name}; add it to FAMILIES")
+        return Annotated[Any, PlainValidator(partial(construct_member, FAMILIES[name]))]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return Annotated[Any, PlainValidator(partial(construct, hint))]
+    if origin in (Union, UnionType):
+        return _union_type(arguments, name, marks)
+    if origin is tuple:
+        return _tuple_type(arguments, name, marks)
+    if origin is Mapping:
+        key, item = (_field_type(argument, name) for argument in arguments)
+        return Annotated[dict[key, item], BeforeValidator(partial(_expect, dict, "a mapping"))]  # type: ignore[valid-type]  # built at run time
+    raise TypeError(f"no reader for the field {name} of type {hint}")
+
+
+def _union_type(members: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Any:
+    """Choose between null, named choices and one other type by the value, so that one mistake is one problem."""
+    choices = [choice for member in members if get_origin(member) is Literal for choice in get_args(member)]
+    others = [member for member in members if member is not NoneType and get_origin(member) is not Literal]
+    if len(others) != 1:
+        raise TypeError(f"no reader for the field {name}: a union of {members}")
+    otherwise = " Or a list." if get_origin(others[0]) is tuple else ""
+    read_choice = _refusing(literal_reader(tuple(choices), otherwise))
+
+    def choose(value: object, read_other: ValidatorFunctionWrapHandler) -> object:
+        if value is None and NoneType in members:
+            return None
+        return read_choice(value) if choices and isinstance(value, str) else read_other(value)
+
+    return Annotated[_field_type(others[0], name, marks), WrapValidator(choose)]
+
+
+def _tuple_type(entries: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Any:
+    variable = entries[-1] is Ellipsis
+    shortest = max((mark.min_length for mark in marks if isinstance(mark, MinLen)), default=0)
+
+    def to_tuple(value: object) -> tuple[object, ...]:
+        items = tuple(_expect(list, "a list", value))
+        if variable and len(items) < shortest:
+            raise one_error(name, f"must have at least {shortest} entry, got {len(items)}", value)
+        if not variable and len(items) != len(entries):
+            raise one_error(name, f"must have {len(entries)} entries, got {len(items)}", value)
+        return items
+
+    types = tuple(entry if entry is Ellipsis else _field_type(entry, name) for entry in entries)
+    return Annotated[tuple[types], BeforeValidator(to_tuple)]  # type: ignore[valid-type]  # built at run time
+
+
+def _read_by(read: Reader) -> Any:
+    return Annotated[Any, PlainValidator(_refusing(read))]
+
+
+def _refusing(read: Reader) -> Reader:
+    def read_or_refuse(value: object) -> object:
+        try:
+            return read(value)
+        except RefusedError as error:
+            raise one_error("field", str(error), value) from None
+
+    return read_or_refuse
+
+
+def _expect(wanted: type[Any], title: str, value: object) -> Any:
+    if isinstance(value, wanted):
+        return value
+    raise one_error(title, str(refused(title, value)), value)

@@ -1,0 +1,185 @@
+"""Suites: a file of conditions and metrics in, a Suite with its columns out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Lt, MinLen
+
+from robench.core.identity import key_of
+from robench.core.suite import Condition, Suite
+from robench.declarations.base import DeclarationBase
+from robench.declarations.datasets import DATASETS
+from robench.declarations.perturbations import Clean
+from robench.declare.columns import columns_of, num_examples_of, threat_problems
+from robench.declare.names import DatasetName, MetricName, Name
+from robench.declare.python_source import document_from_python
+from robench.declare.schema import attempt, construct
+from robench.declare.values import show
+from robench.declare.yaml_source import read_yaml
+from robench.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from robench.declare.document import Document
+    from robench.declare.problems import Problem
+
+Count = Annotated[int, Ge(1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionEntry:
+    """A condition as it stands in a file."""
+
+    name: Name
+    dataset: DatasetName | None = None
+    num_examples: Annotated[int | None, Ge(1)] = None
+    perturbation: DeclarationBase = field(default_factory=Clean)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteEntry:
+    """A suite as it stands in a file; ``dataset`` is that of all conditions that name none."""
+
+    name: Name
+    version: Count
+    # The seed is kept in columns of 64 bits.
+    seed: Annotated[int, Ge(0), Lt(2**63)]
+    batch_size: Count
+    conditions: Annotated[tuple[ConditionEntry, ...], MinLen(1)]
+    metrics: Annotated[tuple[MetricName, ...], MinLen(1)]
+    dataset: DatasetName | None = None
+    batches_per_shard: Count = 1
+    description: str = ""
+
+
+def read_suite(path: Path) -> Suite:
+    """Return the suite of a YAML file.
+
+    Raises:
+        UsageError: there is no such file.
+        DeclarationError: all that is wrong with it, each problem with its line.
+    """
+    return suite_of(read_yaml(path))
+
+
+def parse_suite(value: object, source: str = "suite") -> Suite:
+    """Return the suite that a mapping describes, the same as in YAML; ``source`` is what messages call it.
+
+    Raises:
+        DeclarationError: all that is wrong with it.
+    """
+    return suite_of(document_from_python(value, source))
+
+
+def suite_of(document: Document) -> Suite:
+    """Return the suite of a document.
+
+    Raises:
+        DeclarationError: all that is wrong with it.
+    """
+    problems: list[Problem] = []
+    entry = attempt(partial(construct, SuiteEntry), document, (), problems)
+    conditions = _readable_conditions(document)
+    problems += _condition_problems(document, conditions)
+    problems += _metric_problems(document, conditions)
+    entry = document.settle(entry, problems)
+    return Suite(
+        name=entry.name,
+        version=entry.version,
+        seed=entry.seed,
+        task=DATASETS[conditions[0].dataset].task,
+        batch_size=entry.batch_size,
+        conditions=tuple(conditions.values()),
+        metrics=entry.metrics,
+        columns=columns_of(tuple(conditions.values()), entry.metrics),
+        batches_per_shard=entry.batches_per_shard,
+        description=entry.description,
+    )
+
+
+def _readable_conditions(document: Document) -> dict[int, Condition]:
+    """Return the conditions that are well formed, by position, so that others' mistakes do not hide theirs."""
+    default = document.at("dataset")
+    conditions = {}
+    for index in range(len(document.list_at("conditions"))):
+        entry = attempt(partial(construct, ConditionEntry), document, ("conditions", index), [])
+        dataset = entry.dataset or default if entry else None
+        if entry and isinstance(dataset, str) and dataset in DATASETS:
+            conditions[index] = Condition(
+                name=entry.name, dataset=dataset, perturbation=entry.perturbation, num_examples=entry.num_examples
+            )
+    return conditions
+
+
+def _condition_problems(document: Document, conditions: Mapping[int, Condition]) -> Iterator[Problem]:
+    yield from _repeated(document, "conditions", "name")
+    yield from _missing_datasets(document)
+    measured: dict[object, str] = {}
+    for index, condition in conditions.items():
+        identity = (condition.dataset, key_of(condition.perturbation), num_examples_of(condition))
+        first = measured.setdefault(identity, condition.name)
+        if first != condition.name:
+            message = f"{condition.name} measures exactly what {first} measures; keep one"
+            yield document.problem(("conditions", index), message)
+    yield from _task_problems(document, conditions)
+
+
+def _missing_datasets(document: Document) -> Iterator[Problem]:
+    unknown = document.mapping_at().keys() - {declared.name for declared in fields(SuiteEntry)}
+    if document.at("dataset") is not None or get_close_matches("dataset", unknown):
+        # It is there, or misspelt, which is one mistake and reported as such.
+        return
+    items = document.list_at("conditions")
+    without = [index for index, item in enumerate(items) if isinstance(item, dict) and item.get("dataset") is None]
+    if without and len(without) == len(items):
+        yield document.problem(("dataset",), "missing; name one for the whole suite, or one in each condition")
+        return
+    for index in without:
+        message = "missing; name one here, or one for the whole suite"
+        yield document.problem(("conditions", index, "dataset"), message)
+
+
+def _task_problems(document: Document, conditions: Mapping[int, Condition]) -> Iterator[Problem]:
+    tasks = {index: DATASETS[condition.dataset].task for index, condition in conditions.items()}
+    wanted = next(iter(tasks.values()), None)
+    for index, task in tasks.items():
+        if task != wanted:
+            message = f"must be a dataset of the task {wanted} as in the conditions before, got one of {task}"
+            yield document.problem(("conditions", index, "dataset"), message)
+    for index, name in _known_metrics(document).items():
+        if wanted is not None and METRICS[name].task != wanted:
+            message = f"must be a metric of the task {wanted}, got {name}, one of {METRICS[name].task}"
+            yield document.problem(("metrics", index), message)
+
+
+def _metric_problems(document: Document, conditions: Mapping[int, Condition]) -> Iterator[Problem]:
+    yield from _repeated(document, "metrics")
+    if len(conditions) < len(document.list_at("conditions")) or not conditions:
+        # Whether an attack or a clean condition is missing shows only once all conditions can be read.
+        return
+    for index, name in _known_metrics(document).items():
+        if METRICS[name].scope == "threat-model":
+            for message in threat_problems(tuple(conditions.values()), name):
+                yield document.problem(("metrics", index), message)
+
+
+def _known_metrics(document: Document) -> dict[int, str]:
+    """Return the metrics that there are, each once, by position."""
+    names = document.list_at("metrics")
+    known = {index: name for index, name in enumerate(names) if isinstance(name, str) and name in METRICS}
+    return {index: name for index, name in known.items() if names.index(name) == index}
+
+
+def _repeated(document: Document, items: str, *below: str) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for index in range(len(document.list_at(items))):
+        name = document.at(items, index, *below)
+        if isinstance(name, str) and first.setdefault(name, index) != index:
+            message = f"{show(name)} is given twice, first as {items}[{first[name]}]; give each its own"
+            yield document.problem((items, index, *below), message)

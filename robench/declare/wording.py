@@ -1,0 +1,72 @@
+"""pydantic's errors in this project's words.
+
+A ValidationError that is raised inside a validator keeps its places below the validator's own, so each model words its
+own errors, and those of the models around it pass them on.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from robench.core.errors import did_you_mean
+from robench.declare.values import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic_core import ErrorDetails
+
+_OURS = "robench"
+
+
+def one_error(title: str, message: str, value: object, *below: str | int) -> ValidationError:
+    """Return an error of one problem with ``value``, at the place ``below`` the validator's own."""
+    return ValidationError.from_exception_data(title, [_line(message, below, value)])
+
+
+def reworded(error: ValidationError, known: Sequence[str]) -> ValidationError:
+    """Return a model's errors in the usual words; ``known`` are its fields, for "did you mean"."""
+    found = error.errors(include_url=False)
+    unknown = [str(one["loc"][-1]) for one in found if one["type"] == "extra_forbidden"]
+    # A misspelt required field is one mistake, though the model finds it unknown and missing.
+    meant = {close for name in unknown for close in get_close_matches(name, known, n=1)}
+    lines = [_reworded_line(one, known) for one in found if not (one["type"] == "missing" and one["loc"][-1] in meant)]
+    return ValidationError.from_exception_data(error.title, lines)
+
+
+def contradictions(error: ValueError, known: Sequence[str], value: object) -> ValidationError:
+    """Return what a dataclass has against its fields taken together, each at the field that its message begins with."""
+    lines = []
+    for message in re.split(rf"; (?=(?:{'|'.join(map(re.escape, known))})\b)", str(error)):
+        begin = re.match(r"([\w.]+) (?=must )", message)
+        names = begin[1].split(".") if begin else []
+        if begin and names[0] in known:
+            lines.append(_line(message[begin.end() :], names, value))
+        else:
+            lines.append(_line(message, (), value))
+    return ValidationError.from_exception_data("contradiction", lines)
+
+
+def _reworded_line(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
+    place = error["loc"]
+    match error["type"]:
+        case "missing":
+            message = "missing"
+        case "extra_forbidden":
+            name = str(place[-1])
+            message = f"unknown field {show(name)}.{did_you_mean(name, known)}"
+        case _:
+            message = error["msg"]
+    # pydantic marks what is wrong with a mapping's key by a last step of its own.
+    place = place[:-1] if place[-1:] == ("[key]",) else place
+    return _line(message, place, error["input"])
+
+
+def _line(message: str, place: Sequence[str | int], value: object) -> InitErrorDetails:
+    error = PydanticCustomError(_OURS, "{message}", {"message": message})
+    return InitErrorDetails(type=error, loc=tuple(place), input=value)

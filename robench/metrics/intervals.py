@@ -1,0 +1,35 @@
+"""The interval of a share.
+
+Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference", JASA 22(158), p. 209. With
+k successes of n and the normal quantile z, the bounds are the two p that solve (k/n - p)^2 = z^2 p (1 - p) / n. Unlike
+the usual p +- z sqrt(p (1 - p) / n) it stays within [0, 1] and has a width at 0 % and 100 %.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import NormalDist
+
+# Named with the numbers wherever they are shown.
+INTERVAL = "Wilson 95 %"
+_Z = NormalDist().inv_cdf(0.975)
+
+
+def wilson_interval(num_successes: int, num_trials: int) -> tuple[float, float]:
+    """Return the bounds, in [0, 1], of the 95 % interval of the share ``num_successes / num_trials``.
+
+    Raises:
+        ValueError: the counts are no share of anything.
+
+    >>> [round(bound, 3) for bound in wilson_interval(300, 500)]
+    [0.556, 0.642]
+    """
+    if not 0 <= num_successes <= num_trials or num_trials == 0:
+        raise ValueError(f"a share needs 0 <= successes <= trials and a trial, got {num_successes} of {num_trials}")
+    weight = num_trials + _Z**2
+    centre = (num_successes + _Z**2 / 2) / weight
+    half_width = _Z * sqrt(num_successes * (num_trials - num_successes) / num_trials + _Z**2 / 4) / weight
+    # Rounding alone would leave the bounds of 0 % and 100 % a little inside or outside of them.
+    low = 0.0 if num_successes == 0 else max(0.0, centre - half_width)
+    high = 1.0 if num_successes == num_trials else min(1.0, centre + half_width)
+    return low, high

@@ -1,0 +1,116 @@
+"""From an entry of the registry to a victim: find the weights, build what they fit, load them, freeze."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import DeclarationError, UsageError, WeightsError
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models.build import build
+from robench.models.state_files import load_state
+from robench.models.victim import ClassifierVictim
+from robench.models.weights import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torch import Tensor, nn
+
+    from robench.core.checkpoint import Checkpoint
+
+SHOWN = 3
+
+
+def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> ClassifierVictim:
+    """Return the checkpoint's classifier on a device, frozen; torch's generators are left as they were.
+
+    Raises:
+        WeightsError: the weights are missing, unsafe, not what the registry says, or do not fit the architecture.
+        DeclarationError: the architecture cannot be built, or the preprocessing is not of images.
+        UsageError: this machine has no such device.
+    """
+    preprocessing = checkpoint.preprocessing
+    if not isinstance(preprocessing, ImagePreprocessing):
+        raise DeclarationError(
+            f"preprocessing of {checkpoint.name} must be of kind {ImagePreprocessing.kind}, got {preprocessing.kind}"
+        )
+    usable = _usable(device)
+    path, _ = resolve(checkpoint)
+    state = load_state(path)
+    with _own_generator(usable):
+        module = build(checkpoint.architecture)
+    load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
+    return ClassifierVictim(module, preprocessing, usable)
+
+
+def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) -> None:
+    """Copy a state into a module whose every key, shape and kind of number it must match; ``title`` names it.
+
+    Raises:
+        WeightsError: it does not match; the message lists what is missing, unexpected or different. Nothing was copied.
+    """
+    wanted: dict[str, Tensor] = module.state_dict()
+    shared = [key for key in wanted if key in state]
+    problems = [
+        *_listed("missing", [key for key in wanted if key not in state]),
+        *_listed("unexpected", [key for key in state if key not in wanted]),
+        *_listed("of another shape", _other_shapes({key: (wanted[key], state[key]) for key in shared})),
+        *_listed("of another type", _other_types({key: (wanted[key], state[key]) for key in shared})),
+    ]
+    if problems:
+        raise WeightsError(
+            f"{title} does not fit the architecture: {'; '.join(problems)}."
+            " Correct the architecture in the registry, or get the weights that were trained with it"
+        )
+    try:
+        module.load_state_dict(dict(state), strict=True)
+    except RuntimeError as error:
+        raise WeightsError(f"{title} does not fit the architecture: {error}") from error
+
+
+def _usable(device: torch.device | str) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    # AssertionError is what a build of torch without CUDA raises.
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(
+            f"device {str(device)!r} cannot be used here ({reason}): ask for another, such as cpu"
+        ) from error
+
+
+@contextmanager
+def _own_generator(device: torch.device) -> Iterator[None]:
+    # Only the device in use: asking another GPU for its generator would claim memory there.
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        # What a model draws and does not keep in its state must be the same in every process.
+        torch.default_generator.manual_seed(0)
+        yield
+
+
+def _other_shapes(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
+    return [
+        f"{key} {tuple(found.shape)} where {tuple(wanted.shape)} is wanted"
+        for key, (wanted, found) in pairs.items()
+        if wanted.shape != found.shape
+    ]
+
+
+def _other_types(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
+    # Only across the two kinds: float16 weights become float32 without loss, integers in their place are no weights.
+    return [
+        f"{key} {found.dtype} where {wanted.dtype} is wanted"
+        for key, (wanted, found) in pairs.items()
+        if wanted.is_floating_point() != found.is_floating_point()
+    ]
+
+
+def _listed(problem: str, items: Sequence[str]) -> list[str]:
+    if not items:
+        return []
+    shown = ", ".join(items[:SHOWN])
+    more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return [f"{len(items)} {problem}: {shown}{more}"]

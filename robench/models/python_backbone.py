@@ -1,0 +1,85 @@
+"""A researcher's own model: a function of any importable package that returns a module."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from robench.core.errors import DeclarationError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from robench.declarations.architectures import Python
+
+
+def build_python(architecture: Python) -> nn.Module:
+    """Return what the target gives when it is called with the declared arguments.
+
+    The module is looked for on the Python path first and then in the current folder, which stays on the path, since
+    a model may import when it is first called.
+
+    Raises:
+        UnknownNameError: the module has no such function.
+        DeclarationError: there is no such module, it fails on import, its function fails, or returns no ``nn.Module``.
+    """
+    target = architecture.target
+    module_name, _, function_name = target.partition(":")
+    function = _function(_import(module_name, target), function_name, target)
+    arguments = dict(architecture.arguments)
+    try:
+        model = function(**arguments)
+    # Broad because the function is the user's, and whatever it raises is for the user to read.
+    except (Exception, SystemExit) as error:
+        raise DeclarationError(
+            f"target {target!r}, called with {arguments}, raised {_told(error)}. Make it return the model when it is"
+            " called with the `arguments` of the checkpoint's architecture, by name"
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise DeclarationError(
+            f"target {target!r} returned {model!r:.100} of type {type(model).__name__}, wanted a torch.nn.Module."
+            " Let the function return the model itself"
+        )
+    return model
+
+
+def _import(module_name: str, target: str) -> ModuleType:
+    folder = Path.cwd()
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(module_name)
+    # Broad because a module's top level is the user's code; SystemExit comes from scripts without a __main__ guard.
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module_name}.".startswith(f"{missing}."):
+            raise DeclarationError(
+                f"target {target!r}: no module {missing!r} on the Python path or in the current folder {folder}."
+                " Install the package, or run from the folder that holds it"
+            ) from error
+        raise DeclarationError(
+            f"target {target!r}: importing {module_name} raised {_told(error)}. Mend it until"
+            f" `python -c 'import {module_name}'` works in this environment"
+        ) from error
+
+
+def _function(module: ModuleType, name: str, target: str) -> Callable[..., object]:
+    function: object = getattr(module, name, None)
+    if function is None:
+        public = [known for known, value in vars(module).items() if callable(value) and not known.startswith("_")]
+        raise UnknownNameError("function", name, public, f"They are of {module.__name__}, {module.__file__}.")
+    if not callable(function):
+        raise DeclarationError(
+            f"target {target!r} is of type {type(function).__name__}, wanted a function that returns a torch.nn.Module"
+        )
+    return function
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,63 @@
+"""Any model of the timm library, by its name there.
+
+timm never sees the weights: they come from the registry, after their digest was compared. Fused attention is switched
+off, module by module, because the gradients of some fused kernels change from run to run.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import timm
+
+from robench.core.errors import DeclarationError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
+    from robench.declarations.architectures import Timm
+
+REFUSED_ARGUMENTS = ("pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path", "cache_dir")
+
+
+def build_timm(architecture: Timm) -> nn.Module:
+    """Return ``timm.create_model(name, **arguments)`` with initial weights.
+
+    Raises:
+        UnknownNameError: timm has no model of this name.
+        DeclarationError: timm does not build it with these arguments.
+    """
+    name, arguments = architecture.name, architecture.arguments
+    if not timm.is_model(name):
+        raise _unknown(name)
+    if refused := [argument for argument in arguments if argument in REFUSED_ARGUMENTS]:
+        raise DeclarationError(
+            f"timm model {name!r}: arguments must not name {', '.join(refused)}, because weights come from the"
+            " checkpoint's `weights`; remove it there"
+        )
+    try:
+        model = _create(name, arguments)
+    # Broad because arguments go to any of a thousand models, each with errors of its own.
+    except Exception as error:
+        raise DeclarationError(
+            f"timm model {name!r} cannot be built with arguments {dict(arguments)}: {type(error).__name__}: {error}."
+            " Check them against the model's documentation in timm"
+        ) from error
+    for module in model.modules():
+        if hasattr(module, "fused_attn"):
+            module.fused_attn = False  # type: ignore[assignment]  # a plain attribute, which torch's stubs leave out
+    return model
+
+
+def _create(name: str, arguments: Mapping[str, Any]) -> nn.Module:
+    return timm.create_model(name, pretrained=False, **arguments)
+
+
+def _unknown(name: str) -> UnknownNameError:
+    known = timm.list_models()
+    nearest = get_close_matches(name, known, n=8, cutoff=0.0)
+    advice = f"These are the nearest of the {len(known)} names that timm.list_models() gives (timm {timm.__version__})."
+    return UnknownNameError("timm model", name, nearest, advice)

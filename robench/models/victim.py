@@ -1,0 +1,77 @@
+"""A classifier under test: pixels in [0, 1] in, logits out; normalisation is inside, so that budgets are in pixels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import ContractError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor, nn
+
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+
+class ClassifierVictim:
+    """A frozen classifier in float32 and evaluation mode; takes the place of ``core.protocols.Victim``.
+
+    The module is taken over: it is moved to the device, its parameters need no gradient any more.
+    """
+
+    def __init__(
+        self, module: nn.Module, preprocessing: ImagePreprocessing, device: torch.device | str = "cpu"
+    ) -> None:
+        self._module = module.to(device=device, dtype=torch.float32)
+        self._module.eval()
+        self._module.requires_grad_(False)
+        self._submodules = tuple(self._module.modules())
+        self._mean_C11 = torch.tensor(preprocessing.mean, device=device, dtype=torch.float32).reshape(-1, 1, 1)
+        self._std_C11 = torch.tensor(preprocessing.std, device=device, dtype=torch.float32).reshape(-1, 1, 1)
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs must be."""
+        return self._mean_C11.device
+
+    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+        """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
+
+        ``seeds`` is for victims that draw random numbers; this one does not.
+
+        Raises:
+            ContractError: the inputs are no such images, or the model gave no such logits.
+        """
+        self._check_inputs(inputs)
+        if any(submodule.training for submodule in self._submodules):
+            raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
+        output = self._module((inputs - self._mean_C11) / self._std_C11)
+        return _logits_of(output, len(inputs))
+
+    def _check_inputs(self, inputs: Tensor) -> None:
+        channels = len(self._mean_C11)
+        if inputs.ndim != 4 or inputs.shape[1] != channels:
+            raise ContractError(f"inputs must be images (batch, {channels}, height, width), got {tuple(inputs.shape)}")
+        if inputs.dtype != torch.float32:
+            raise ContractError(f"inputs must be float32 in [0, 1], got {inputs.dtype}: convert them (bytes over 255)")
+        if inputs.device != self.device:
+            raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
+
+
+def _logits_of(output: object, batch_size: int) -> Tensor:
+    # Models of the transformers library return an object that holds the logits.
+    logits: object = getattr(output, "logits", output)
+    if not isinstance(logits, torch.Tensor):
+        raise ContractError(
+            f"the model returned a {type(output).__name__}, wanted logits (batch, classes) or an object with .logits:"
+            " wrap it so that it returns those alone"
+        )
+    if logits.ndim != 2 or len(logits) != batch_size or not logits.is_floating_point():
+        raise ContractError(
+            f"the model returned {tuple(logits.shape)} of {logits.dtype} for {batch_size} images,"
+            f" wanted floating-point logits ({batch_size}, classes)"
+        )
+    return logits

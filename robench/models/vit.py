@@ -1,0 +1,54 @@
+"""Vision transformers in which the attention of every layer can be declared.
+
+Source: Dosovitskiy et al. 2021, arXiv:2010.11929, in the form of DeiT (Touvron et al. 2021, arXiv:2012.12877): class
+token, learned positions, biases in ``qkv``, LayerNorm before each branch with epsilon 1e-6, no dropout. On timm's
+VisionTransformer, so that the names in a state dict are timm's and DeiT's. Nothing differs but ``blocks.i.attn``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+from robench.attention import Geometry, build_attention
+from robench.core.errors import UnknownNameError
+from robench.declarations.attentions import RESIDUALS, PlainResidual
+
+if TYPE_CHECKING:
+    from robench.declarations.architectures import Vit
+
+
+def build_vit(architecture: Vit) -> nn.Module:
+    """Return the declared vision transformer: images (B, channels, side, side) -> logits (B, num_classes).
+
+    Raises:
+        UnknownNameError: it declares an attention or a residual connection that has no implementation.
+    """
+    if not isinstance(architecture.residual, PlainResidual):
+        raise UnknownNameError("residual", architecture.residual.kind, RESIDUALS)
+    model = VisionTransformer(
+        img_size=architecture.image_size,
+        patch_size=architecture.patch_size,
+        in_chans=architecture.num_channels,
+        num_classes=architecture.num_classes,
+        embed_dim=architecture.dim,
+        depth=architecture.depth,
+        num_heads=architecture.num_heads,
+        mlp_ratio=architecture.mlp_ratio,
+        norm_layer=partial(nn.LayerNorm, eps=1e-6),
+    )
+    for layer, block in enumerate(model.blocks):
+        geometry = Geometry(
+            dim=architecture.dim,
+            num_heads=architecture.num_heads,
+            num_tokens=architecture.num_tokens,
+            depth=architecture.depth,
+            layer=layer,
+        )
+        block.attn = build_attention(architecture.attention, geometry)
+    # A second time, because the first saw the attention that has just been replaced.
+    model.init_weights()
+    return model

@@ -1,0 +1,110 @@
+"""Where a checkpoint's weights are, and whether they are the bytes that the registry means."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robench.core.errors import DeclarationError, WeightsError
+from robench.models.state_files import what_else_it_is
+
+if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
+
+HUB = "hf-hub:"
+SHA256 = re.compile(r"[0-9a-fA-F]{8,64}")
+
+
+def resolve(checkpoint: Checkpoint) -> tuple[Path, str]:
+    """Return the file with the checkpoint's weights, and its SHA-256 in 64 hexadecimal digits.
+
+    Raises:
+        WeightsError: the file is missing or unreadable, or its digest is not the registry's.
+        DeclarationError: the registry's uri or digest is not written as one.
+    """
+    path = locate(checkpoint)
+    found, wanted = digest(path), checkpoint.weights.sha256
+    if wanted is None:
+        return path, found
+    if not SHA256.fullmatch(wanted):
+        raise DeclarationError(
+            f"weights.sha256 of {checkpoint.name} must be 64 hexadecimal digits or the first 8 or more, got {wanted!r}"
+        )
+    if not found.startswith(wanted.lower()):
+        guess = what_else_it_is(path)
+        raise WeightsError(
+            f"the weights of {checkpoint.name} at {path} have SHA-256 {found}, the registry wants {wanted}."
+            f"{f' The file is {guess}.' if guess else ''} Get the file again{_how(checkpoint)},"
+            " or, if other weights are meant, change weights.sha256 in the registry"
+        )
+    return path, found
+
+
+def locate(checkpoint: Checkpoint) -> Path:
+    """Return the path of the weights: relative uris are below the registry's folder, ``hf-hub:`` ones are downloaded.
+
+    Raises:
+        WeightsError: no readable file is there; the message names the path to put it at.
+        DeclarationError: a ``hf-hub:`` uri without owner, repository and file.
+    """
+    uri = checkpoint.weights.uri
+    if uri.startswith(HUB):
+        return _download(checkpoint, uri.removeprefix(HUB))
+    path = (checkpoint.folder / uri).absolute()
+    try:
+        with path.open("rb"):
+            return path
+    except FileNotFoundError as error:
+        raise WeightsError(
+            f"the weights of {checkpoint.name} are missing: put the file at {path}{_how(checkpoint)}"
+        ) from error
+    except OSError as error:
+        raise WeightsError(
+            f"the weights of {checkpoint.name} at {path} cannot be read ({error.strerror}): a readable file is wanted"
+            f" there{_how(checkpoint)}"
+        ) from error
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits.
+
+    Raises:
+        WeightsError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read ({error.strerror}): check the file and the disk") from error
+
+
+def _download(checkpoint: Checkpoint, address: str) -> Path:
+    owner, _, rest = address.partition("/")
+    repository, _, file = rest.partition("/")
+    if not (owner and repository and file):
+        raise DeclarationError(
+            f"weights.uri of {checkpoint.name} must be {HUB}owner/repository/file, got {checkpoint.weights.uri!r}"
+        )
+    try:
+        # Here because it is heavy, and an optional dependency that local weights do without.
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(f"{owner}/{repository}", file))
+    except ImportError as error:
+        raise WeightsError(
+            f"the weights of {checkpoint.name} lie at {checkpoint.weights.uri}, and huggingface_hub is not installed:"
+            " install robench[hub], or download the file and write its path into weights.uri"
+        ) from error
+    # Broad because the hub passes on the errors of its HTTP library, which are of no common class.
+    except Exception as error:
+        raise WeightsError(
+            f"the weights of {checkpoint.name} could not be had from {checkpoint.weights.uri}"
+            f" ({type(error).__name__}: {error}). Check address and network, or download the file elsewhere and write"
+            f" its path into weights.uri{_how(checkpoint)}"
+        ) from error
+
+
+def _how(checkpoint: Checkpoint) -> str:
+    return f" ({checkpoint.weights.how_to_get})" if checkpoint.weights.how_to_get else ""

@@ -1,0 +1,129 @@
+"""Records to a table: a pure function, which needs no model, no data and no accelerator.
+
+What is missing stays missing: a cell has its number when every example of its conditions is in, and otherwise says how
+many are not. Nothing is averaged around a gap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import IncompleteError, UnknownNameError, UsageError
+from robench.core.report import Cell, Report, Row
+from robench.metrics import METRICS
+from robench.reports.coverage import Coverage, cover
+from robench.reports.notes import notes_of, provenance_of
+from robench.reports.selection import needs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from robench.core.records import Failure, Record
+    from robench.core.suite import Column, Suite
+
+
+def build_report(
+    suite: Suite,
+    records: Iterable[Record],
+    failures: Iterable[Failure] = (),
+    *,
+    models: Sequence[str] | None = None,
+    limit: int | None = None,
+    measurement_keys: Collection[str] | None = None,
+    seed: int | None = None,
+) -> Report:
+    """Return the table of a suite, the same for any order of the records.
+
+    Args:
+        suite: what was to be measured.
+        records: any records; those that the suite does not need tell at most how large a dataset is.
+        failures: likewise.
+        models: rows in this order, one without records too; None for all models that have results, by name.
+        limit: only the first so many examples of each condition. Without it, models that are known from limited runs
+            alone, with no number complete, are left out.
+        measurement_keys: None, or the measurements that count.
+        seed: in place of the suite's own.
+
+    Raises:
+        UsageError: the limit is below 1.
+        UnknownNameError: a column names a metric or condition that there is not.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"the limit of a report must be at least 1 example, got {limit}; leave it out for all")
+    _check_columns(suite)
+    wanted_seed = suite.seed if seed is None else seed
+    everything: list[Record | Failure] = [*records, *failures]
+    sizes = _dataset_sizes(everything)
+    is_needed = needs(suite, seed=wanted_seed, measurement_keys=measurement_keys)
+    by_model = _by_model(result for result in everything if is_needed(result.shard))
+    rows: list[Row] = []
+    used: list[Record] = []
+    for model in sorted(by_model) if models is None else dict.fromkeys(models):
+        results = by_model.get(model, [])
+        coverages = cover(suite.conditions, results, dataset_sizes=sizes, limit=limit)
+        row = _row(suite, model, coverages, limit)
+        if limit is not None or not _is_known_from_limited_runs_alone(row, results):
+            rows.append(row)
+            used += [record for coverage in coverages.values() for record in coverage.records]
+    return Report(
+        suite=suite.name,
+        version=suite.version,
+        seed=wanted_seed,
+        columns=suite.columns,
+        rows=tuple(rows),
+        provenance=provenance_of(used, wanted_seed),
+    )
+
+
+def _check_columns(suite: Suite) -> None:
+    conditions = [condition.name for condition in suite.conditions]
+    for column in suite.columns:
+        if column.metric not in METRICS:
+            raise UnknownNameError("metric", column.metric, METRICS)
+        for condition in column.conditions:
+            if condition not in conditions:
+                raise UnknownNameError("condition", condition, conditions)
+
+
+def _by_model(results: Iterable[Record | Failure]) -> dict[str, list[Record | Failure]]:
+    by_model: dict[str, list[Record | Failure]] = {}
+    for result in results:
+        by_model.setdefault(result.shard.checkpoint, []).append(result)
+    return by_model
+
+
+def _dataset_sizes(results: Sequence[Record | Failure]) -> dict[str, int]:
+    in_time = sorted(results, key=lambda result: (result.provenance.finished_at, result.shard.dataset.num_examples))
+    return {result.shard.dataset.name: result.shard.dataset.num_examples for result in in_time}
+
+
+def _row(suite: Suite, model: str, coverages: Mapping[str, Coverage], limit: int | None) -> Row:
+    cells: dict[str, Cell] = {}
+    reasons: list[str] = []
+    for column in suite.columns:
+        cells[column.key], reason = _cell(column, [coverages[condition] for condition in column.conditions])
+        reasons += [f"{column.label}: {reason}"] if reason else []
+    return Row(model=model, cells=cells, limit=limit, notes=(*notes_of(suite.columns, coverages), *reasons))
+
+
+def _cell(column: Column, coverages: Sequence[Coverage]) -> tuple[Cell, str]:
+    """Return the cell and, where every example is in and there is yet no number, the reason."""
+    num_in = min(coverage.num_in for coverage in coverages)
+    missing = [coverage.missing for coverage in coverages]
+    known = [number for number in missing if number is not None]
+    most = max(known) if len(known) == len(missing) else None
+    if most != 0:
+        return Cell(estimate=None, num_examples=num_in, missing=most), ""
+    try:
+        estimate = METRICS[column.metric].compute([coverage.outcomes for coverage in coverages])
+    except IncompleteError as error:
+        return Cell(estimate=None, num_examples=num_in, missing=most), str(error)
+    return Cell(estimate=estimate, num_examples=num_in, missing=most), ""
+
+
+def _is_known_from_limited_runs_alone(row: Row, results: Sequence[Record | Failure]) -> bool:
+    return (
+        bool(results)
+        and all(result.provenance.limit is not None for result in results)
+        and not any(cell.estimate is not None for cell in row.cells.values())
+    )

@@ -1,0 +1,63 @@
+"""A report as CSV in long form, one line a cell, numbers unrounded and shares in [0, 1].
+
+A text that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet; an apostrophe before it keeps it
+text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import unicodedata
+from typing import TYPE_CHECKING
+
+from robench.reports.inert import printable
+
+if TYPE_CHECKING:
+    from robench.core.report import Report, Row
+    from robench.core.suite import Column
+
+_HEADER = (
+    "model",
+    "limit",
+    "column",
+    "metric",
+    "conditions",
+    "value",
+    "low",
+    "high",
+    "num_examples",
+    "missing",
+)
+_FORMULA_STARTS = ("=", "+", "-", "@")
+
+
+def render_csv(report: Report) -> str:
+    """Return the report as CSV: nothing between two commas where there is no number; conditions joined by ``+``."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_HEADER)
+    writer.writerows(_line(row, column) for row in report.rows for column in report.columns)
+    return file.getvalue()
+
+
+def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
+    cell = row.cells[column.key]
+    estimate = cell.estimate
+    return (
+        _text(row.model),
+        row.limit,
+        _text(column.key),
+        _text(column.metric),
+        _text("+".join(column.conditions)),
+        *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
+        cell.num_examples,
+        cell.missing,
+    )
+
+
+def _text(text: str) -> str:
+    shown = printable(text)
+    # Some spreadsheets take full-width signs for the ordinary ones, and pass over blanks before them.
+    read = unicodedata.normalize("NFKC", shown).lstrip()
+    return f"'{shown}" if read.startswith(_FORMULA_STARTS) else shown

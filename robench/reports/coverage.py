@@ -1,0 +1,149 @@
+"""How much of each condition is in for one model, and what is known of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.core.errors import IncompleteError
+from robench.core.records import Failure, Record, join
+from robench.reports.selection import newest, source_of_condition, source_of_shard, tile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.core.outcomes import Outcome
+    from robench.core.suite import Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """One condition of one model, as far as it is measured.
+
+    Attributes:
+        num_wanted: examples that the condition has, None where nothing tells how large its dataset is.
+        records: what is in of them, each example once, in dataset order.
+        failures: failed shards that hold an example which is not in, in dataset order.
+        has_older: records of older weights, data or settings were passed over.
+    """
+
+    condition: str
+    num_wanted: int | None
+    records: tuple[Record, ...]
+    failures: tuple[Failure, ...]
+    has_older: bool
+
+    @property
+    def num_in(self) -> int:
+        """Examples that are in."""
+        wanted = self.num_wanted or 0
+        return sum(min(record.shard.stop, wanted) - record.shard.start for record in self.records)
+
+    @property
+    def missing(self) -> int | None:
+        """Examples that are not in; None where not even their number is known."""
+        return None if self.num_wanted is None else self.num_wanted - self.num_in
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What every example did, in dataset order.
+
+        Raises:
+            IncompleteError: not all examples are in.
+        """
+        if self.num_wanted is None:
+            raise IncompleteError(f"nothing is measured on the dataset of {self.condition}")
+        return join(self.records, self.num_wanted)
+
+    @property
+    def devices(self) -> set[str]:
+        """Kinds of device that the outcomes come from."""
+        return {record.provenance.device for record in self.records}
+
+
+def cover(
+    conditions: Sequence[Condition],
+    results: Sequence[Record | Failure],
+    *,
+    dataset_sizes: Mapping[str, int],
+    limit: int | None,
+) -> dict[str, Coverage]:
+    """Return what is in of each condition, by its name.
+
+    A row rests on one set of weights and one state of each dataset, those that finished something last: a clean
+    accuracy of today's weights beside a robust accuracy of yesterday's would be the score of no model.
+
+    Args:
+        conditions: those of the suite.
+        results: all that the suite needs of one model, in any order.
+        dataset_sizes: examples by dataset, for a condition that the model has not met.
+        limit: only the first so many examples are wanted; None for all.
+    """
+    current = _of_newest_weights_and_data(results)
+    return {
+        condition.name: _cover_one(
+            condition, _serving(condition, results), _serving(condition, current), dataset_sizes, limit
+        )
+        for condition in conditions
+    }
+
+
+def _cover_one(
+    condition: Condition,
+    results: Sequence[Record | Failure],
+    current: Sequence[Record | Failure],
+    dataset_sizes: Mapping[str, int],
+    limit: int | None,
+) -> Coverage:
+    # The architecture, its preprocessing or the number format may have changed where weights and data did not.
+    measured = newest(current, lambda shard: shard.measurement_key)
+    size = measured[0].shard.dataset.num_examples if measured else dataset_sizes.get(condition.dataset)
+    num_wanted = _num_wanted(condition, size, limit)
+    records = [result for result in measured if isinstance(result, Record)]
+    tiles = tile(records, num_wanted or 0)
+    return Coverage(
+        condition=condition.name,
+        num_wanted=num_wanted,
+        records=tiles,
+        failures=_open_failures(measured, tiles, num_wanted or 0),
+        has_older=len(records) < sum(isinstance(result, Record) for result in results),
+    )
+
+
+def _of_newest_weights_and_data(results: Sequence[Record | Failure]) -> list[Record | Failure]:
+    of_weights = newest(results, lambda shard: shard.weights_digest)
+    datasets = sorted({result.shard.dataset.name for result in of_weights})
+    return [
+        result
+        for dataset in datasets
+        for result in newest(
+            [result for result in of_weights if result.shard.dataset.name == dataset],
+            lambda shard: shard.dataset.fingerprint,
+        )
+    ]
+
+
+def _serving(condition: Condition, results: Sequence[Record | Failure]) -> list[Record | Failure]:
+    source = source_of_condition(condition)
+    return [result for result in results if source_of_shard(result.shard) == source]
+
+
+def _num_wanted(condition: Condition, dataset_size: int | None, limit: int | None) -> int | None:
+    bounds = [bound for bound in (condition.num_examples, dataset_size) if bound is not None]
+    if not bounds:
+        return None
+    return min(bounds if limit is None else [*bounds, limit])
+
+
+def _open_failures(
+    results: Sequence[Record | Failure], tiles: Sequence[Record], num_wanted: int
+) -> tuple[Failure, ...]:
+    failures = (result for result in results if isinstance(result, Failure))
+    ordered = sorted(failures, key=lambda failure: (failure.shard.start, failure.shard.stop, failure.error))
+    return tuple(failure for failure in ordered if not _is_covered(failure, tiles, num_wanted))
+
+
+def _is_covered(failure: Failure, tiles: Sequence[Record], num_wanted: int) -> bool:
+    start, stop = failure.shard.start, min(failure.shard.stop, num_wanted)
+    inside = sum(max(0, min(stop, record.shard.stop) - max(start, record.shard.start)) for record in tiles)
+    return inside >= stop - start

@@ -1,0 +1,74 @@
+"""A report as printable text, before any markup: what the formats for readers have in common.
+
+Here, and nowhere before, shares become per cent. Long names and messages are cut short; the formats for machines (json,
+csv) keep them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.reports.inert import NOTE_WIDTH, clipped
+
+if TYPE_CHECKING:
+    from robench.core.report import Cell, Estimate, Report, Row
+
+_NOTHING_MEASURED = "no model has been measured on this suite yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A table of printable texts, not yet escaped for any format.
+
+    Attributes:
+        header: ``model``, then the columns' labels; ``rows``: as many texts each.
+        notes: sentences that belong below the table; ``provenance``: one line that belongs below those.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    provenance: str
+
+
+def grid_of(report: Report) -> Grid:
+    """Return the report's table, notes and provenance as texts."""
+    notes = tuple(clipped(f"{_row_name(row)}: {note}", NOTE_WIDTH) for row in report.rows for note in row.notes)
+    title = clipped(f"{report.suite}, version {report.version}")
+    facts = [f"{name} {text}" for name, text in report.provenance.items()]
+    return Grid(
+        title=title,
+        header=("model", *(clipped(column.label) for column in report.columns)),
+        rows=tuple(
+            (_row_name(row), *(cell_text(row.cells[column.key]) for column in report.columns)) for row in report.rows
+        ),
+        notes=notes if report.rows else (_NOTHING_MEASURED,),
+        provenance=clipped("; ".join([title, *facts, "shares in per cent"]), NOTE_WIDTH),
+    )
+
+
+def cell_text(cell: Cell) -> str:
+    """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or what is missing of it."""
+    if cell.estimate is not None:
+        return _estimate_text(cell.estimate)
+    if cell.missing is None or cell.missing == 0:
+        return "— (missing)"
+    return f"— ({cell.missing} of {cell.num_examples + cell.missing} missing)"
+
+
+def _estimate_text(estimate: Estimate) -> str:
+    value = _number_text(estimate.value, estimate.unit)
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} [{_number_text(estimate.low, estimate.unit)}, {_number_text(estimate.high, estimate.unit)}]"
+
+
+def _number_text(number: float, unit: str) -> str:
+    return f"{100 * number:.1f}" if unit == "share" else f"{number:.4g}"
+
+
+def _row_name(row: Row) -> str:
+    name = clipped(row.model)
+    return name if row.limit is None else f"{name} (first {row.limit})"

@@ -1,0 +1,31 @@
+"""Text of unknown origin, made harmless: names, labels and error messages come from files that strangers write."""
+
+from __future__ import annotations
+
+NAME_WIDTH = 80
+NOTE_WIDTH = 400
+
+
+def printable(text: str) -> str:
+    r"""Return the text with everything that is not visible shown as an escape: controls, bidi marks, lone surrogates.
+
+    A terminal obeys escape sequences, bidi controls show another order than there is, and zero-width characters make
+    different names look equal.
+
+    >>> printable("a\x1b[31m\u202eb\n")
+    'a\\x1b[31m\\u202eb\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else _escape(character) for character in text)
+
+
+def clipped(text: str, width: int = NAME_WIDTH) -> str:
+    """Return printable text of at most ``width`` characters, the end replaced by an ellipsis where it is longer."""
+    # An escape is up to 10 characters for one, so that cutting before escaping would not bound the width.
+    shown = printable(text[: width + 1])
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,53 @@
+"""A report as one JSON document, numbers unrounded and shares in [0, 1].
+
+Names stand in it as they are, so that they can be compared; everything outside printable ASCII is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from robench.core.report import Cell, Report, Row
+    from robench.core.suite import Column
+
+Json = None | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def render_json(report: Report) -> str:
+    """Return the report as JSON.
+
+    A row has ``limit`` only where one was asked for and ``notes`` only where there are any. ``value``, ``low`` and
+    ``high`` are null where examples are missing; ``num_examples`` is then what is in. Raises ValueError for a number
+    that is not finite, which JSON cannot say.
+    """
+    document: Json = {
+        "suite": report.suite,
+        "version": report.version,
+        "seed": report.seed,
+        "provenance": dict(report.provenance),
+        "rows": [_row(row, report.columns) for row in report.rows],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
+    document: dict[str, Json] = {"model": row.model}
+    if row.limit is not None:
+        document["limit"] = row.limit
+    document["cells"] = {column.key: _cell(row.cells[column.key]) for column in columns}
+    if row.notes:
+        document["notes"] = list(row.notes)
+    return document
+
+
+def _cell(cell: Cell) -> dict[str, Json]:
+    estimate = cell.estimate
+    return {
+        "value": None if estimate is None else estimate.value,
+        "low": None if estimate is None else estimate.low,
+        "high": None if estimate is None else estimate.high,
+        "num_examples": cell.num_examples,
+        "missing": cell.missing,
+    }

@@ -1,0 +1,52 @@
+r"""A report as a LaTeX tabular with the rules of booktabs, to be put into a table of the user's own.
+
+pandas' own escaping leaves ``<``, ``>``, dashes and a leading ``[`` alone. The first three print as other characters,
+and the last is taken for the optional argument of the ``\\`` or ``\midrule`` before it; so texts are escaped here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from robench.reports.grid import grid_of
+
+if TYPE_CHECKING:
+    from robench.core.report import Report
+
+_ESCAPES = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "—": r"\textemdash{}",
+        "…": r"\ldots{}",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
+
+
+def render_latex(report: Report) -> str:
+    """Return the report as a tabular, its notes and one line of provenance below; needs booktabs and T1 fonts."""
+    import pandas as pd
+
+    grid = grid_of(report)
+    frame = pd.DataFrame(
+        [[_escape(text) for text in row] for row in grid.rows], columns=[_escape(text) for text in grid.header]
+    )
+    column_format = "l" + "r" * (len(grid.header) - 1)
+    table = frame.style.hide(axis="index").to_latex(hrules=True, column_format=column_format)
+    below = "".join(rf"\par\noindent {_escape(text)}" + "\n" for text in (*grid.notes, grid.provenance))
+    return (
+        f"% Needs \\usepackage[T1]{{fontenc}} and \\usepackage{{booktabs}}.\n{table}{{\\footnotesize\n{below}\\par}}\n"
+    )
+
+
+def _escape(text: str) -> str:
+    # Two hyphens in a row would print as one dash.
+    escaped = re.sub("-(?=-)", "-{}", text.translate(_ESCAPES))
+    return f"{{}}{escaped}" if escaped.lstrip().startswith(("[", "*")) else escaped

@@ -1,0 +1,61 @@
+"""What a reader must know beside the numbers of a row, and what all numbers of a report rest on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.metrics.intervals import INTERVAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from robench.core.records import Record
+    from robench.core.suite import Column
+    from robench.reports.coverage import Coverage
+
+
+def notes_of(columns: Sequence[Column], coverages: Mapping[str, Coverage]) -> tuple[str, ...]:
+    """Return one sentence for each failed condition, each mix of devices, and one for what was passed over."""
+    return (
+        *(_failure_note(coverage) for coverage in coverages.values() if coverage.failures),
+        *_device_notes(columns, coverages),
+        *_older_notes(coverages),
+    )
+
+
+def provenance_of(records: Iterable[Record], seed: int) -> dict[str, str]:
+    """Return the releases, kinds of device, seed and kind of interval behind a report; distinct values are joined."""
+    releases: dict[str, set[str]] = {}
+    devices: set[str] = set()
+    for record in records:
+        devices.add(record.provenance.device)
+        for library, release in record.provenance.versions.items():
+            releases.setdefault(library, set()).add(release)
+    return {
+        **{library: ", ".join(sorted(releases[library])) for library in sorted(releases)},
+        **({"devices": ", ".join(sorted(devices))} if devices else {}),
+        "seed": str(seed),
+        "interval": INTERVAL,
+    }
+
+
+def _failure_note(coverage: Coverage) -> str:
+    count = len(coverage.failures)
+    shards = "1 shard" if count == 1 else f"{count} shards"
+    return f"{coverage.condition}: {shards} failed; first error: {coverage.failures[0].error}"
+
+
+def _device_notes(columns: Sequence[Column], coverages: Mapping[str, Coverage]) -> list[str]:
+    notes = []
+    for conditions in dict.fromkeys(column.conditions for column in columns):
+        devices = sorted(set().union(*(coverages[condition].devices for condition in conditions)))
+        if len(devices) > 1:
+            notes.append(f"{', '.join(conditions)}: measured on different kinds of device ({', '.join(devices)})")
+    return notes
+
+
+def _older_notes(coverages: Mapping[str, Coverage]) -> list[str]:
+    older = [coverage.condition for coverage in coverages.values() if coverage.has_older]
+    if not older:
+        return []
+    return [f"{', '.join(older)}: older measurements are left out (weights, data or settings changed since)"]

@@ -1,0 +1,90 @@
+"""Which results a suite is about, which of them are the newest, and how their shards cover a condition's examples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robench.core.identity import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from robench.core.records import Failure, Record
+    from robench.core.shard import ShardHeader
+    from robench.core.suite import Condition, Suite
+
+
+def needs(
+    suite: Suite, *, seed: int | None = None, measurement_keys: Collection[str] | None = None
+) -> Callable[[ShardHeader], bool]:
+    """Return a test of whether a shard belongs to the suite, to select records of a store by.
+
+    The names of conditions play no part: what another suite measured under another name serves as well.
+
+    Args:
+        suite: whose conditions, task and batch size the shard must have.
+        seed: the root seed that it must have; None for any, which ``build_report`` narrows down.
+        measurement_keys: None, or the measurements that count, for example those of the weights at hand.
+    """
+    sources = {source_of_condition(condition) for condition in suite.conditions}
+
+    def is_needed(shard: ShardHeader) -> bool:
+        return (
+            source_of_shard(shard) in sources
+            and shard.task == suite.task
+            and shard.batch_size == suite.batch_size
+            and (seed is None or shard.seed == seed)
+            and (measurement_keys is None or shard.measurement_key in measurement_keys)
+        )
+
+    return is_needed
+
+
+def source_of_condition(condition: Condition) -> tuple[str, str]:
+    """Return the dataset's name and the perturbation's key, which a shard of the condition must have."""
+    return condition.dataset, key_of(condition.perturbation)
+
+
+def source_of_shard(shard: ShardHeader) -> tuple[str, str]:
+    """Return the same of a shard."""
+    return shard.dataset.name, shard.perturbation_key
+
+
+def newest(results: Sequence[Record | Failure], identity: Callable[[ShardHeader], str]) -> tuple[Record | Failure, ...]:
+    """Return the results of the one identity that finished something last; all of equal identity stay or go together.
+
+    Times are ISO 8601 in UTC, which sorts as text; where two are equal the greater identity stays.
+    """
+    if not results:
+        return ()
+    _, latest = max((result.provenance.finished_at, identity(result.shard)) for result in results)
+    return tuple(result for result in results if identity(result.shard) == latest)
+
+
+def tile(records: Iterable[Record], num_examples: int) -> tuple[Record, ...]:
+    """Return records that hold each measured example of the first ``num_examples`` once, in dataset order.
+
+    Runs with different limits leave shards that overlap. Of those that begin together the longest is used, and of a
+    later one only what is not in yet. Any order of the same records gives the same tiles.
+    """
+    tiles: list[Record] = []
+    position = 0
+    for record in sorted(records, key=_by_start_then_longest):
+        if max(position, record.shard.start) >= num_examples:
+            break
+        if record.shard.stop > position:
+            tiles.append(_from(record, position))
+            position = record.shard.stop
+    return tuple(tiles)
+
+
+def _by_start_then_longest(record: Record) -> tuple[int, int, str, str]:
+    return record.shard.start, -record.shard.stop, record.provenance.finished_at, record.provenance.device
+
+
+def _from(record: Record, position: int) -> Record:
+    shard = record.shard
+    if position <= shard.start:
+        return record
+    return replace(record, shard=replace(shard, start=position), outcomes=record.outcomes[position - shard.start :])

@@ -1,0 +1,10 @@
+"""A whole run put together: what ``robench run`` and ``robench.run`` both do, without printing anything.
+
+Stands between the two composition roots (``cli``, ``api``), which may not import each other, and the layers below.
+"""
+
+from robench.runs.devices import Workers, choose_workers
+from robench.runs.prepare import PreparedRun, prepare
+from robench.runs.request import RunRequest
+
+__all__ = ["PreparedRun", "RunRequest", "Workers", "choose_workers", "prepare"]

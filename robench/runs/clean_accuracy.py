@@ -1,0 +1,43 @@
+"""The clean accuracy of one checkpoint on the data that it was trained for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import ContractError
+from robench.core.suite import Column, Condition, Suite
+from robench.declarations.perturbations import Clean
+from robench.runs.prepare import prepare
+from robench.runs.request import RunRequest
+from robench.store import MemoryStore
+
+if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.report import Estimate
+
+
+def clean_accuracy(checkpoint: Checkpoint, dataset: str) -> Estimate:
+    """Return top-1 accuracy on the evaluation split, by the same path as any leaderboard's.
+
+    Raises:
+        RobenchError: it cannot be measured.
+    """
+    column = Column(key="clean/top1_accuracy", label="clean", metric="top1_accuracy", conditions=("clean",))
+    suite = Suite(
+        name="clean",
+        version=1,
+        seed=0,
+        task=checkpoint.task,
+        batch_size=100,
+        conditions=(Condition(name="clean", dataset=dataset, perturbation=Clean()),),
+        metrics=("top1_accuracy",),
+        columns=(column,),
+    )
+    prepared = prepare(RunRequest(suites=(suite,), checkpoints=(checkpoint,), device="cpu", executor="serial"))
+    store = MemoryStore()
+    prepared.measure(store, prepared.executor())
+    for failure in store.failures():
+        raise ContractError(failure.error)
+    estimate = prepared.report(suite, store).rows[0].cells[column.key].estimate
+    assert estimate is not None  # nothing failed, so nothing is missing
+    return estimate

@@ -1,0 +1,60 @@
+"""Which devices measure, and with how many processes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from robench.runs.request import ExecutorName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """One device name a worker; ``in_process`` where one worker needs no process of its own."""
+
+    devices: tuple[str, ...]
+    in_process: bool
+    decode_workers: int
+
+
+def choose_workers(device: str, workers: int | None, executor: ExecutorName) -> Workers:
+    """Return a worker for each GPU, or for each CPU core, unless ``workers`` says how many.
+
+    Raises:
+        UsageError: no such device on this machine; the message says which there are.
+    """
+    found = _devices(device)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if executor == "serial":
+        count = 1
+    elif workers is not None:
+        count = workers
+    else:
+        count = cores if found == ["cpu"] else len(found)
+    in_process = executor == "serial" or (executor == "auto" and count == 1)
+    return Workers(
+        devices=tuple(found[i % len(found)] for i in range(count)),
+        in_process=in_process,
+        # Measuring and decoding share the cores.
+        decode_workers=max(1, min(8, cores // count)),
+    )
+
+
+def _devices(device: str) -> list[str]:
+    """Return the devices that ``device`` means: all GPUs for ``cuda``, one otherwise."""
+    gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    has_mps = torch.backends.mps.is_available()
+    if device == "auto":
+        return gpus or ["cpu"]
+    if device == "cuda" and gpus:
+        return gpus
+    if device == "cpu" or device in gpus or (device == "mps" and has_mps):
+        return [device]
+    there = ", ".join(["cpu", *(["cuda", *gpus] if gpus else []), *(["mps"] if has_mps else [])])
+    raise UsageError(f"no device {device!r} on this machine; there is: {there}")

@@ -1,0 +1,25 @@
+"""Cut measurements into shards whose bounds depend on nothing but the suite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.shard import Shard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from robench.core.shard import Measurement
+
+
+def plan(measurements: Iterable[Measurement], batches_per_shard: int, limit: int | None = None) -> Iterator[Shard]:
+    """Yield the shards of each measurement in turn, so that a victim stays loaded while it is needed.
+
+    ``limit`` asks for the first examples alone. It is met by whole shards, the very ones of the unlimited run: every
+    pass through a model has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.
+    """
+    for measurement in measurements:
+        size = measurement.batch_size * batches_per_shard
+        wanted = measurement.num_examples if limit is None else min(limit, measurement.num_examples)
+        for start in range(0, wanted, size):
+            yield Shard(measurement=measurement, start=start, stop=min(start + size, measurement.num_examples))

@@ -1,0 +1,30 @@
+"""Shards one after another in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from robench.core.records import Failure, Record
+    from robench.core.shard import Shard
+
+
+class SerialExecutor:
+    """The reference of every other executor (``core.protocols.Executor``)."""
+
+    def __init__(self, evaluator: Callable[[Shard], Record | Failure]) -> None:
+        self._evaluator = evaluator
+        self._draining = False
+
+    def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
+        """Yield the result of each shard in the order given."""
+        for shard in shards:
+            if self._draining:
+                return
+            yield self._evaluator(shard)
+
+    def drain(self) -> None:
+        """Begin no further shard."""
+        self._draining = True

@@ -1,0 +1,118 @@
+"""What stands around outcomes and errors as JSON: which shard, where and when it was measured.
+
+Any text that Python reads comes back, undecodable bytes of file names included. Only where a program has put a high
+and a low surrogate side by side does JSON make the one character of them that they stand for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from robench.core.errors import StoreError
+from robench.core.records import Failure, Provenance
+from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Noun = TypeVar("Noun")
+
+
+def envelope_text(shard: ShardHeader, provenance: Provenance, **texts: str) -> str:
+    """Return the envelope as ASCII JSON that ends in a blank seal; equal values give equal text.
+
+    Raises:
+        StoreError: a value has no form in JSON.
+    """
+    members = {
+        "shard": _fields(shard) | {"dataset": _fields(shard.dataset)},
+        "provenance": _fields(provenance) | {"versions": dict(provenance.versions)},
+    }
+    try:
+        return with_blank_seal(json.dumps(members | texts, sort_keys=True, separators=(",", ":")))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{shard.title} cannot be kept: its header or provenance is no JSON: {error}") from error
+
+
+def read_envelope(text: str | bytes) -> Mapping[str, Any]:
+    """Return the members of an envelope.
+
+    Raises:
+        DamagedError: it is none.
+    """
+    try:
+        members = json.loads(text)
+    except ValueError as error:
+        raise DamagedError(f"its envelope is no JSON: {error}") from error
+    if not isinstance(members, dict):
+        raise DamagedError("its envelope is no JSON object")
+    return members
+
+
+def shard_of(members: Mapping[str, Any]) -> ShardHeader:
+    """Return which shard an envelope is of.
+
+    Raises:
+        DamagedError: a field is missing.
+        NewerFormatError: a field is unknown.
+    """
+    fields = _member(members, "shard")
+    return build(ShardHeader, {**fields, "dataset": build(DatasetIdentity, _member(fields, "dataset"))})
+
+
+def provenance_of(members: Mapping[str, Any]) -> Provenance:
+    """Return where and when an envelope's shard was measured; errors as of ``shard_of``."""
+    return build(Provenance, _member(members, "provenance"))
+
+
+def encode_failure(failure: Failure) -> bytes:
+    """Return a failure as sealed JSON; equal failures give equal bytes.
+
+    Raises:
+        StoreError: a value has no form in JSON.
+    """
+    texts = {"error": failure.error, "traceback": failure.traceback}
+    return seal(envelope_text(failure.shard, failure.provenance, **texts).encode("ascii"))
+
+
+def decode_failure(content: bytes) -> Failure:
+    """Return the failure that ``encode_failure`` encoded.
+
+    Raises:
+        DamagedError: the bytes are not those that were written.
+        NewerFormatError: they are, by a later robench.
+    """
+    check_seal(content)
+    members = read_envelope(content)
+    texts = {name: members[name] for name in ("error", "traceback") if name in members}
+    return build(Failure, {**texts, "shard": shard_of(members), "provenance": provenance_of(members)})
+
+
+def build(noun: type[Noun], fields: Mapping[str, Any]) -> Noun:
+    """Return a dataclass from its fields; one that was added later with a default may be missing.
+
+    Raises:
+        DamagedError: a field without default is missing.
+        NewerFormatError: a field is unknown.
+    """
+    known = {field.name for field in dataclasses.fields(noun)}  # type: ignore[arg-type]  # all nouns are dataclasses
+    if unknown := sorted(fields.keys() - known):
+        raise NewerFormatError(f"its {noun.__name__} has fields that this robench does not know: {', '.join(unknown)}")
+    try:
+        return noun(**fields)
+    except TypeError as error:
+        raise DamagedError(f"its {noun.__name__} is incomplete: {error}") from error
+
+
+def _fields(value: ShardHeader | DatasetIdentity | Provenance) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _member(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    member = members.get(name)
+    if not isinstance(member, dict):
+        raise DamagedError(f"its envelope lacks {name!r}")
+    return member

@@ -1,0 +1,198 @@
+"""A store of one immutable file a shard: no database, no lock, safe with several writers on a shared file system.
+
+Files appear whole, and under their name only once: a record is written beside and then linked, so that of two writers
+of one shard the first wins. Whatever is found damaged is set aside, said, and measured again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from robench.core.errors import StoreError
+from robench.core.files import write_whole
+from robench.core.records import Failure
+from robench.store.agreement import warn_if_other_outcomes
+from robench.store.complaints import keeping, opening, reading
+from robench.store.damage import set_aside
+from robench.store.envelope import decode_failure, encode_failure
+from robench.store.parquet import decode_header, decode_record, encode_record
+from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, check_place, kept_files, measurement_folders
+from robench.store.publish import publish
+from robench.store.seal import DamagedError, NewerFormatError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from robench.core.records import Record
+    from robench.core.shard import ShardHeader
+
+HOUR_SECONDS = 3600.0
+# Each further attempt means that somebody put a damaged file in the same place meanwhile.
+_ATTEMPTS = 3
+
+Content = TypeVar("Content")
+
+
+class FolderStore:
+    """Keeps what came of shards below one folder, which is created by the first write.
+
+    Args:
+        path: the results folder; see ``paths`` for what is in it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._paths = Paths(self.path)
+
+    def __repr__(self) -> str:
+        return f"FolderStore({str(self.path)!r})"
+
+    def keys(self) -> set[str]:
+        """Keys of all shards that have a whole record; damaged files are set aside with a warning.
+
+        Raises:
+            StoreError: a file cannot be read, or is of a later robench.
+        """
+        return {header.key for folder in self._folders(self._paths.records) for header in self._headers(folder)}
+
+    def put(self, result: Record | Failure) -> None:
+        """Keep a result: the first record of a shard, which takes the place of its failure, or its latest failure.
+
+        Raises:
+            StoreError: it could not be kept; nothing that was kept before is lost.
+        """
+        if isinstance(result, Failure):
+            self._put_failure(result)
+        else:
+            self._put_record(result)
+
+    def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
+        """All whole records of the measurements that ``select`` accepts, by measurement key and start.
+
+        Raises:
+            StoreError: a file cannot be read, or is of a later robench.
+        """
+        for folder in self._folders(self._paths.records):
+            first = next(self._headers(folder), None)
+            if first is not None and select(first):
+                files = self._files(folder, RECORD_SUFFIX)
+                found = [record for path in files if (record := self._record_at(path)) is not None]
+                yield from sorted(found, key=lambda record: (record.shard.start, record.shard.stop))
+
+    def failures(self) -> Iterator[Failure]:
+        """All kept failures of shards that have no record, by key.
+
+        Raises:
+            StoreError: a file cannot be read, or is of a later robench.
+        """
+        found = [
+            failure
+            for folder in self._folders(self._paths.failures)
+            for path in self._files(folder, FAILURE_SUFFIX)
+            if (failure := self._failure_at(path)) is not None
+            # A writer that was killed between the two steps leaves both; the record counts.
+            and not self._is_kept(failure.shard)
+        ]
+        yield from sorted(found, key=lambda failure: failure.shard.key)
+
+    def check_writable(self) -> None:
+        """Create the folder, prove that a file can be written, and sweep what killed writers left an hour ago.
+
+        Raises:
+            StoreUnwritableError: it cannot be written; the message says where and what to do.
+            StoreError: the disk is full.
+        """
+        self.sweep(HOUR_SECONDS)
+
+    def sweep(self, older_than_seconds: float) -> int:
+        """Remove unfinished files that are older, and return how many; errors as of ``check_writable``."""
+        removed = 0
+        with opening(self.path):
+            before = self._now() - older_than_seconds
+            for part in self._paths.parts():
+                # Another sweeper, or the writer itself, may be faster.
+                with suppress(FileNotFoundError, PermissionError):
+                    if part.stat().st_mtime <= before:
+                        part.unlink()
+                        removed += 1
+        return removed
+
+    def _now(self) -> float:
+        # The file server's clock, which also dated the files; that of this machine may differ.
+        probe = self._paths.probe()
+        write_whole(probe, b"robench")
+        try:
+            return probe.stat().st_mtime
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def _put_record(self, record: Record) -> None:
+        content = encode_record(record)
+        path = self._paths.record(record.shard)
+        with keeping(path):
+            for _ in range(_ATTEMPTS):
+                if publish(path, content):
+                    break
+                if (kept := self._record_at(path)) is not None:
+                    warn_if_other_outcomes(kept, decode_record(content))
+                    break
+            else:
+                raise StoreError(f"{path} is damaged and cannot be replaced; move it away and run again")
+            self._paths.failure(record.shard).unlink(missing_ok=True)
+
+    def _put_failure(self, failure: Failure) -> None:
+        content = encode_failure(failure)
+        path = self._paths.failure(failure.shard)
+        with keeping(path):
+            if not self._is_kept(failure.shard):
+                write_whole(path, content)
+
+    def _is_kept(self, shard: ShardHeader) -> bool:
+        path = self._paths.record(shard)
+        with reading(path):
+            return path.exists()
+
+    def _folders(self, folder: Path) -> list[Path]:
+        with reading(folder):
+            return measurement_folders(folder)
+
+    def _files(self, folder: Path, suffix: str) -> list[Path]:
+        with reading(folder):
+            return kept_files(folder, suffix)
+
+    def _headers(self, folder: Path) -> Iterator[ShardHeader]:
+        for path in self._files(folder, RECORD_SUFFIX):
+            header = self._read(path, decode_header, lambda header: header)
+            if header is not None:
+                yield header
+
+    def _record_at(self, path: Path) -> Record | None:
+        return self._read(path, decode_record, lambda record: record.shard)
+
+    def _failure_at(self, path: Path) -> Failure | None:
+        return self._read(path, decode_failure, lambda failure: failure.shard)
+
+    def _read(
+        self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader]
+    ) -> Content | None:
+        """Return what ``path`` holds, or None where it is gone, or damaged and by now set aside."""
+        content = None
+        # Another process may have set it aside since it was listed.
+        with reading(path), suppress(FileNotFoundError):
+            content = path.read_bytes()
+        if content is None:
+            return None
+        try:
+            decoded = decode(content)
+            check_place(path, shard_of(decoded))
+        except NewerFormatError as error:
+            raise StoreError(
+                f"{path} was written by a newer robench: {error}. Update robench, or name another folder with --results"
+            ) from error
+        except DamagedError as error:
+            set_aside(path, self._paths.damaged(path), error)
+            return None
+        return decoded

@@ -1,0 +1,63 @@
+"""A store without files, for the Python API and for tests."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from robench.core.records import Failure
+from robench.store.agreement import warn_if_other_outcomes
+from robench.store.envelope import encode_failure
+from robench.store.parquet import encode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from robench.core.records import Record
+    from robench.core.shard import ShardHeader
+
+
+class MemoryStore:
+    """Keeps what came of shards for as long as it lives; not for several processes."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+        self._failures: dict[str, Failure] = {}
+
+    def keys(self) -> set[str]:
+        """Keys of all shards that have a record."""
+        return set(self._records)
+
+    def put(self, result: Record | Failure) -> None:
+        """Keep a result: the first record of a shard, which takes the place of its failure, or its latest failure.
+
+        Raises:
+            StoreError: it is nothing that a file could hold either.
+        """
+        key = result.shard.key
+        if isinstance(result, Failure):
+            encode_failure(result)
+            if key not in self._records:
+                self._failures[key] = result
+            return
+        encode_record(result)
+        kept = self._records.setdefault(key, result)
+        if kept is not result:
+            warn_if_other_outcomes(kept, result)
+        self._failures.pop(key, None)
+
+    def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
+        """All records of the measurements that ``select`` accepts, by measurement and start."""
+        by_place = sorted(self._records.values(), key=_place)
+        for _, group in groupby(by_place, key=lambda record: record.shard.measurement_key):
+            measured = list(group)
+            if select(measured[0].shard):
+                yield from measured
+
+    def failures(self) -> Iterator[Failure]:
+        """All failures of shards that have no record, by key."""
+        return iter([self._failures[key] for key in sorted(self._failures)])
+
+
+def _place(record: Record) -> tuple[str, int, int]:
+    return record.shard.measurement_key, record.shard.start, record.shard.stop

@@ -1,0 +1,71 @@
+"""A seal over a whole file: the SHA-256 of its bytes, kept inside it.
+
+Parquet checks its pages, but neither the page headers nor the footer: a flipped bit there could turn one seed or number
+of rows into another unnoticed, and a damaged footer would be handed to a parser of native code. So a file is believed,
+and parsed, only once its seal holds.
+
+The last ``"format":N,"sha256":"..."}`` of a file is its seal; the digest is taken with its own 64 digits as zeros.
+Every later format keeps this ending, so that an older robench can tell a newer file from a damaged one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+FORMAT_VERSION = 1
+
+_BLANK = b"0" * 64
+_SEAL = re.compile(rb'"format":(?P<version>\d{1,9}),"sha256":"(?P<digest>[0-9a-f]{64})"\}')
+_BEGINNING = b'"format":'
+
+
+class DamagedError(Exception):
+    """A file is not what was written; the message is the reason, as part of a sentence."""
+
+
+class NewerFormatError(Exception):
+    """A file is whole, but of a format that only a later robench reads; the message says which."""
+
+
+def with_blank_seal(text: str) -> str:
+    """Return the JSON object ``text``, which has at least one member, with a seal still to be made as its last."""
+    return f'{text[:-1]},"format":{FORMAT_VERSION},"sha256":"{_BLANK.decode()}"}}'
+
+
+def seal(content: bytes) -> bytes:
+    """Return ``content`` with its blank seal filled in; the length stays."""
+    return _with_digest(content, _find(content), hashlib.sha256(content).hexdigest().encode())
+
+
+def check_seal(content: bytes) -> None:
+    """Make sure that every byte is as it was written.
+
+    Raises:
+        DamagedError: it is not, or it was never sealed.
+        NewerFormatError: it is, by a later robench.
+    """
+    found = _find(content)
+    if hashlib.sha256(_with_digest(content, found, _BLANK)).hexdigest().encode() != found["digest"]:
+        raise DamagedError("its bytes are not those that were written")
+    version = int(found["version"])
+    if version > FORMAT_VERSION:
+        raise NewerFormatError(f"it has format {version}, and this robench reads formats up to {FORMAT_VERSION}")
+    if version != FORMAT_VERSION:
+        raise DamagedError(f"it has format {version}, which never was")
+
+
+def _find(content: bytes) -> re.Match[bytes]:
+    if not content:
+        raise DamagedError("it is empty")
+    # Texts of users stand before the seal and are quoted; what follows it, the library that wrote it, has no such text.
+    start = content.rfind(_BEGINNING)
+    found = _SEAL.match(content, start) if start >= 0 else None
+    if found is None:
+        raise DamagedError("it is cut off, or was not written by robench")
+    return found
+
+
+def _with_digest(content: bytes, found: re.Match[bytes], digest: bytes) -> bytes:
+    start, stop = found.span("digest")
+    return content[:start] + digest + content[stop:]

@@ -1,0 +1,112 @@
+"""Train one checkpoint from the ``training`` fields of its registry entry.
+
+AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) on the cross-entropy, linear warm-up, cosine decay to zero. The
+same entry gives the same bytes on one kind of CPU and one release of torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import cos, pi
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from robench.core.errors import DeclarationError
+from robench.datasets import open_dataset
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.training import Training
+from robench.models import build
+from robench.training.augmentation import noisy, shifted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import Tensor, nn
+
+    from robench.core.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochReport:
+    """How training goes: epochs done of ``num_epochs``, and the epoch's mean loss in nats."""
+
+    epoch: int
+    num_epochs: int
+    loss_nats: float
+
+
+def train(checkpoint: Checkpoint, on_epoch: Callable[[EpochReport], None] = lambda report: None) -> dict[str, Tensor]:
+    """Return the state dict that training ``checkpoint`` from nothing ends with.
+
+    The caller's random generators and number of threads are as before afterwards.
+
+    Raises:
+        DeclarationError: the entry does not say how to train it.
+    """
+    training = checkpoint.training
+    if not isinstance(training, Training) or not isinstance(checkpoint.preprocessing, ImagePreprocessing):
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} has no 'training' fields; add them to its entry to train it"
+        )
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(training.seed)
+        # One thread: sums in a fixed order, so that the published bytes can be made again.
+        torch.set_num_threads(1)
+        try:
+            return _train(checkpoint, training, checkpoint.preprocessing, on_epoch)
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _train(
+    checkpoint: Checkpoint,
+    training: Training,
+    preprocessing: ImagePreprocessing,
+    on_epoch: Callable[[EpochReport], None],
+) -> dict[str, Tensor]:
+    dataset = open_dataset(training.dataset, data_root=None, preprocessing=preprocessing, split="train")
+    everything = dataset.batch(0, len(dataset))
+    mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (preprocessing.mean, preprocessing.std))
+    model = build(checkpoint.architecture).train()
+    optimizer = _optimizer(model, training)
+    generator = torch.Generator().manual_seed(training.seed)
+    for epoch in range(training.num_epochs):
+        total = 0.0
+        batches = list(_batches(len(dataset), training.batch_size, generator))
+        for i, rows in enumerate(batches):
+            _set_learning_rate(optimizer, training, epoch + i / len(batches))
+            images = shifted(everything.inputs[rows], training.max_shift, generator)
+            images = noisy(images, training.noise_scale, generator)
+            logits = model((images - mean) / std)
+            loss = cross_entropy(logits, everything.targets[rows], label_smoothing=training.label_smoothing)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            total += float(loss.detach()) * len(rows)
+        on_epoch(EpochReport(epoch=epoch + 1, num_epochs=training.num_epochs, loss_nats=total / len(dataset)))
+    return {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+
+
+def _batches(num_examples: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    yield from torch.randperm(num_examples, generator=generator).split(batch_size)
+
+
+def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:
+    """Weight decay for matrices alone: biases, norms and single scalars keep their scale."""
+    decayed = [value for value in model.parameters() if value.ndim >= 2]
+    others = [value for value in model.parameters() if value.ndim < 2]
+    groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=training.learning_rate)
+
+
+def _set_learning_rate(optimizer: torch.optim.Optimizer, training: Training, epoch: float) -> None:
+    if epoch < training.warmup_epochs:
+        share = (epoch + 1e-3) / training.warmup_epochs
+    else:
+        progress = (epoch - training.warmup_epochs) / max(1, training.num_epochs - training.warmup_epochs)
+        share = 0.5 * (1 + cos(pi * progress))
+    for group in optimizer.param_groups:
+        group["lr"] = training.learning_rate * share

@@ -1,0 +1,75 @@
+"""What starts fast stays fast: heavy libraries are imported by what needs them alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:
+    """Run ``code`` in a fresh interpreter and return which suspects it imported."""
+    probe = f"{code}\nimport sys\nprint(*[name for name in {suspects!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    return result.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize("layer", ["core", "declarations", "declare", "metrics", "store", "reports"])
+def test_layer_imports_without_torch(layer: str) -> None:
+    code = (
+        "import pkgutil, importlib\n"
+        f"package = importlib.import_module('robench.{layer}')\n"
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.')]"
+    )
+    assert loaded_after(code, ("torch", "timm")) == []
+
+
+def test_core_needs_the_standard_library_alone() -> None:
+    code = (
+        "import sys, pkgutil, importlib, importlib.metadata\n"
+        "importlib.import_module('robench')\n"
+        "before = set(sys.modules)\n"
+        "package = importlib.import_module('robench.core')\n"
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(package.__path__, 'robench.core.')]\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "sys.modules['strangers'] = None if new - set(sys.stdlib_module_names) - {'robench'} else sys\n"
+        "assert not new - set(sys.stdlib_module_names) - {'robench'}, new"
+    )
+    assert loaded_after(code, ()) == []
+
+
+def test_import_robench_is_light() -> None:
+    assert loaded_after("import robench", ("torch", "numpy", "pandas", "pyarrow", "pydantic", "click", "yaml")) == []
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['robench', '--help']\n"
+        "from robench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    )
+    heavy = ("torch", "pandas", "pyarrow", "numpy", "pydantic", "rich", "sklearn", "scipy", "timm")
+    assert loaded_after(code, heavy) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "models"],
+        ["list", "attacks"],
+        ["list", "suites"],
+        ["list", "datasets"],
+        ["show", "pgd"],
+        ["validate", "suites/digits-adv.yaml"],
+        ["report", "--suite", "digits-adv", "--results", "/nonexistent"],
+        ["run", "--help"],
+        ["train", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_commands_that_measure_nothing_start_without_torch(arguments: list[str]) -> None:
+    code = (
+        f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
+        "from robench.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
+    )
+    assert loaded_after(code, ("torch", "timm", "torchvision")) == []

@@ -1,0 +1,88 @@
+"""Lower layers know nothing of higher ones; checked on the syntax trees, so that lazy imports count too."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "robench"
+# Top to bottom. Names on one line never import each other.
+LAYERS = [
+    {"__main__"},
+    {"cli", "api"},
+    {"runs"},
+    {"declare", "scheduling", "reports"},
+    {"evaluation", "training"},
+    {"models", "datasets", "perturbations", "metrics", "store"},
+    {"attention"},
+    {"declarations"},
+    {"core"},
+]
+RANK = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
+ATTENTION_IMPORTERS = {"models", "attention"}
+
+
+def layer_of(path: Path, package: Path) -> str:
+    return path.relative_to(package).parts[0].removesuffix(".py")
+
+
+def imported_layers(source: str) -> set[str]:
+    """Layers named by any import statement, wherever it stands."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+            if node.module == "robench":
+                modules.update(f"robench.{name.name}" for name in node.names)
+            assert node.level == 0, "relative imports hide the layer"
+        elif isinstance(node, ast.Import):
+            modules.update(name.name for name in node.names)
+    return {module.split(".")[1] for module in modules if module.startswith("robench.")}
+
+
+def wrong_imports(package: Path) -> list[str]:
+    wrong = []
+    for path in sorted(package.rglob("*.py")):
+        importer = layer_of(path, package)
+        if importer == "__init__":
+            continue
+        for imported in sorted(imported_layers(path.read_text())):
+            points_up = importer != imported and RANK[importer] >= RANK[imported]
+            skips_models = imported == "attention" and importer not in ATTENTION_IMPORTERS
+            if points_up or skips_models:
+                wrong.append(f"{path.relative_to(package)} imports robench.{imported}")
+    return wrong
+
+
+def test_imports_point_downwards() -> None:
+    assert wrong_imports(PACKAGE) == []
+
+
+def test_every_module_has_a_layer() -> None:
+    found = {layer_of(path, PACKAGE) for path in PACKAGE.rglob("*.py")} - {"__init__"}
+    assert found <= RANK.keys()
+
+
+def test_every_layer_exists() -> None:
+    assert {
+        layer for layer in RANK if not (PACKAGE / layer).exists() and not (PACKAGE / f"{layer}.py").exists()
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "statement"),
+    [
+        ("core/seeds.py", "from robench.declarations.attacks import Pgd"),
+        ("metrics/accuracy.py", "import robench.store"),
+        ("reports/build.py", "def late():\n    from robench.declare import find_suite"),
+        ("perturbations/clean.py", "from robench.attention import rpc"),
+        ("api.py", "from robench import cli"),
+    ],
+)
+def test_a_planted_import_is_found(tmp_path: Path, module: str, statement: str) -> None:
+    planted = tmp_path / "robench" / module
+    planted.parent.mkdir(parents=True)
+    planted.write_text(statement)
+    assert len(wrong_imports(tmp_path / "robench")) == 1

@@ -1,0 +1,83 @@
+"""What tests of the whole program share."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Robench(Protocol):
+    def __call__(self, *arguments: object) -> Ended: ...
+
+
+@pytest.fixture
+def robench(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Robench:
+    """Run the command line in this process, which saves the seconds that importing torch takes."""
+
+    def run(*arguments: object) -> Ended:
+        from robench.cli.main import main
+
+        monkeypatch.setattr(sys, "argv", ["robench", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capfd.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return Ended(int(end.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in [name for name in os.environ if name.startswith("ROBENCH_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def small_suite(tmp_path: Path) -> Callable[..., Path]:
+    """Write a suite of a few batches and steps, varied by replacing text in it."""
+
+    def write(name: str = "small", **replaced: str) -> Path:
+        text = SMALL_SUITE.replace("NAME", name)
+        for old, new in replaced.items():
+            text = text.replace(old, new)
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+SMALL_SUITE = """\
+name: NAME
+version: 1
+seed: 0
+dataset: digits
+batch_size: 50
+conditions:
+  - {name: clean, num_examples: 150}
+  - {name: fgsm, num_examples: 150, perturbation: {kind: fgsm, epsilon: 8/255}}
+  - {name: pgd, num_examples: 150, perturbation: {kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 4}}
+metrics: [top1_accuracy, top5_accuracy, robust_accuracy]
+"""

@@ -1,0 +1,348 @@
+"""What every attention mechanism promises, run over the whole registry, and the laws of single mechanisms."""
+
+# Suffix letters of tensors name their axes (legend in robench/attention/heads.py).
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from attention_references import REFERENCES, RPC_DECLARATIONS, head_projections, layer, pursuits
+from timm.layers.attention import Attention
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
+
+from robench import attention
+from robench.attention import Geometry, build_attention, declaration_at
+from robench.core.errors import ContractError, UnknownNameError
+from robench.declarations import attentions
+from robench.declarations.attentions import Rpc, Softmax, Symmetric
+from robench.declarations.base import DeclarationBase
+
+if TYPE_CHECKING:
+    from robench.core.protocols import Declaration
+
+SPREADS = (0.2, 0.5)
+GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)
+DECLARATIONS = [declaration for reference in REFERENCES.values() for declaration in reference.declarations]
+
+WITHOUT_COST = [Rpc(sparsity=0.0, formula="paper"), Rpc(sparsity=0.0, formula="released")]
+
+
+def title(declaration: Declaration) -> str:
+    if isinstance(declaration, Rpc):
+        return f"rpc-{declaration.formula}-n{declaration.num_iterations}-lambda{declaration.sparsity}"
+    return declaration.kind
+
+
+def made(declaration: Declaration, *, seed: int = 0, spread: float = 0.5, geometry: Geometry = GEOMETRY) -> nn.Module:
+    """A layer in float64 whose parameters, biases included, are all of size ``spread``."""
+    module = build_attention(declaration, geometry).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(spread * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return module
+
+
+def tokens(*, batch: int = 2, num_tokens: int = 5, dim: int = 6, seed: int = 1) -> Tensor:
+    return torch.randn(batch, num_tokens, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def gradients_are_finite(module: nn.Module) -> bool:
+    gradients = [parameter.grad for parameter in module.parameters()]
+    return all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
+
+
+def reference_output(declaration: Declaration, module: nn.Module, x_BNC: Tensor) -> Tensor:
+    parameters = {name: value.tolist() for name, value in module.state_dict().items()}
+    return torch.tensor(layer(declaration, x_BNC.tolist(), parameters, GEOMETRY.num_heads), dtype=torch.float64)
+
+
+def test_every_declared_attention_has_an_implementation_and_a_reference() -> None:
+    assert set(attentions.ATTENTIONS) == set(REFERENCES)
+    assert set(attentions.ATTENTIONS.values()) == set(attention.ATTENTIONS)
+    for kind, reference in REFERENCES.items():
+        assert {declaration.kind for declaration in reference.declarations} == {kind}
+
+
+@pytest.mark.parametrize("declaration", DECLARATIONS, ids=title)
+class TestEveryMechanism:
+    @pytest.mark.parametrize("spread", SPREADS)
+    def test_it_equals_the_slow_reference_to_1e_10(self, declaration: Declaration, spread: float) -> None:
+        module = made(declaration, spread=spread)
+        x_BNC = tokens()
+        assert (module(x_BNC) - reference_output(declaration, module, x_BNC)).abs().max() <= 1e-10
+
+    def test_it_keeps_shape_and_dtype(self, declaration: Declaration) -> None:
+        module = build_attention(declaration, GEOMETRY)
+        for batch, num_tokens in [(1, 1), (3, 5), (2, 7)]:
+            x_BNC = tokens(batch=batch, num_tokens=num_tokens).float()
+            assert module(x_BNC).shape == x_BNC.shape
+            assert module(x_BNC).dtype == torch.float32
+
+    def test_its_parameters_are_timms_and_nothing_else(self, declaration: Declaration) -> None:
+        rows = len(REFERENCES[declaration.kind].projections) * GEOMETRY.dim
+        shapes = {
+            name: tuple(value.shape) for name, value in build_attention(declaration, GEOMETRY).state_dict().items()
+        }
+        assert shapes == {"qkv.weight": (rows, 6), "qkv.bias": (rows,), "proj.weight": (6, 6), "proj.bias": (6,)}
+
+    def test_an_examples_output_does_not_depend_on_its_neighbours(self, declaration: Declaration) -> None:
+        module = made(declaration)
+        x_BNC = tokens(batch=4)
+        others_BNC = x_BNC.clone()
+        others_BNC[[0, 1, 3]] = 10 * tokens(batch=3, seed=9)
+        assert torch.equal(module(x_BNC)[2], module(others_BNC)[2])
+        assert torch.allclose(module(x_BNC)[2:3], module(x_BNC[2:3]), rtol=0, atol=1e-9)
+
+    def test_no_gradient_leaks_from_one_example_to_another(self, declaration: Declaration) -> None:
+        x_BNC = tokens(batch=3).requires_grad_()
+        made(declaration)(x_BNC)[1].sum().backward()
+        assert x_BNC.grad is not None
+        assert x_BNC.grad[[0, 2]].abs().max() == 0
+        assert x_BNC.grad[1].abs().max() > 0
+
+    def test_permuted_tokens_give_permuted_outputs(self, declaration: Declaration) -> None:
+        module, x_BNC = made(declaration), tokens()
+        order = torch.tensor([3, 0, 4, 1, 2])
+        assert torch.allclose(module(x_BNC[:, order]), module(x_BNC)[:, order], rtol=0, atol=1e-10)
+
+    def test_its_gradients_agree_with_finite_differences(self, declaration: Declaration) -> None:
+        geometry = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
+        module = made(declaration, spread=0.7, geometry=geometry)
+        names = list(module.state_dict())
+        x_BNC = tokens(batch=1, num_tokens=3, dim=4, seed=3).requires_grad_()
+
+        def output(x: Tensor, *parameters: Tensor) -> Tensor:
+            called: Tensor = torch.func.functional_call(module, dict(zip(names, parameters, strict=True)), (x,))
+            return called
+
+        parameters = [value.clone().requires_grad_() for value in module.state_dict().values()]
+        assert torch.autograd.gradcheck(output, (x_BNC, *parameters), eps=1e-6, atol=1e-6)
+
+    def test_every_parameter_gets_a_gradient(self, declaration: Declaration) -> None:
+        module = made(declaration)
+        module(tokens()).square().sum().backward()
+        for name, parameter in module.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.abs().max() > 0, name
+
+    @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-4, 1e-2, 1.0, 1e3])
+    def test_float32_outputs_and_gradients_are_finite_at_every_scale(
+        self, declaration: Declaration, scale: float
+    ) -> None:
+        module = made(declaration).float()
+        with torch.no_grad():
+            module.get_parameter("qkv.bias").zero_()
+        x_BNC = (scale * tokens().float()).requires_grad_()
+        output_BNC = module(x_BNC)
+        output_BNC.sum().backward()
+        assert output_BNC.isfinite().all()
+        assert x_BNC.grad is not None
+        assert x_BNC.grad.isfinite().all()
+        assert gradients_are_finite(module)
+
+    def test_it_is_deterministic_and_the_same_in_training_mode(self, declaration: Declaration) -> None:
+        module, x_BNC = made(declaration), tokens()
+        assert torch.equal(module.train()(x_BNC), module.eval()(x_BNC))
+
+    def test_it_leaves_its_input_alone(self, declaration: Declaration) -> None:
+        x_BNC = tokens()
+        made(declaration)(x_BNC)
+        assert torch.equal(x_BNC, tokens())
+
+    def test_it_stands_in_timms_block(self, declaration: Declaration) -> None:
+        block = Block(dim=6, num_heads=2).double()
+        block.attn = module = made(declaration)
+        x_BNC = tokens()
+        mixed_BNC = x_BNC + module(block.norm1(x_BNC))
+        assert torch.equal(block(x_BNC), mixed_BNC + block.mlp(block.norm2(mixed_BNC)))
+
+    def test_it_refuses_masks_instead_of_ignoring_them(self, declaration: Declaration) -> None:
+        module = made(declaration)
+        with pytest.raises(ContractError, match=r"takes no mask, got one of shape \(5, 5\)"):
+            module(tokens(), attn_mask=torch.ones(5, 5, dtype=torch.bool))
+        with pytest.raises(ContractError, match="is_causal=True"):
+            module(tokens(), is_causal=True)
+
+
+class TestSoftmax:
+    def test_it_agrees_with_timms_unfused_attention_bit_by_bit(self) -> None:
+        timms = Attention(dim=6, num_heads=2, qkv_bias=True).double()
+        timms.fused_attn = False  # type: ignore[misc]  # final for TorchScript alone
+        ours = made(Softmax())
+        timms.load_state_dict(ours.state_dict())
+        assert torch.equal(ours(tokens()), timms(tokens()))
+
+
+class TestSymmetric:
+    def test_it_is_softmax_attention_whose_queries_are_the_keys(self) -> None:
+        symmetric, softmax = made(Symmetric()), made(Softmax())
+        with torch.no_grad():
+            softmax.get_submodule("proj").load_state_dict(symmetric.get_submodule("proj").state_dict())
+            for name in ("qkv.weight", "qkv.bias"):
+                theirs = symmetric.get_parameter(name)
+                softmax.get_parameter(name).copy_(torch.cat([theirs[:6], theirs]))
+        assert torch.allclose(symmetric(tokens()), softmax(tokens()), rtol=0, atol=1e-12)
+
+
+def rpc(declaration: Rpc, symmetric_state: dict[str, Tensor]) -> nn.Module:
+    module = build_attention(declaration, GEOMETRY).double()
+    module.load_state_dict(symmetric_state)
+    return module
+
+
+class TestRpc:
+    @pytest.mark.parametrize("formula", ["paper", "released"])
+    def test_the_thresholds_of_these_tests_bite(self, formula: str) -> None:
+        shares = []
+        for declaration, spread in product(RPC_DECLARATIONS, SPREADS):
+            state = made(declaration, spread=spread).state_dict()
+            projections = head_projections(
+                REFERENCES["rpc"], tokens()[0].tolist(), state["qkv.weight"].tolist(), state["qkv.bias"].tolist(), 2, 0
+            )
+            if declaration.formula == formula:
+                steps = pursuits(declaration, projections, full_width=6)
+                entries = [[entry for row in step.sparse for entry in row] for step in steps]
+                shares += [sum(entry != 0 for entry in step) / len(step) for step in entries]
+        assert sum(0 < share < 1 for share in shares) >= len(shares) / 3
+        assert any(share == 0 for share in shares)
+
+    def test_gradients_are_checked_away_from_kinks(self) -> None:
+        geometry = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
+        x_NC = tokens(batch=1, num_tokens=3, dim=4, seed=3)[0].tolist()
+        for declaration in RPC_DECLARATIONS:
+            state = made(declaration, spread=0.7, geometry=geometry).state_dict()
+            for head in range(2):
+                projections = head_projections(
+                    REFERENCES["rpc"], x_NC, state["qkv.weight"].tolist(), state["qkv.bias"].tolist(), 2, head
+                )
+                for step in pursuits(declaration, projections, full_width=4):
+                    entries = [abs(entry) for row in step.candidates for entry in row]
+                    assert min(abs(entry - step.threshold) for entry in entries) > 1e-4
+
+    @pytest.mark.parametrize("formula", ["paper", "released"])
+    def test_one_iteration_is_symmetric_attention_where_no_key_passes_the_threshold(self, formula: str) -> None:
+        symmetric = made(Symmetric())
+        module = rpc(Rpc(num_iterations=1, sparsity=1e6, formula=formula), symmetric.state_dict())  # type: ignore[arg-type]  # parametrised
+        assert torch.equal(module(tokens()), symmetric(tokens()))
+
+    def test_without_sparsity_cost_one_iteration_calls_all_of_the_keys_sparse(self) -> None:
+        module = made(Rpc(num_iterations=1, sparsity=0.0))
+        _, v_BNC = module.get_submodule("qkv")(tokens()).chunk(2, dim=-1)
+        mean_BNC = v_BNC.mean(dim=1, keepdim=True).expand_as(v_BNC)
+        assert torch.allclose(module(tokens()), module.get_submodule("proj")(mean_BNC), rtol=0, atol=1e-12)
+
+    def test_every_further_iteration_changes_the_output(self) -> None:
+        state = made(Symmetric()).state_dict()
+        outputs = [rpc(Rpc(num_iterations=count, sparsity=0.5), state)(tokens()) for count in range(1, 6)]
+        assert all((before - after).abs().max() > 1e-3 for before, after in pairwise(outputs))
+
+    def test_the_two_formulas_differ_where_heads_are_many_or_keys_not_of_unit_size(self) -> None:
+        state = made(Symmetric()).state_dict()
+        paper = rpc(Rpc(num_iterations=2, sparsity=0.5, formula="paper"), state)(tokens())
+        released = rpc(Rpc(num_iterations=2, sparsity=0.5, formula="released"), state)(tokens())
+        assert (paper - released).abs().max() > 1e-3
+
+    def test_larger_keys_and_values_scale_the_papers_first_threshold_along_with_them(self) -> None:
+        declaration = Rpc(num_iterations=1, sparsity=0.5)
+        keys, values = tokens()[0].tolist(), tokens(seed=5)[0].tolist()
+        larger = [[10 * entry for entry in row] for row in keys]
+        (step,), (larger_step,) = (pursuits(declaration, [k, values], 12) for k in (keys, larger))
+        assert larger_step.threshold == pytest.approx(10 * step.threshold)
+        released = Rpc(num_iterations=1, sparsity=0.5, formula="released")
+        (step,), (larger_step,) = (pursuits(released, [k, values], 12) for k in (keys, larger))
+        assert larger_step.threshold == pytest.approx(step.threshold / 10)
+
+    @pytest.mark.parametrize("declaration", [*RPC_DECLARATIONS, *WITHOUT_COST], ids=title)
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_keys_that_are_all_zero_give_the_mean_value_and_finite_gradients(
+        self, declaration: Rpc, dtype: torch.dtype
+    ) -> None:
+        module = made(declaration).to(dtype)
+        with torch.no_grad():
+            module.get_parameter("qkv.weight")[:6] = 0
+            module.get_parameter("qkv.bias")[:6] = 0
+        x_BNC = tokens().to(dtype).requires_grad_()
+        output_BNC = module(x_BNC)
+        output_BNC.square().sum().backward()
+        mean_BNC = module.get_submodule("qkv")(x_BNC)[..., 6:].mean(dim=1, keepdim=True).expand(-1, 5, -1)
+        assert torch.allclose(
+            output_BNC, module.get_submodule("proj")(mean_BNC), rtol=0, atol=100 * torch.finfo(dtype).eps
+        )
+        assert x_BNC.grad is not None
+        assert x_BNC.grad.isfinite().all()
+        assert gradients_are_finite(module)
+
+    def test_float32_stays_near_float64(self) -> None:
+        for declaration in RPC_DECLARATIONS:
+            double = made(declaration, spread=0.3)
+            single = made(declaration, spread=0.3).float()
+            difference = (double(tokens()) - single(tokens().float())).abs().max()
+            assert difference < 1e-5, title(declaration)
+
+    def test_the_mean_of_the_threshold_is_taken_per_example_and_head(self) -> None:
+        module = made(Rpc(num_iterations=1, sparsity=0.5))
+        x_BNC = tokens()
+        with torch.no_grad():
+            module.get_parameter("proj.weight").copy_(torch.eye(6))
+            before_BNC = module(x_BNC)
+            module.get_parameter("qkv.weight")[3:6] *= 7  # keys of the second head
+            after_BNC = module(x_BNC)
+        assert torch.equal(before_BNC[..., :3], after_BNC[..., :3])
+        assert not torch.equal(before_BNC[..., 3:], after_BNC[..., 3:])
+
+
+class TestBuildAttention:
+    def test_layers_that_are_not_listed_get_the_mechanism_for_elsewhere(self) -> None:
+        for elsewhere, wanted in [("symmetric", Symmetric), ("softmax", Softmax)]:
+            declaration = Rpc(layers=(0, 2), elsewhere=elsewhere)  # type: ignore[arg-type]  # both are literals
+            kinds = [type(declaration_at(declaration, place)) for place in range(4)]
+            assert kinds == [Rpc, wanted, Rpc, wanted]
+
+    def test_all_layers_and_mechanisms_without_layers_are_the_same_everywhere(self) -> None:
+        for declaration in (Rpc(layers="all"), Softmax(), Symmetric()):
+            assert all(declaration_at(declaration, place) is declaration for place in range(12))
+
+    def test_no_layer_listed_means_elsewhere_everywhere(self) -> None:
+        assert declaration_at(Rpc(layers=()), 0) == Symmetric()
+
+    def test_the_layer_of_the_geometry_decides(self) -> None:
+        declaration = Rpc(layers=(1,), elsewhere="softmax")
+        rows = []
+        for place in range(3):
+            module = build_attention(declaration, Geometry(dim=4, num_heads=1, num_tokens=2, depth=3, layer=place))
+            rows.append(len(module.get_parameter("qkv.weight")))
+        assert rows == [12, 8, 12]
+
+    def test_initial_weights_come_from_torchs_global_generator(self) -> None:
+        with torch.random.fork_rng():
+            torch.manual_seed(7)
+            first, second = (build_attention(Symmetric(), GEOMETRY).get_parameter("qkv.weight") for _ in range(2))
+            torch.manual_seed(7)
+            again = build_attention(Symmetric(), GEOMETRY).get_parameter("qkv.weight")
+        assert torch.equal(first, again)
+        assert not torch.equal(first, second)
+
+    def test_a_declaration_that_nothing_implements_is_refused_with_the_known_ones(self) -> None:
+        class Unheard(DeclarationBase):
+            kind = "sofmax"
+
+        with pytest.raises(UnknownNameError, match=r"unknown attention 'sofmax'\. Did you mean 'softmax'\?"):
+            build_attention(Unheard(), GEOMETRY)
+
+
+class TestGeometry:
+    def test_heads_share_the_width(self) -> None:
+        assert GEOMETRY.head_dim == 3
+        with pytest.raises(ValueError, match="dim must be a multiple of num_heads 4, got 6"):
+            Geometry(dim=6, num_heads=4, num_tokens=5, depth=1, layer=0)
+
+    @pytest.mark.parametrize("layer", [-1, 3])
+    def test_a_layer_lies_within_the_backbone(self, layer: int) -> None:
+        with pytest.raises(ValueError, match=rf"layer must lie in 0\.\.2, got {layer}"):
+            Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=layer)

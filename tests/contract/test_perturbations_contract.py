@@ -1,0 +1,251 @@
+"""What every perturbation must hold, run over the whole registry.
+
+A new perturbation brings one line in EXAMPLES and one in REFERENCES, and gets all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+from robench.core.identity import key_of
+from robench.core.protocols import Batch
+from robench.core.seeds import Stream
+from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
+from robench.declarations.perturbations import PERTURBATIONS as DECLARED
+from robench.declarations.perturbations import Clean, threat_model_of
+from robench.evaluation.contracts import check_perturbed
+from robench.perturbations import PERTURBATIONS, perturb
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NUM_CLASSES = 5
+SHAPE = (3, 4, 4)
+EPSILON = Fraction(8, 255)
+EXAMPLES: dict[str, Any] = {
+    "clean": Clean(),
+    "uniform-noise": UniformNoise(epsilon=EPSILON),
+    "fgsm": Fgsm(epsilon=EPSILON),
+    "pgd": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, num_restarts=3),
+}
+
+
+class LinearVictim:
+    """Logits are W (x - 1/2), so that every attack's best answer is known in closed form."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, seed: int = 0) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.weight = torch.randn(NUM_CLASSES, 48, generator=generator)
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return (inputs - 0.5).flatten(1) @ self.weight.T
+
+
+VICTIM = LinearVictim()
+
+
+def batch_of(num_examples: int = 6, seed: int = 1) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.rand(num_examples, *SHAPE, generator=generator)
+    # Values at and next to the borders of the pixel range, where clamps go wrong.
+    inputs[0, 0, 0] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
+    targets = torch.randint(0, NUM_CLASSES, (num_examples,), generator=generator)
+    return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
+
+
+def perturbed(declaration: Any, batch: Batch, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    seeds = list(range(len(batch.ids))) if seeds is None else seeds
+    return perturb(declaration, batch, VICTIM, ExampleDraws(seeds))
+
+
+def rows_of(batch: Batch, rows: list[int]) -> Batch:
+    return Batch(
+        ids=tuple(batch.ids[i] for i in rows), inputs=batch.inputs[rows].clone(), targets=batch.targets[rows].clone()
+    )
+
+
+# References: one example at a time, in numpy float64, written from the papers' equations.
+def softmax_gradient(x: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
+    weight = VICTIM.weight.double().numpy()
+    logits = weight @ (x - 0.5).ravel()
+    shares = np.exp(logits - logits.max())
+    shares /= shares.sum()
+    shares[target] -= 1.0
+    return (shares @ weight).reshape(x.shape)
+
+
+def loss_of(x: np.ndarray[Any, Any], target: int) -> float:
+    logits = VICTIM.weight.double().numpy() @ (x - 0.5).ravel()
+    return float(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[target])
+
+
+def into_ball(moved: np.ndarray[Any, Any], x: np.ndarray[Any, Any], epsilon: float) -> np.ndarray[Any, Any]:
+    return np.clip(np.minimum(np.maximum(moved, x - epsilon), x + epsilon), 0.0, 1.0)
+
+
+def unit_noise(seed: int, purpose: str, restart: int) -> np.ndarray[Any, Any]:
+    return ExampleDraws([seed]).uniform(Stream(purpose=purpose, restart=restart), SHAPE)[0].double().numpy()
+
+
+def reference_clean(declaration: Clean, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+    return x
+
+
+def reference_noise(declaration: UniformNoise, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+    epsilon = float(declaration.epsilon)
+    return into_ball(x + epsilon * (2 * unit_noise(seed, "noise", 0) - 1), x, epsilon)
+
+
+def reference_fgsm(declaration: Fgsm, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+    epsilon = float(declaration.epsilon)
+    return into_ball(x + epsilon * np.sign(softmax_gradient(x, target)), x, epsilon)
+
+
+def reference_pgd(declaration: Pgd, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+    epsilon, step = float(declaration.epsilon), float(declaration.step_size)
+    candidates = []
+    for restart in range(declaration.num_restarts):
+        point = into_ball(x + epsilon * (2 * unit_noise(seed, "start", restart) - 1), x, epsilon)
+        for _ in range(declaration.num_steps):
+            point = into_ball(point + step * np.sign(softmax_gradient(point, target)), x, epsilon)
+        fooled = int((VICTIM.weight.double().numpy() @ (point - 0.5).ravel()).argmax()) != target
+        candidates.append((fooled, loss_of(point, target), point))
+    first_fooled = [point for fooled, _, point in candidates if fooled]
+    return first_fooled[0] if first_fooled else max(candidates, key=lambda candidate: candidate[1])[2]
+
+
+REFERENCES: dict[str, Any] = {
+    "clean": reference_clean,
+    "uniform-noise": reference_noise,
+    "fgsm": reference_fgsm,
+    "pgd": reference_pgd,
+}
+
+
+def test_every_declared_perturbation_has_an_implementation_an_example_and_a_reference() -> None:
+    assert set(DECLARED.values()) == set(PERTURBATIONS)
+    assert DECLARED.keys() == EXAMPLES.keys() == REFERENCES.keys()
+    assert all(type(example) is DECLARED[kind] and example.kind == kind for kind, example in EXAMPLES.items())
+
+
+@pytest.mark.parametrize("declaration", EXAMPLES.values(), ids=EXAMPLES.keys())
+class TestPerturbationContract:
+    def test_equals_its_reference(self, declaration: Any) -> None:
+        batch = batch_of()
+        result = perturbed(declaration, batch).double().numpy()
+        for i in range(len(batch.ids)):
+            x, target = batch.inputs[i].double().numpy(), int(batch.targets[i])
+            expected = REFERENCES[declaration.kind](declaration, x, target, i)
+            np.testing.assert_allclose(result[i], expected, atol=3e-7)
+
+    def test_keeps_shape_range_and_budget_exactly(self, declaration: Any) -> None:
+        batch = batch_of(num_examples=64, seed=2)
+        result = perturbed(declaration, batch)
+        assert result.dtype == torch.float32
+        check_perturbed(result, batch.inputs, declaration.kind, threat_model_of(declaration))
+        moved = (result.double() - batch.inputs.double()).abs().max()
+        assert float(moved) <= float(getattr(declaration, "epsilon", 0.0))
+
+    def test_same_seeds_give_the_same_bytes(self, declaration: Any) -> None:
+        batch = batch_of()
+        assert torch.equal(perturbed(declaration, batch), perturbed(declaration, batch))
+
+    def test_examples_do_not_see_each_other(self, declaration: Any) -> None:
+        batch = batch_of()
+        whole = perturbed(declaration, batch)
+        for i in range(len(batch.ids)):
+            alone = perturbed(declaration, rows_of(batch, [i]), [i])[0]
+            torch.testing.assert_close(alone, whole[i], atol=1e-6, rtol=0)
+
+    def test_order_does_not_matter(self, declaration: Any) -> None:
+        batch, order = batch_of(), [4, 0, 5, 2, 1, 3]
+        shuffled = perturbed(declaration, rows_of(batch, order), order)
+        torch.testing.assert_close(shuffled, perturbed(declaration, batch)[order], atol=1e-6, rtol=0)
+
+    def test_leaves_the_batch_the_victim_and_the_generators_alone(self, declaration: Any) -> None:
+        batch = batch_of()
+        before = batch.inputs.clone(), VICTIM.weight.clone()
+        torch.manual_seed(7)
+        np.random.seed(7)  # the global generator is what is watched
+        states = torch.random.get_rng_state(), np.random.get_state()[1].copy()
+        perturbed(declaration, batch)
+        assert torch.equal(batch.inputs, before[0])
+        assert torch.equal(VICTIM.weight, before[1])
+        assert not batch.inputs.requires_grad
+        assert torch.equal(torch.random.get_rng_state(), states[0])
+        assert np.array_equal(np.random.get_state()[1], states[1])
+
+    def test_a_budget_of_zero_returns_the_input(self, declaration: Any) -> None:
+        if threat_model_of(declaration) is None:
+            assert declaration.kind == "clean"
+            return
+        batch = batch_of()
+        nothing = replace(declaration, epsilon=Fraction(0))
+        assert torch.equal(perturbed(nothing, batch), batch.inputs)
+
+    def test_a_constant_added_to_all_logits_changes_nothing(self, declaration: Any) -> None:
+        batch = batch_of()
+        plain = perturbed(declaration, batch)
+        shifted = LinearVictim()
+        shifted.logits = lambda inputs, seeds=None: VICTIM.logits(inputs) - 20.0  # type: ignore[method-assign]
+        result = perturb(declaration, batch, shifted, ExampleDraws(range(6)))
+        assert (result == plain).double().mean() > 0.99
+
+    def test_its_identity_is_its_fields(self, declaration: Any) -> None:
+        assert key_of(declaration) == key_of(replace(declaration))
+
+
+def test_fgsm_reaches_the_closed_form_margin_of_a_binary_linear_model() -> None:
+    weight = torch.randn(48, generator=torch.Generator().manual_seed(3))
+
+    class Binary(LinearVictim):
+        def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            margin = (inputs - 0.5).flatten(1) @ weight
+            return torch.stack([margin, -margin], 1)
+
+    inputs = 0.3 + 0.4 * torch.rand(8, *SHAPE, generator=torch.Generator().manual_seed(4))
+    batch = Batch(ids=tuple("abcdefgh"), inputs=inputs, targets=torch.zeros(8, dtype=torch.int64))
+    victim = Binary()
+    best = victim.logits(inputs)[:, 0] - float(EPSILON) * weight.abs().sum()
+    for declaration in (EXAMPLES["fgsm"], EXAMPLES["pgd"]):
+        reached = victim.logits(perturb(declaration, batch, victim, ExampleDraws(range(8))))[:, 0]
+        torch.testing.assert_close(reached, best, atol=1e-4, rtol=0)
+
+
+def test_noise_never_exceeds_the_closed_form_margin() -> None:
+    batch = batch_of(32, seed=5)
+    noise = loss(perturbed(EXAMPLES["uniform-noise"], batch), batch)
+    attacked = loss(perturbed(EXAMPLES["pgd"], batch), batch)
+    assert bool((noise <= attacked + 1e-5).all())
+
+
+def loss(inputs: torch.Tensor, batch: Batch) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(VICTIM.logits(inputs), batch.targets, reduction="none")
+
+
+def test_three_restarts_are_a_prefix_of_five() -> None:
+    batch = batch_of(32, seed=6)
+    few = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=2, num_restarts=3)
+    many = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=2, num_restarts=5)
+    worst_of_few, worst_of_many = (VICTIM.logits(perturbed(declared, batch)) for declared in (few, many))
+    fooled_by_few = worst_of_few.argmax(1) != batch.targets
+    assert bool((worst_of_many.argmax(1) != batch.targets)[fooled_by_few].all())
+    assert bool(
+        (loss(perturbed(many, batch), batch) >= loss(perturbed(few, batch), batch) - 1e-6)[~fooled_by_few].all()
+    )
+
+
+def test_budgets_share_their_noise() -> None:
+    batch = Batch(ids=("a",), inputs=torch.full((1, *SHAPE), 0.5), targets=torch.zeros(1, dtype=torch.int64))
+    small = perturbed(UniformNoise(epsilon=Fraction(1, 255)), batch) - 0.5
+    large = perturbed(UniformNoise(epsilon=Fraction(8, 255)), batch) - 0.5
+    torch.testing.assert_close(8 * small, large, atol=1e-6, rtol=0)

@@ -1,0 +1,49 @@
+"""The tree of errors: exit codes as documented, names that help."""
+
+from __future__ import annotations
+
+import pytest
+
+from robench.core import errors
+from robench.core.errors import RobenchError, UnknownNameError
+
+EXIT_CODES = {
+    "RobenchError": 1,
+    "UsageError": 2,
+    "DeclarationError": 2,
+    "UnknownNameError": 2,
+    "MissingDataError": 4,
+    "WeightsError": 4,
+    "ExampleError": 1,
+    "ContractError": 1,
+    "BudgetExceededError": 1,
+    "StoreError": 1,
+    "StoreUnwritableError": 2,
+    "IncompleteError": 1,
+}
+
+
+def declared_errors() -> dict[str, type[RobenchError]]:
+    found = {name: value for name, value in vars(errors).items() if isinstance(value, type)}
+    return {name: value for name, value in found.items() if issubclass(value, RobenchError)}
+
+
+def test_every_error_has_its_documented_exit_code() -> None:
+    assert {name: error.exit_code for name, error in declared_errors().items()} == EXIT_CODES
+
+
+@pytest.mark.parametrize("name", EXIT_CODES)
+def test_the_drawn_tree_names_every_error_with_its_code(name: str) -> None:
+    (line,) = [line for line in (errors.__doc__ or "").splitlines() if f" {name} " in f" {line} "]
+    assert str(EXIT_CODES[name]) in line.split()
+
+
+def test_an_unknown_name_points_to_the_nearest_known_one() -> None:
+    message = str(UnknownNameError("model", "digit-vit", ["digits-vit", "deit-tiny"], "See 'robench list models'."))
+    assert message.startswith("unknown model 'digit-vit'. Did you mean 'digits-vit'? Known: deit-tiny, digits-vit.")
+    assert message.endswith("See 'robench list models'.")
+
+
+def test_an_unknown_name_like_no_other_lists_what_there_is() -> None:
+    assert "Did you mean" not in str(UnknownNameError("model", "zzz", ["digits-vit"]))
+    assert "None are declared" in str(UnknownNameError("model", "zzz", []))

@@ -1,0 +1,136 @@
+"""Keys change when, and only when, something changes that decides outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import pytest
+from example_shards import ARCHITECTURE, CHECKPOINT, MEASUREMENT, PGD, SHARD
+
+from robench.core.checkpoint import Weights
+from robench.core.identity import key_of, to_plain
+from robench.core.shard import Shard
+from robench.core.suite import ThreatModel
+from robench.declarations.attacks import Fgsm, Pgd
+from robench.declarations.attentions import Rpc, Symmetric
+from robench.declarations.preprocessing import ImagePreprocessing
+
+
+def with_measurement(**changes: Any) -> Shard:
+    return replace(SHARD, measurement=replace(MEASUREMENT, **changes))
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [
+        with_measurement(
+            checkpoint=replace(CHECKPOINT, name="other", licence="GPL", source="there", expected={"a": 1.0})
+        ),
+        with_measurement(checkpoint=replace(CHECKPOINT, weights=Weights(uri="moved.safetensors", sha256="0" * 64))),
+        with_measurement(condition=replace(MEASUREMENT.condition, name="renamed", num_examples=200)),
+        with_measurement(condition=replace(MEASUREMENT.condition, perturbation=replace(PGD, num_restarts=1))),
+        with_measurement(dataset=replace(MEASUREMENT.dataset, num_examples=500)),
+    ],
+    ids=["names", "uri", "condition", "default-spelled-out", "size"],
+)
+def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
+    assert shard.key == SHARD.key
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [
+        with_measurement(weights_digest="1" * 64),
+        with_measurement(
+            checkpoint=replace(CHECKPOINT, architecture=replace(ARCHITECTURE, attention=Rpc(formula="released")))
+        ),
+        with_measurement(checkpoint=replace(CHECKPOINT, architecture=replace(ARCHITECTURE, attention=Symmetric()))),
+        with_measurement(
+            checkpoint=replace(CHECKPOINT, preprocessing=ImagePreprocessing(mean=(0.3, 0.3, 0.3), std=(0.5, 0.4, 0.4)))
+        ),
+        with_measurement(condition=replace(MEASUREMENT.condition, perturbation=replace(PGD, num_steps=21))),
+        with_measurement(condition=replace(MEASUREMENT.condition, perturbation=Fgsm(epsilon=Fraction(8, 255)))),
+        with_measurement(dataset=replace(MEASUREMENT.dataset, fingerprint="g")),
+        with_measurement(seed=1),
+        with_measurement(batch_size=50),
+        with_measurement(dtype="bfloat16"),
+        replace(SHARD, start=100, stop=200),
+        replace(SHARD, stop=200),
+    ],
+    ids=["weights", "formula", "attention", "std", "steps", "kind", "data", "seed", "batch", "dtype", "start", "stop"],
+)
+def test_what_decides_outcomes_changes_the_key(shard: Shard) -> None:
+    assert shard.key != SHARD.key
+
+
+def test_a_new_field_at_its_default_and_version_one_orphan_nothing() -> None:
+    @dataclass(frozen=True)
+    class Before:
+        kind: ClassVar[str] = "thing"
+        version: ClassVar[int] = 1
+        size: int
+
+    @dataclass(frozen=True)
+    class After:
+        kind: ClassVar[str] = "thing"
+        version: ClassVar[int] = 1
+        size: int
+        carry: bool = False
+        names: tuple[str, ...] = field(default_factory=tuple)
+
+    assert key_of(Before(size=3)) == key_of(After(size=3)) != key_of(After(size=3, carry=True))
+
+
+def test_a_new_version_of_an_implementation_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = SHARD.key
+    monkeypatch.setattr(Pgd, "version", 2)
+    assert SHARD.key != before
+
+
+def test_true_is_not_one() -> None:
+    @dataclass(frozen=True)
+    class Flag:
+        on: int | bool = 1
+
+    assert key_of(Flag(on=True)) != key_of(Flag(on=1))
+
+
+def test_keys_are_pinned() -> None:
+    """If this changes, every stored record becomes unreachable."""
+    assert to_plain(PGD) == {"kind": "pgd", "epsilon": "8/255", "step_size": "2/255", "num_steps": 20}
+    assert key_of(PGD) == "9710bebbbd81801c6f3d2ed0c1dc8f21"
+    assert SHARD.key == "6e23a7c4f59a77111fbb1cc26c0ae1e3"
+
+
+def test_what_has_no_identity_is_refused() -> None:
+    with pytest.raises(TypeError, match="no stable identity"):
+        to_plain({"f": print})
+
+
+def test_the_header_names_the_shard_and_its_identities() -> None:
+    header = SHARD.header
+    assert header.title == "m / pgd / examples 0-99"
+    assert header.key == SHARD.key
+    assert header.measurement_key == MEASUREMENT.key
+    assert header.perturbation_key == key_of(PGD)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "text"),
+    [
+        (Fraction(8, 255), "linf-8/255"),
+        (Fraction(1, 510), "linf-1/510"),
+        (Fraction(0), "linf-0/255"),
+        (Fraction(3, 100), "linf-3/100"),
+    ],
+)
+def test_threat_models_are_named_in_grey_levels_where_they_are_whole(epsilon: Fraction, text: str) -> None:
+    assert str(ThreatModel(norm="linf", epsilon=epsilon)) == text
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, 600), (200, 200), (1000, 600)])
+def test_a_condition_never_has_more_examples_than_its_data(asked: int | None, expected: int) -> None:
+    condition = replace(MEASUREMENT.condition, num_examples=asked)
+    assert replace(MEASUREMENT, condition=condition).num_examples == expected

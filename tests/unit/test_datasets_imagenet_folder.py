@@ -1,0 +1,200 @@
+"""Which images a folder holds and of which classes: labels follow the WordNet id, and gaps are said."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from torchvision.datasets import ImageFolder  # type: ignore[import-untyped]  # ships no types
+
+from robench.core.errors import MissingDataError
+from robench.datasets import imagenet_folder
+from robench.datasets.imagenet_folder import ImageFile, candidates, class_indices, find_images
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Class indices as every ImageNet model since AlexNet prints them.
+KNOWN = {"n01440764": 0, "n01443537": 1, "n02099601": 207, "n02123045": 281, "n02510455": 388, "n15075141": 999}
+
+
+def fill(place: Path, wordnet_ids: object = tuple(KNOWN), per_class: int = 2) -> Path:
+    for wordnet_id in wordnet_ids:  # type: ignore[attr-defined]  # any iterable
+        for number in range(per_class):
+            touch(place / wordnet_id / f"ILSVRC2012_val_{number:08d}.JPEG", "pixels" * (number + 1))
+    return place
+
+
+def touch(path: Path, content: str = "pixels") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+def places(images: dict[str, ImageFile]) -> set[Path]:
+    return {image.path.parent.parent for image in images.values()}
+
+
+def message_of(data_root: Path | None) -> str:
+    with pytest.raises(MissingDataError) as caught:
+        find_images(data_root)
+    assert caught.value.exit_code == 4
+    return str(caught.value)
+
+
+def test_the_classes_are_in_the_order_of_ilsvrc() -> None:
+    indices = class_indices()
+    assert list(indices) == sorted(indices)
+    assert list(indices.values()) == list(range(1000))
+    assert KNOWN.items() <= indices.items()
+
+
+def test_on_a_whole_tree_labels_are_those_of_torchvision(tmp_path: Path) -> None:
+    images = find_images(fill(tmp_path, class_indices(), per_class=1))
+    assert ImageFolder(str(tmp_path)).class_to_idx == {
+        image.path.parent.name: image.target for image in images.values()
+    }
+
+
+def test_labels_follow_the_folder_s_name_where_folders_are_missing(tmp_path: Path) -> None:
+    images = find_images(fill(tmp_path))
+    assert {example_id.split("/")[0]: image.target for example_id, image in images.items()} == KNOWN
+    # What trusting the folder's position would make of the same tree.
+    assert ImageFolder(str(tmp_path)).class_to_idx["n15075141"] == 5
+
+
+def test_an_example_is_named_by_class_and_file(tmp_path: Path) -> None:
+    images = find_images(fill(tmp_path))
+    image = images["n02099601/ILSVRC2012_val_00000001"]
+    assert image == ImageFile(
+        id="n02099601/ILSVRC2012_val_00000001",
+        path=tmp_path / "n02099601" / "ILSVRC2012_val_00000001.JPEG",
+        target=207,
+        num_bytes=12,
+    )
+    assert all(name == image.id for name, image in images.items())
+
+
+@pytest.mark.parametrize("below", ["imagenet-1k/val", "imagenet-1k", "val", "."])
+def test_each_usual_place_is_found(tmp_path: Path, below: str) -> None:
+    fill(tmp_path / below)
+    assert places(find_images(tmp_path)) == {tmp_path / below}
+
+
+def test_the_first_place_that_has_classes_counts(tmp_path: Path) -> None:
+    (tmp_path / "imagenet-1k" / "val").mkdir(parents=True)
+    for place in reversed(candidates(tmp_path)):
+        fill(place)
+        assert places(find_images(tmp_path)) == {place}
+
+
+def test_a_home_directory_may_be_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fill(tmp_path / "data")
+    assert places(find_images(type(tmp_path)("~/data"))) == {tmp_path / "data"}
+
+
+def test_class_folders_may_be_links(tmp_path: Path) -> None:
+    fill(tmp_path / "disk")
+    (tmp_path / "imagenet-1k").symlink_to(tmp_path / "disk")
+    assert len(find_images(tmp_path)) == 12
+
+
+def test_what_is_no_image_is_passed_over(tmp_path: Path) -> None:
+    fill(tmp_path)
+    for name in ("n01440764/._ILSVRC2012_val_00000000.JPEG", "n01440764/Thumbs.db", "n01440764/notes.txt"):
+        touch(tmp_path / name)
+    for name in (".cache/n01440764/x.JPEG", "readme.JPEG", "n01440764/deeper.JPEG/x.JPEG", "n0144076/x.JPEG"):
+        touch(tmp_path / name)
+    assert len(find_images(tmp_path)) == 12
+
+
+@pytest.mark.parametrize("suffix", [".JPEG", ".jpg", ".PNG", ".webp", ".bmp", ".tif"])
+def test_images_of_every_usual_suffix_count(tmp_path: Path, suffix: str) -> None:
+    touch(tmp_path / "n01440764" / f"x{suffix}")
+    assert list(find_images(tmp_path)) == ["n01440764/x"]
+
+
+def test_without_a_data_root_the_message_says_how_to_give_one() -> None:
+    message = message_of(None)
+    for wanted in ("--data-root DIR", "ROBENCH_DATA", "val/n01440764/ILSVRC2012_val_00000293.JPEG"):
+        assert wanted in message
+
+
+def test_an_absent_root_is_answered_with_all_that_was_tried(tmp_path: Path) -> None:
+    message = message_of(tmp_path / "nowhere")
+    for place in candidates(tmp_path / "nowhere"):
+        assert f"{place}: absent" in message
+    for wanted in ("--data-root DIR", "ROBENCH_DATA", "DIR/imagenet-1k/val/n01440764/ILSVRC2012_val_00000293.JPEG"):
+        assert wanted in message
+
+
+def test_a_root_that_is_a_file_is_said_to_be_one(tmp_path: Path) -> None:
+    touch(tmp_path / "val.tar")
+    assert f"{tmp_path / 'val.tar'}: not a folder" in message_of(tmp_path / "val.tar")
+
+
+def test_images_that_were_never_sorted_into_classes_are_pointed_out(tmp_path: Path) -> None:
+    for number in range(3):
+        touch(tmp_path / "val" / f"ILSVRC2012_val_{number:08d}.JPEG")
+    message = message_of(tmp_path)
+    assert f"{tmp_path / 'val'}: 3 images outside class folders" in message
+    assert f"{tmp_path}: no class folders" in message
+
+
+def test_class_folders_without_images_are_missing_data(tmp_path: Path) -> None:
+    (tmp_path / "val" / "n01440764").mkdir(parents=True)
+    assert f"{tmp_path / 'val'} hold no image" in message_of(tmp_path)
+
+
+def test_a_class_that_imagenet_1k_does_not_have_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    touch(tmp_path / "n00004475" / "x.JPEG")
+    message = message_of(tmp_path)
+    assert f"{tmp_path / 'n00004475'} is not a class of ImageNet-1k" in message
+
+
+def test_two_files_of_one_example_are_both_named(tmp_path: Path) -> None:
+    for suffix in (".JPEG", ".png"):
+        touch(tmp_path / "n01440764" / f"x{suffix}")
+    message = message_of(tmp_path)
+    assert "x.JPEG" in message
+    assert "x.png" in message
+
+
+def test_a_link_to_an_image_that_is_gone_is_named(tmp_path: Path) -> None:
+    fill(tmp_path)
+    (tmp_path / "n01440764" / "gone.JPEG").symlink_to(tmp_path / "nothing")
+    assert f"cannot read {tmp_path / 'n01440764' / 'gone.JPEG'}" in message_of(tmp_path)
+
+
+def warnings_of(data_root: Path, caplog: pytest.LogCaptureFixture) -> list[str]:
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="robench.datasets"):
+        find_images(data_root)
+    return [record.getMessage() for record in caplog.records if record.name == "robench.datasets"]
+
+
+def test_a_partial_tree_works_with_one_warning_that_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (message,) = warnings_of(fill(tmp_path), caplog)
+    assert "12 images of 6 classes, not 50,000 of 1000 with 50 each" in message
+    assert str(tmp_path) in message
+
+
+def test_a_whole_tree_gets_no_warning_but_one_with_an_image_too_many_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert imagenet_folder.IMAGES_PER_CLASS == 50
+    monkeypatch.setattr(imagenet_folder, "IMAGES_PER_CLASS", 1)
+    assert warnings_of(fill(tmp_path, class_indices(), per_class=1), caplog) == []
+    touch(tmp_path / "n02099601" / "extra.JPEG")
+    (message,) = warnings_of(tmp_path, caplog)
+    assert "1,001 images of 1000 classes" in message
+
+
+def test_a_missing_class_is_warned_of_where_all_others_are_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imagenet_folder, "IMAGES_PER_CLASS", 1)
+    (message,) = warnings_of(fill(tmp_path, sorted(class_indices())[1:], per_class=1), caplog)
+    assert "999 images of 999 classes" in message

@@ -1,0 +1,89 @@
+"""Datasets are opened by name, and what opens them is imported only then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError, UsageError
+from robench.datasets import open_dataset
+from robench.datasets.imagenet import USUAL_PREPROCESSING, Imagenet1k
+from robench.declarations.attacks import Fgsm
+from robench.declarations.preprocessing import ImagePreprocessing
+
+HEAVY = {"torch", "torchvision", "timm", "sklearn", "numpy", "PIL"}
+
+
+def image_preprocessing(**fields: Any) -> ImagePreprocessing:
+    return ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), **fields)
+
+
+def open_digits(**changes: Any) -> Any:
+    return open_dataset("digits", **{"data_root": None, "preprocessing": None, **changes})
+
+
+def test_an_unknown_dataset_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown dataset 'digitz'. Did you mean 'digits'\?") as caught:
+        open_dataset("digitz", data_root=None, preprocessing=None)
+    assert caught.value.exit_code == 2
+
+
+def test_the_evaluation_split_is_the_default() -> None:
+    assert open_digits().identity == open_digits(split="test").identity
+    assert open_digits().identity != open_digits(split="train").identity
+
+
+def test_only_digits_has_a_split_to_train_on(tmp_path: Path) -> None:
+    assert len(open_digits(split="train")) == 1197
+    with pytest.raises(UsageError, match="'imagenet-1k' has no split 'train'"):
+        open_dataset("imagenet-1k", data_root=tmp_path, preprocessing=None, split="train")
+
+
+def test_a_negative_number_of_processes_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="at least 0, got -1"):
+        open_digits(decode_workers=-1)
+
+
+def test_imagenet_without_a_data_root_says_how_to_give_it() -> None:
+    with pytest.raises(MissingDataError, match=r"--data-root DIR or the variable ROBENCH_DATA") as caught:
+        open_dataset("imagenet-1k", data_root=None, preprocessing=None)
+    assert caught.value.exit_code == 4
+
+
+def test_imagenet_is_cropped_as_usual_where_no_checkpoint_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(Imagenet1k, "__init__", lambda _, *arguments: seen.extend(arguments))
+    open_dataset("imagenet-1k", data_root=Path("data"), preprocessing=None, decode_workers=3)
+    assert seen == [Path("data"), USUAL_PREPROCESSING, 3]
+    assert (USUAL_PREPROCESSING.resize, USUAL_PREPROCESSING.crop) == (256, 224)
+
+
+@pytest.mark.parametrize("field", ["resize", "crop"])
+def test_digits_refuse_to_be_resized_instead_of_ignoring_it(field: str) -> None:
+    with pytest.raises(DeclarationError, match=f"32x32 pixels and no other: {field} .* got 224"):
+        open_digits(preprocessing=image_preprocessing(**{field: 224}))
+
+
+@pytest.mark.parametrize("fields", [{}, {"resize": 32, "crop": 32}])
+def test_digits_take_a_preprocessing_that_leaves_their_size(fields: dict[str, int]) -> None:
+    assert open_digits(preprocessing=image_preprocessing(**fields)).identity == open_digits().identity
+
+
+def test_a_preprocessing_that_is_not_for_images_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="preprocessing must be 'image', got Fgsm"):
+        open_digits(preprocessing=Fgsm(epsilon=Fraction(0)))
+
+
+@pytest.mark.parametrize("module", ["robench.datasets", "robench.datasets.decoding_process"])
+def test_nothing_heavy_is_imported_before_a_dataset_is_opened(module: str) -> None:
+    script = f"import {module}, sys; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert not HEAVY & set(printed.split())

@@ -1,0 +1,85 @@
+"""Declarations check themselves, whoever constructs them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from robench.declarations.architectures import BACKBONES, Python, Vit
+from robench.declarations.attacks import Fgsm, Pgd
+from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Rpc
+from robench.declarations.base import violations
+from robench.declarations.datasets import DATASETS
+from robench.declarations.perturbations import PERTURBATIONS, Clean, threat_model_of
+from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
+from robench.declarations.training import Training
+
+VIT: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
+PGD: dict[str, Any] = {"epsilon": Fraction(8, 255), "step_size": Fraction(2, 255), "num_steps": 20}
+IMAGE: dict[str, Any] = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
+TRAINING: dict[str, Any] = {"dataset": "digits", "seed": 0, "num_epochs": 1, "batch_size": 1, "learning_rate": 0.1}
+
+
+@pytest.mark.parametrize("registry", [PERTURBATIONS, ATTENTIONS, RESIDUALS, BACKBONES, PREPROCESSINGS])
+def test_registries_call_each_declaration_by_its_own_kind(registry: dict[str, Any]) -> None:
+    assert {kind: declaration.kind for kind, declaration in registry.items()} == {kind: kind for kind in registry}
+    assert all(declaration.__doc__ and declaration.version >= 1 for declaration in registry.values())
+
+
+def test_datasets_are_called_by_their_own_name() -> None:
+    assert {name: declared.name for name, declared in DATASETS.items()} == {name: name for name in DATASETS}
+
+
+@pytest.mark.parametrize(
+    ("declaration", "fields", "message"),
+    [
+        (Pgd, PGD | {"epsilon": Fraction(8)}, "epsilon must be at most 1, got 8"),
+        (Pgd, PGD | {"epsilon": Fraction(-1, 255)}, "epsilon must be at least 0, got -1/255"),
+        (Pgd, PGD | {"step_size": Fraction(0)}, "step_size must be above 0, got 0"),
+        (Pgd, PGD | {"num_steps": -3}, "num_steps must be at least 1, got -3"),
+        (Pgd, PGD | {"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
+        (Pgd, PGD | {"num_restarts": 5, "random_start": False}, "num_restarts must be 1 without random_start, got 5"),
+        (Fgsm, {"epsilon": Fraction(2)}, "epsilon must be at most 1, got 2"),
+        (Rpc, {"num_iterations": 0}, "num_iterations must be at least 1, got 0"),
+        (Rpc, {"sparsity": -1.0}, "sparsity must be at least 0, got -1.0"),
+        (Vit, VIT | {"patch_size": 7}, "image_size must be a multiple of patch_size 7, got 32"),
+        (Vit, VIT | {"num_heads": 5}, "dim must be a multiple of num_heads 5, got 64"),
+        (Vit, VIT | {"attention": Rpc(layers=(0, 4))}, r"attention.layers must lie in 0..3 (depth 4), got [4]"),
+        (Vit, VIT | {"attention": Rpc(layers=(-1,))}, r"attention.layers must lie in 0..3 (depth 4), got [-1]"),
+        (Vit, VIT | {"mlp_ratio": 0.0}, "mlp_ratio must be above 0, got 0.0"),
+        (Python, {"target": "package.module"}, "target must be package.module:function, got package.module"),
+        (Python, {"target": "a b:c"}, "target must be package.module:function, got a b:c"),
+        (ImagePreprocessing, IMAGE | {"std": (0.5, 0.0, 0.5)}, "std must be above 0 in every channel"),
+        (ImagePreprocessing, IMAGE | {"mean": (124.0, 0.5, 0.5)}, r"mean must lie in [0, 1] in every channel"),
+        (ImagePreprocessing, IMAGE | {"crop": 0}, "crop must be at least 1, got 0"),
+        (Training, TRAINING | {"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
+        (Training, TRAINING | {"label_smoothing": 1.5}, "label_smoothing must be at most 1, got 1.5"),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused_by_name(declaration: Any, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is what is compared
+        declaration(**fields)
+    assert message in str(caught.value)
+
+
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(ValueError, match=r"epsilon.*step_size.*num_steps"):
+        Pgd(epsilon=Fraction(8), step_size=Fraction(0), num_steps=-3)
+
+
+def test_sound_declarations_are_accepted() -> None:
+    assert Vit(**VIT, attention=Rpc(layers="all")).num_tokens == 17
+    assert Pgd(**PGD).threat_model.epsilon == Fraction(8, 255)
+    assert Python(target="package.module:function").arguments == {}
+    assert ImagePreprocessing(**IMAGE).crop is None
+
+
+def test_only_bounded_attacks_have_a_threat_model() -> None:
+    assert threat_model_of(Clean()) is None
+    assert str(threat_model_of(Fgsm(epsilon=Fraction(4, 255)))) == "linf-4/255"
+
+
+def test_nothing_is_wanted_of_none() -> None:
+    assert violations(None, ("anything",)) == []

@@ -1,0 +1,43 @@
+"""Mistakes of authors, and what they are told: each file of tests/golden/declare beside its message."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from robench.core.errors import DeclarationError
+from robench.declare import validate_file
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "declare"
+MISTAKES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))
+
+
+def message_of(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    # From within the folder, so that the message names the file alone.
+    monkeypatch.chdir(GOLDEN)
+    with pytest.raises(DeclarationError) as caught:
+        validate_file(Path(f"{name}.yaml"))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_has_its_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert message_of(name, monkeypatch) == (GOLDEN / f"{name}.txt").read_text().rstrip("\n")
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_problem_has_a_line_of_the_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    num_lines = len((GOLDEN / f"{name}.yaml").read_bytes().splitlines())
+    header, *problems = message_of(name, monkeypatch).splitlines()
+    assert header == f"{name}.yaml: {len(problems)} problem{'s' * (len(problems) > 1)}"
+    lines = [int(line[1]) for problem in problems if (line := re.match(r"  line (\d+): ", problem))]
+    assert len(lines) == len(problems)
+    assert lines == sorted(lines)
+    assert all(1 <= line <= max(num_lines, 1) for line in lines)
+
+
+def test_every_message_has_its_mistake() -> None:
+    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == MISTAKES
+    assert len(MISTAKES) >= 40

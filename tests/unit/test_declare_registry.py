@@ -1,0 +1,266 @@
+"""Registries: what entries are read as, and how several files add up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import DeclarationError, UsageError
+from robench.declarations.architectures import Timm, Vit
+from robench.declarations.attentions import Rpc
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.training import Training
+from robench.declare import merge, read_registry
+
+FULL = """\
+checkpoints:
+  digits-rpc-symvit:
+    architecture:
+      {backbone: vit, image_size: 32, patch_size: 8, num_classes: 10, depth: 4, dim: 64, num_heads: 4, mlp_ratio: 2,
+       attention: {kind: rpc, num_iterations: 4, sparsity: 4, layers: [0], elsewhere: symmetric, formula: paper}}
+    weights:
+      uri: checkpoints/digits-rpc-symvit.safetensors
+      sha256: 0123abcd
+      how_to_get: make checkpoints
+    preprocessing: {kind: image, mean: [0.305, 0.305, 0.305], std: [0.35, 0.35, 0.35]}
+    task: classification
+    training_data: digits, 1,197 training images
+    source: made here
+    licence: Apache-2.0
+    expected: {top1_accuracy: 0.97, robust_accuracy: 1}
+    training: {dataset: digits, seed: 0, num_epochs: 60, batch_size: 64, learning_rate: 1e-3, weight_decay: 0.1}
+"""
+SHORT = """\
+checkpoints:
+  mine:
+    architecture: {backbone: timm, name: deit_tiny_patch16_224}
+    weights: {uri: mine.pth, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+"""
+
+
+def write(folder: Path, text: str, name: str = "registry.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def problems_of(folder: Path, text: str) -> list[str]:
+    path = write(folder, text)
+    with pytest.raises(DeclarationError) as caught:
+        read_registry(path)
+    header, *problems = str(caught.value).splitlines()
+    assert header == f"{path}: {len(problems)} problem{'s' * (len(problems) > 1)}"
+    return [problem.strip() for problem in problems]
+
+
+def test_an_entry_that_states_everything(tmp_path: Path) -> None:
+    assert read_registry(write(tmp_path, FULL)) == {
+        "digits-rpc-symvit": Checkpoint(
+            name="digits-rpc-symvit",
+            architecture=Vit(
+                image_size=32,
+                patch_size=8,
+                num_classes=10,
+                depth=4,
+                dim=64,
+                num_heads=4,
+                mlp_ratio=2.0,
+                attention=Rpc(num_iterations=4, sparsity=4.0, layers=(0,), elsewhere="symmetric", formula="paper"),
+            ),
+            weights=Weights(
+                uri="checkpoints/digits-rpc-symvit.safetensors", sha256="0123abcd", how_to_get="make checkpoints"
+            ),
+            preprocessing=ImagePreprocessing(mean=(0.305, 0.305, 0.305), std=(0.35, 0.35, 0.35)),
+            task="classification",
+            training_data="digits, 1,197 training images",
+            source="made here",
+            licence="Apache-2.0",
+            folder=tmp_path,
+            expected={"top1_accuracy": 0.97, "robust_accuracy": 1.0},
+            training=Training(
+                dataset="digits", seed=0, num_epochs=60, batch_size=64, learning_rate=0.001, weight_decay=0.1
+            ),
+        )
+    }
+
+
+def test_an_entry_that_states_only_what_it_must(tmp_path: Path) -> None:
+    assert read_registry(write(tmp_path, SHORT))["mine"] == Checkpoint(
+        name="mine",
+        architecture=Timm(name="deit_tiny_patch16_224"),
+        weights=Weights(uri="mine.pth", sha256=None),
+        preprocessing=ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
+        task="classification",
+        training_data="not stated",
+        source="not stated",
+        licence="not stated",
+        folder=tmp_path,
+    )
+
+
+def test_weights_are_looked_for_beside_the_file_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, SHORT)
+    monkeypatch.chdir(tmp_path)
+    assert read_registry(Path("registry.yaml"))["mine"].folder == tmp_path
+
+
+def test_entries_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    entry = SHORT.split("\n", 1)[1]
+    text = "checkpoints:\n" + entry.replace("mine:", "z:") + entry.replace("mine:", "a:") + entry.replace("mine:", "m:")
+    assert list(read_registry(write(tmp_path, text))) == ["z", "a", "m"]
+
+
+def test_a_registry_may_be_empty(tmp_path: Path) -> None:
+    assert read_registry(write(tmp_path, "checkpoints: {}\n")) == {}
+
+
+@pytest.mark.parametrize("field", ["architecture", "weights", "preprocessing"])
+def test_a_required_field_that_is_missing_is_one_problem(tmp_path: Path, field: str) -> None:
+    text = "\n".join(line for line in SHORT.splitlines() if f"    {field}:" not in line)
+    assert problems_of(tmp_path, text) == [f"line 2: checkpoints.mine.{field}: missing"]
+
+
+UNREADABLE = "or text in quotes, got"
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ("{uri: mine.pth}", "sha256: missing"),
+        ("{sha256: null}", "uri: missing"),
+        ("{uri: null, sha256: null}", "uri: must be text, got null"),
+        ("{uri: mine.pth, sha256: 12345678}", "sha256: must be text, got 12345678; put it in quotes"),
+        (
+            "{uri: mine.pth, sha256: 1234e567}",
+            f"sha256: must be a finite number of reasonable size, {UNREADABLE} 1234e567",
+        ),
+        (
+            "{uri: mine.pth, sha256: 01234567}",
+            f"sha256: must be a decimal number without leading zeros, {UNREADABLE} 01234567",
+        ),
+        ("{uri: mine.pth, sha256: null, md5: a}", "md5: unknown field 'md5'. Known: how_to_get, sha256, uri."),
+    ],
+)
+def test_wrong_weights_are_one_problem(tmp_path: Path, weights: str, problem: str) -> None:
+    text = SHORT.replace("{uri: mine.pth, sha256: null}", weights)
+    assert problems_of(tmp_path, text) == [f"line 4: checkpoints.mine.weights.{problem}"]
+
+
+@pytest.mark.parametrize("digest", ["a" * 8, "0" * 64, "'12345678'", "a1311bcf", "null", "~"])
+def test_digests_are_8_to_64_digits_or_null(tmp_path: Path, digest: str) -> None:
+    text = SHORT.replace("sha256: null", f"sha256: '{digest}'" if digest[0] in "a0" else f"sha256: {digest}")
+    met = read_registry(write(tmp_path, text))["mine"].weights.sha256
+    assert met == (None if digest in ("null", "~") else digest.strip("'"))
+
+
+@pytest.mark.parametrize("digest", ["", "a" * 7, "a" * 65, "A1311BCF", "g1311bcf", "a1311bcf "])
+def test_other_digests_are_refused(tmp_path: Path, digest: str) -> None:
+    (problem,) = problems_of(tmp_path, SHORT.replace("sha256: null", f"sha256: '{digest}'"))
+    assert "must be 8 to 64 hexadecimal digits in lower case, or null where nobody published one" in problem
+
+
+@pytest.mark.parametrize("uri", ["a.pth", "../a.pth", "/data/a.pth", "hf-hub:owner/name/a/b.pth", "C:/a.pth"])
+def test_weights_are_paths_or_on_the_hub(tmp_path: Path, uri: str) -> None:
+    assert read_registry(write(tmp_path, SHORT.replace("mine.pth", uri)))["mine"].weights.uri == uri
+
+
+@pytest.mark.parametrize("uri", ["https://example.org/a.pth", "hf-hub:", "hf-hub:a/b", "hf-hub:a//b", "hf-hub:/a/b"])
+def test_other_places_of_weights_are_refused(tmp_path: Path, uri: str) -> None:
+    (problem,) = problems_of(tmp_path, SHORT.replace("mine.pth", f"'{uri}'"))
+    assert problem.endswith(
+        f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {uri!r}"
+    )
+
+
+TRAINING = "dataset: digits, seed: 0, num_epochs: 1, batch_size: 1, learning_rate: 1"
+SHARE = "must be a share in [0, 1], 0.97 for 97 per cent, got"
+
+
+@pytest.mark.parametrize(
+    ("added", "problem"),
+    [
+        ("expected: {top1_accuracy: 97}", f"expected.top1_accuracy: {SHARE} 97"),
+        ("expected: {top1_accuracy: -0.1}", f"expected.top1_accuracy: {SHARE} -0.1"),
+        ("expected: {top1_accuracy: 97%}", "expected.top1_accuracy: must be a number, got '97%'"),
+        (
+            "expected: {top1_acuracy: 0.97}",
+            "expected.top1_acuracy: unknown metric 'top1_acuracy'. Did you mean 'top1_accuracy'? Known: ",
+        ),
+        ("expected: [0.97]", "expected: must be a mapping, got a list"),
+        ("task: clasification", "task: unknown task 'clasification'. Did you mean 'classification'? Known: "),
+        ("license: MIT", "license: unknown field 'license'. Did you mean 'licence'? Known: architecture, expected, "),
+        ("licence: 1.0", "licence: must be text, got 1.0; put it in quotes"),
+        (
+            f"training: {{{TRAINING.replace('digits', 'digit')}}}",
+            "training.dataset: unknown dataset 'digit'. Did you mean 'digits'? Known: digits, imagenet-1k.",
+        ),
+        (
+            f"training: {{{TRAINING.replace('rate: 1', 'rate: 0')}}}",
+            "training.learning_rate: must be above 0, got 0",
+        ),
+        (f"training: {{kind: training, {TRAINING}}}", "training.kind: unknown field 'kind'."),
+    ],
+)
+def test_a_wrong_field_is_one_problem_with_its_line(tmp_path: Path, added: str, problem: str) -> None:
+    (met,) = problems_of(tmp_path, SHORT + f"    {added}\n")
+    assert met.startswith(f"line 6: checkpoints.mine.{problem}")
+
+
+def test_mistakes_of_all_entries_are_listed_at_once(tmp_path: Path) -> None:
+    entry = SHORT.split("\n", 1)[1]
+    text = (
+        SHORT.replace("deit_tiny_patch16_224", "8")
+        + entry.replace("mine:", "Other:")
+        + entry.replace("mine:", "third:").replace("timm", "tim")
+        + "  fourth: {}\n"
+    )
+    problems = problems_of(tmp_path, text)
+    assert [problem.split(": ")[1] for problem in problems] == [
+        "checkpoints.mine.architecture.name",
+        "checkpoints.Other",
+        "checkpoints.third.architecture.backbone",
+        "checkpoints.fourth.architecture",
+        "checkpoints.fourth.weights",
+        "checkpoints.fourth.preprocessing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name: x\n", "line 1: name: unknown field 'name'. Known: checkpoints."),
+        ("checkpoints:\n", "line 1: checkpoints: must be a mapping, got null"),
+        ("checkpoints: [a]\n", "line 1: checkpoints: must be a mapping, got a list"),
+        ("[]\n", "line 1: must be a mapping, got a list"),
+    ],
+)
+def test_a_registry_is_a_mapping_of_checkpoints(tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in problems_of(tmp_path, text)
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        read_registry(tmp_path / "absent.yaml")
+
+
+def test_later_files_add_to_earlier_ones(tmp_path: Path) -> None:
+    first, second = write(tmp_path, FULL, "first.yaml"), write(tmp_path, SHORT, "second.yaml")
+    merged = merge({path: read_registry(path) for path in (first, second)})
+    assert list(merged) == ["digits-rpc-symvit", "mine"]
+    assert merged["mine"] == read_registry(second)["mine"]
+
+
+def test_a_name_that_two_files_declare_is_an_error_that_names_both(tmp_path: Path) -> None:
+    first, second = write(tmp_path, SHORT, "first.yaml"), write(tmp_path, SHORT, "second.yaml")
+    with pytest.raises(DeclarationError) as caught:
+        merge({path: read_registry(path) for path in (first, second)})
+    assert str(caught.value) == f"checkpoint 'mine' is declared in {first} and in {second}; rename one of the two"
+
+
+def test_no_registries_are_no_checkpoints() -> None:
+    assert merge({}) == {}

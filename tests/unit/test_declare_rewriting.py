@@ -1,0 +1,150 @@
+"""Digests and scores written back into a registry: those scalars change, and not one byte else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from robench.core.errors import DeclarationError, UnknownNameError, UsageError
+from robench.declare import read_registry, set_weights
+
+DIGEST = "0f" * 32
+BODY = """\
+    architecture: {backbone: timm, name: deit}   # not ours
+    weights:
+      uri: a.safetensors
+      sha256: OLD   # of the file beside
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+
+
+    expected: {top5_accuracy: 0.9,   top1_accuracy: 0.50 }  # sha256: OLD
+"""
+TEXT = f"# Our registry: sha256: OLD\ncheckpoints:\n  first:\n{BODY}\n  second:   # é, two bytes\n{BODY}# The end"
+
+
+def write(folder: Path, old: str = "null", text: str = TEXT) -> Path:
+    path = folder / "registry.yaml"
+    path.write_bytes(text.replace("sha256: OLD   #", f"sha256: {old}   #").encode())
+    return path
+
+
+@pytest.mark.parametrize("old", ["null", "~", "", "deadbeef", "'deadbeef'", '"deadbeef"', '"12345678"'])
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_only_the_digest_of_one_entry_changes(tmp_path: Path, name: str, old: str) -> None:
+    path = write(tmp_path, old)
+    before = path.read_text()
+    set_weights(path, name, DIGEST, {})
+    begin = before.index(f"  {name}:")
+    line = f"sha256: {old}   #" if old else "sha256:    #"
+    assert path.read_text() == before[:begin] + before[begin:].replace(line, after(old), 1)
+    assert read_registry(path)[name].weights.sha256 == DIGEST
+    other = "second" if name == "first" else "first"
+    assert read_registry(path)[other].weights.sha256 != DIGEST
+
+
+def after(old: str) -> str:
+    # An empty value stands right behind its colon, before the spaces.
+    return f"sha256: {DIGEST}   #" if old else f"sha256: {DIGEST}    #"
+
+
+def test_the_score_changes_with_it(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    before = path.read_text()
+    set_weights(path, "second", DIGEST, {"top1_accuracy": 0.9733})
+    begin = before.index("  second:")
+    changed = before[begin:].replace("sha256: null   #", f"sha256: {DIGEST}   #").replace("0.50 }", "0.9733 }")
+    assert path.read_text() == before[:begin] + changed
+    assert read_registry(path)["second"].expected == {"top5_accuracy": 0.9, "top1_accuracy": 0.9733}
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 1, 1e-05, 1 / 3])
+def test_scores_read_back_exactly(tmp_path: Path, share: float) -> None:
+    path = write(tmp_path)
+    set_weights(path, "first", DIGEST, {"top1_accuracy": share, "top5_accuracy": share})
+    assert read_registry(path)["first"].expected == {"top5_accuracy": share, "top1_accuracy": share}
+
+
+def test_a_score_that_the_entry_does_not_state_is_not_added(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    set_weights(path, "first", DIGEST, {"robust_accuracy": 0.5})
+    assert "robust_accuracy" not in path.read_text()
+    assert read_registry(path)["first"].weights.sha256 == DIGEST
+
+
+@pytest.mark.parametrize("digest", ["12345678", "1234e567", "01234567", "9" * 64])
+def test_a_digest_that_looks_like_a_number_is_quoted(tmp_path: Path, digest: str) -> None:
+    path = write(tmp_path)
+    set_weights(path, "first", digest, {})
+    assert f'sha256: "{digest}"' in path.read_text()
+    assert read_registry(path)["first"].weights.sha256 == digest
+
+
+def test_doing_it_twice_changes_nothing_more(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    set_weights(path, "first", DIGEST, {"top1_accuracy": 0.9})
+    once = path.read_bytes()
+    set_weights(path, "first", DIGEST, {"top1_accuracy": 0.9})
+    assert path.read_bytes() == once
+
+
+def test_windows_line_ends_and_a_byte_order_mark_stay(tmp_path: Path) -> None:
+    path = write(tmp_path, text="\ufeff" + TEXT.replace("\n", "\r\n"))
+    before = path.read_bytes()
+    set_weights(path, "second", DIGEST, {})
+    head, tail = before[: before.index(b"  second:")], before[before.index(b"  second:") :]
+    assert path.read_bytes() == head + tail.replace(b"sha256: null   #", f"sha256: {DIGEST}   #".encode())
+
+
+@pytest.mark.parametrize(("digest", "share"), [("short", 0.5), ("A" * 64, 0.5), (DIGEST, 97.0), (DIGEST, float("nan"))])
+def test_values_that_would_spoil_the_file_leave_it_as_it_is(tmp_path: Path, digest: str, share: float) -> None:
+    path = write(tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(DeclarationError, match="with the new values: 1 problem"):
+        set_weights(path, "first", digest, {"top1_accuracy": share})
+    assert path.read_bytes() == before
+
+
+def test_a_block_scalar_is_replaced_or_refused_but_never_spoilt(tmp_path: Path) -> None:
+    path = write(tmp_path, text=TEXT.replace("sha256: OLD   # of the file beside", "sha256: >-\n        deadbeef", 1))
+    before = path.read_bytes()
+    assert read_registry(path)["first"].weights.sha256 == "deadbeef"
+    with pytest.raises(DeclarationError):
+        set_weights(path, "first", DIGEST, {})
+    assert path.read_bytes() == before
+
+
+def test_an_unknown_checkpoint_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    with pytest.raises(UnknownNameError) as caught:
+        set_weights(path, "frist", DIGEST, {})
+    wanted = f"unknown checkpoint 'frist'. Did you mean 'first'? Known: first, second. It was looked for in {path}."
+    assert str(caught.value) == wanted
+
+
+def test_a_file_with_mistakes_is_not_touched(tmp_path: Path) -> None:
+    path = write(tmp_path, text=TEXT.replace("timm", "tim"))
+    before = path.read_bytes()
+    with pytest.raises(DeclarationError, match="2 problems"):
+        set_weights(path, "first", DIGEST, {})
+    assert path.read_bytes() == before
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        set_weights(tmp_path / "absent.yaml", "first", DIGEST, {})
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path)
+    before = path.read_bytes()
+
+    def no_space(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(OSError, match="No space left"):
+        set_weights(path, "first", DIGEST, {})
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,114 @@
+"""Accuracies by hand, and the laws of robust accuracy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robench.core.errors import ContractError, IncompleteError
+from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.metrics import METRICS
+
+top1 = METRICS["top1_accuracy"].compute
+top5 = METRICS["top5_accuracy"].compute
+robust = METRICS["robust_accuracy"].compute
+
+VERDICTS = st.integers(1, 30).flatmap(
+    lambda size: st.lists(st.lists(st.booleans(), min_size=size, max_size=size), min_size=1, max_size=4)
+)
+
+
+def outcome(example_id: str, correct: bool, in_first_five: bool = True) -> ClassificationOutcome:
+    return ClassificationOutcome(
+        example_id=example_id,
+        target=1,
+        prediction=1 if correct else 2,
+        correct_top1=correct,
+        correct_top5=in_first_five,
+        confidence=0.5,
+        loss_nats=0.7,
+    )
+
+
+def outcomes(verdicts: list[bool]) -> list[ClassificationOutcome]:
+    return [outcome(f"digits/{index}", verdict) for index, verdict in enumerate(verdicts)]
+
+
+class TestAccuracy:
+    def test_top1_is_the_share_of_true_classes_that_came_first(self):
+        estimate = top1([outcomes([True, False, True, True])])
+        assert (estimate.value, estimate.num_examples, estimate.unit) == (0.75, 4, "share")
+
+    def test_top5_reads_the_first_five_and_not_the_first(self):
+        assert top5([[outcome("a", False, True), outcome("b", False, False)]]).value == 0.5
+
+    def test_the_interval_is_wilsons(self):
+        # 279 of 600, by binomtest(279, 600).proportion_ci(method="wilson") of scipy 1.17.1.
+        estimate = top1([outcomes([True] * 279 + [False] * 321)])
+        assert (estimate.low, estimate.high) == pytest.approx((0.4254397267, 0.5050055924), abs=1e-10)
+
+    @pytest.mark.parametrize("compute", [top1, top5])
+    @pytest.mark.parametrize("num_conditions", [0, 2])
+    def test_it_reads_exactly_one_condition(self, compute, num_conditions):
+        with pytest.raises(ContractError, match=f"one condition a column, got {num_conditions}"):
+            compute([outcomes([True])] * num_conditions)
+
+    def test_outcomes_of_another_task_are_refused_by_name_and_example(self):
+        with pytest.raises(ContractError, match=r"met a Outcome \(example 'b'\)"):
+            top1([[outcome("a", True), Outcome(example_id="b")]])
+
+
+class TestRobustAccuracy:
+    def test_an_example_counts_when_it_is_right_clean_and_under_every_attack(self):
+        clean = outcomes([True, True, True, False, True])
+        weak = outcomes([True, True, False, True, True])
+        strong = outcomes([True, False, True, True, False])
+        # Only example 0 survives everything; example 3 was wrong before any attack.
+        estimate = robust([clean, weak, strong])
+        assert (estimate.value, estimate.num_examples) == (0.2, 5)
+
+    def test_attacks_are_compared_by_example_and_not_by_their_averages(self):
+        half, other_half = outcomes([True, False]), outcomes([False, True])
+        assert top1([half]).value == top1([other_half]).value == 0.5
+        assert robust([outcomes([True, True]), half, other_half]).value == 0.0
+
+    def test_examples_are_joined_by_id_whatever_their_order(self):
+        clean = [outcome("a", True), outcome("b", False)]
+        attacked = [outcome("b", True), outcome("a", True)]
+        assert robust([clean, attacked]).value == 0.5
+
+    @given(VERDICTS)
+    def test_it_is_at_most_the_accuracy_under_any_single_attack(self, verdicts: list[list[bool]]):
+        conditions = [outcomes(each) for each in verdicts]
+        assert robust(conditions).value <= min(top1([each]).value for each in conditions)
+
+    @given(VERDICTS)
+    def test_one_more_attack_never_raises_it(self, verdicts: list[list[bool]]):
+        conditions = [outcomes(each) for each in verdicts]
+        assert robust(conditions).value <= robust(conditions[:-1] or conditions).value
+
+    @given(VERDICTS)
+    def test_the_order_of_the_attacks_does_not_matter(self, verdicts: list[list[bool]]):
+        clean, *attacks = [outcomes(each) for each in verdicts]
+        assert robust([clean, *attacks]) == robust([clean, *reversed(attacks)])
+
+    @given(VERDICTS)
+    def test_without_attacks_it_is_clean_accuracy(self, verdicts: list[list[bool]]):
+        assert robust([outcomes(verdicts[0])]) == top1([outcomes(verdicts[0])])
+
+    @pytest.mark.parametrize(
+        ("attacked", "stranger"), [(["a"], "b"), (["a", "b", "c"], "c"), (["a", "z"], "b")], ids=str
+    )
+    def test_different_examples_are_refused_by_name(self, attacked: list[str], stranger: str):
+        clean = [outcome("a", True), outcome("b", True)]
+        with pytest.raises(IncompleteError, match=f"first '{stranger}'"):
+            robust([clean, [outcome(example, True) for example in attacked]])
+
+    def test_an_example_that_is_there_twice_is_refused(self):
+        with pytest.raises(IncompleteError, match="2 outcomes belong to 1 examples"):
+            robust([[outcome("a", True), outcome("a", False)]])
+
+    def test_no_condition_at_all_is_refused(self):
+        with pytest.raises(IncompleteError, match="no outcomes"):
+            robust([])

@@ -1,0 +1,217 @@
+"""From an entry of the registry to a victim: strictly the weights that fit, and nothing else disturbed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import DeclarationError, UsageError, WeightsError
+from robench.declarations.architectures import Python, Vit
+from robench.declarations.attentions import Rpc, Symmetric
+from robench.declarations.perturbations import Clean
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models import build, digest, load_strictly, load_victim
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3, attention=Rpc(sparsity=0.5))
+PREPROCESSING = ImagePreprocessing(mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
+
+
+class Noisy(nn.Module):
+    """Draws a buffer that its state does not keep, and from the generator at every turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.register_buffer("noise", torch.randn(2), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.linear(x.mean(dim=(2, 3))) + self.get_buffer("noise")
+        return logits
+
+
+def noisy() -> nn.Module:
+    return Noisy()
+
+
+def state_of(architecture: Vit = SMALL, seed: int = 0) -> dict[str, Tensor]:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return {name: 2 * value + 0.01 for name, value in build(architecture).state_dict().items()}
+
+
+def checkpoint(folder: Path, state: dict[str, Tensor] | None = None, architecture: Vit | Python = SMALL) -> Checkpoint:
+    path = folder / "small.safetensors"
+    save_file(state_of() if state is None else state, path)
+    return Checkpoint(
+        name="small",
+        architecture=architecture,
+        weights=Weights(uri=path.name, sha256=digest(path)),
+        preprocessing=PREPROCESSING,
+        task="classification",
+        training_data="none",
+        source="none",
+        licence="none",
+        folder=folder,
+    )
+
+
+def pixels() -> Tensor:
+    return torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(5))
+
+
+class TestLoadVictim:
+    def test_its_logits_are_those_of_the_saved_weights_on_normalised_pixels(self, tmp_path: Path) -> None:
+        module = build(SMALL)
+        module.load_state_dict(state_of())
+        mean, std = torch.tensor(PREPROCESSING.mean), torch.tensor(PREPROCESSING.std)
+        wanted = module.eval()((pixels() - mean[:, None, None]) / std[:, None, None])
+        assert torch.equal(load_victim(checkpoint(tmp_path)).logits(pixels()), wanted)
+
+    def test_it_is_differentiable_in_pixels(self, tmp_path: Path) -> None:
+        inputs = pixels().requires_grad_()
+        load_victim(checkpoint(tmp_path)).logits(inputs).square().sum().backward()
+        assert inputs.grad is not None
+        assert inputs.grad.abs().amax(dim=(1, 2, 3)).min() > 0
+
+    def test_loading_twice_gives_the_same_victim(self, tmp_path: Path) -> None:
+        entry = checkpoint(tmp_path)
+        assert torch.equal(load_victim(entry).logits(pixels()), load_victim(entry).logits(pixels()))
+
+    def test_the_callers_generators_are_left_as_they_were(self, tmp_path: Path) -> None:
+        entry = checkpoint(tmp_path)
+        with torch.random.fork_rng():
+            torch.manual_seed(20_250_611)
+            before = torch.get_rng_state(), random.getstate()
+            load_victim(entry)
+            assert torch.equal(torch.get_rng_state(), before[0])
+            assert random.getstate() == before[1]
+
+    def test_what_a_model_draws_and_does_not_keep_is_the_same_in_every_process(self, tmp_path: Path) -> None:
+        entry = checkpoint(tmp_path, Noisy().state_dict(), Python(target=f"{__name__}:noisy"))
+        logits = []
+        with torch.random.fork_rng():
+            for seed in (1, 2):
+                torch.manual_seed(seed)
+                logits.append(load_victim(entry).logits(pixels()))
+        assert torch.equal(*logits)
+
+    def test_half_precision_weights_become_float32_without_loss(self, tmp_path: Path) -> None:
+        halves = {name: value.half() for name, value in state_of().items()}
+        from_halves = load_victim(checkpoint(tmp_path, halves)).logits(pixels())
+        singles = {name: value.float() for name, value in halves.items()}
+        assert from_halves.dtype == torch.float32
+        assert torch.equal(from_halves, load_victim(checkpoint(tmp_path, singles)).logits(pixels()))
+
+    def test_a_nested_file_of_torch_save_is_as_good(self, tmp_path: Path) -> None:
+        entry = checkpoint(tmp_path)
+        wanted = load_victim(entry).logits(pixels())
+        path = tmp_path / "small.pth"
+        torch.save({"model": state_of(), "epoch": 300}, path)
+        nested = replace(entry, weights=Weights(uri=path.name, sha256=digest(path)[:8]))
+        assert torch.equal(load_victim(nested).logits(pixels()), wanted)
+
+    def test_later_changes_of_the_file_do_not_reach_the_victim(self, tmp_path: Path) -> None:
+        path = tmp_path / "small.pth"
+        torch.save(state_of(), path)
+        victim = load_victim(replace(checkpoint(tmp_path), weights=Weights(uri=path.name, sha256=None)))
+        wanted = victim.logits(pixels())
+        with path.open("r+b") as file:
+            file.write(bytes(path.stat().st_size))
+        assert torch.equal(victim.logits(pixels()), wanted)
+
+    def test_an_image_of_another_size_is_not_answered(self, tmp_path: Path) -> None:
+        with pytest.raises(AssertionError, match="doesn't match model"):
+            load_victim(checkpoint(tmp_path)).logits(torch.zeros(1, 3, 16, 16))
+
+
+class TestRefusals:
+    def test_a_wrong_digest_stops_before_anything_is_read(self, tmp_path: Path) -> None:
+        entry = checkpoint(tmp_path)
+        (tmp_path / "small.safetensors").write_bytes(b"<html>")
+        with pytest.raises(WeightsError, match=r"have SHA-256 .*The file is a web page"):
+            load_victim(entry)
+
+    def test_wrong_weights_stop_before_the_model_is_built(self, tmp_path: Path) -> None:
+        entry = replace(
+            checkpoint(tmp_path, architecture=Python(target="no_such_module:build")),
+            weights=Weights(uri="gone", sha256=None),
+        )
+        with pytest.raises(WeightsError, match="are missing"):
+            load_victim(entry)
+
+    def test_preprocessing_of_another_kind_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DeclarationError, match="preprocessing of small must be of kind image, got clean"):
+            load_victim(replace(checkpoint(tmp_path), preprocessing=Clean()))
+
+    @pytest.mark.parametrize("device", ["cuda:99", "no-such-device"])
+    def test_a_device_that_this_machine_lacks_is_refused(self, tmp_path: Path, device: str) -> None:
+        with pytest.raises(UsageError, match=f"device '{device}' cannot be used here"):
+            load_victim(checkpoint(tmp_path), device)
+
+    def test_weights_of_another_attention_are_refused_by_their_shapes(self, tmp_path: Path) -> None:
+        softmax = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3)
+        with pytest.raises(WeightsError) as caught:
+            load_victim(checkpoint(tmp_path, state_of(softmax)))
+        assert "4 of another shape" in str(caught.value)
+        assert "blocks.0.attn.qkv.weight (36, 12) where (24, 12) is wanted" in str(caught.value)
+        assert "(weights of small)" in str(caught.value)
+
+
+class TestLoadStrictly:
+    def test_one_message_lists_all_that_does_not_fit(self) -> None:
+        state = state_of()
+        for key in [key for key in state if key.startswith("blocks.1.")]:
+            del state[key]
+        state |= {"extra.weight": torch.ones(1), "head.weight": torch.ones(7, 12)}
+        state["head.bias"] = torch.ones(5, dtype=torch.int64)
+        with pytest.raises(WeightsError) as caught:
+            load_strictly(build(SMALL), state, "a.pth")
+        assert str(caught.value) == (
+            "a.pth does not fit the architecture: 12 missing: blocks.1.norm1.weight, blocks.1.norm1.bias,"
+            " blocks.1.attn.qkv.weight and 9 more; 1 unexpected: extra.weight; 1 of another shape: head.weight (7, 12)"
+            " where (5, 12) is wanted; 1 of another type: head.bias torch.int64 where torch.float32 is wanted."
+            " Correct the architecture in the registry, or get the weights that were trained with it"
+        )
+
+    @pytest.mark.parametrize("wrong", ["missing", "unexpected", "shape", "type"])
+    def test_each_single_flaw_is_enough_and_nothing_is_copied(self, wrong: str) -> None:
+        module, state = build(SMALL), state_of()
+        before = {name: value.clone() for name, value in module.state_dict().items()}
+        match wrong:
+            case "missing":
+                del state["pos_embed"]
+            case "unexpected":
+                state["pos_embed_2"] = state["pos_embed"]
+            case "shape":
+                state["pos_embed"] = state["pos_embed"].reshape(-1)
+            case "type":
+                state["pos_embed"] = state["pos_embed"].int()
+        with pytest.raises(WeightsError, match="pos_embed"):
+            load_strictly(module, state, "a.pth")
+        assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+    def test_shapes_that_would_broadcast_do_not_fit(self) -> None:
+        state = state_of() | {"head.bias": torch.ones(1)}
+        with pytest.raises(WeightsError, match=r"head\.bias \(1,\) where \(5,\) is wanted"):
+            load_strictly(build(SMALL), state, "a.pth")
+
+    def test_symmetric_weights_fit_rpc_since_the_two_differ_in_no_parameter(self) -> None:
+        symmetric = state_of(replace(SMALL, attention=Symmetric()))
+        module = build(SMALL)
+        load_strictly(module, symmetric, "a.pth")
+        assert all(torch.equal(value, symmetric[name]) for name, value in module.state_dict().items())
+
+    def test_every_value_is_copied_exactly(self) -> None:
+        module, state = build(SMALL), state_of(seed=9)
+        load_strictly(module, state, "a.pth")
+        assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items())

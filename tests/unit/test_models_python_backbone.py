@@ -1,0 +1,155 @@
+"""A researcher's own model: found, called, and each mistake told in one sentence with its cause."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+from robench.core.errors import DeclarationError, UnknownNameError
+from robench.declarations.architectures import Python
+from robench.models import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SOURCE = """
+from torch import nn
+
+WIDTH = 3
+
+class Model(nn.Linear):
+    pass
+
+def build_model(classes=2, bias=True):
+    return nn.Linear(WIDTH, classes, bias=bias)
+
+def build_nothing():
+    return "a model"
+
+def fail(classes):
+    raise KeyError(f"no {classes}")
+
+def leave():
+    raise SystemExit(2)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, with a package of the user's in it; modules and path are as before afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    package = tmp_path / "their_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "models.py").write_text(SOURCE)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("their_"):
+            del sys.modules[name]
+
+
+class TestTarget:
+    def test_a_function_of_the_current_folder_is_called_with_the_arguments(self) -> None:
+        module = build(Python(target="their_package.models:build_model", arguments={"classes": 5, "bias": False}))
+        assert isinstance(module, nn.Linear)
+        assert module.out_features == 5
+        assert module.bias is None
+
+    def test_a_class_is_as_good_as_a_function(self) -> None:
+        target = Python(target="their_package.models:Model", arguments={"in_features": 2, "out_features": 3})
+        assert type(build(target)).__name__ == "Model"
+
+    def test_an_installed_package_needs_no_folder(self) -> None:
+        target = Python(target="torch.nn:Linear", arguments={"in_features": 2, "out_features": 3})
+        assert build(target)(torch.zeros(1, 2)).shape == (1, 3)
+
+    def test_the_python_path_comes_before_the_current_folder(self, folder: Path) -> None:
+        (folder / "torch").mkdir()
+        (folder / "colorsys.py").write_text("raise RuntimeError('the wrong one')")
+        sys.modules.pop("colorsys", None)
+        with pytest.raises(DeclarationError, match="returned"):
+            build(Python(target="colorsys:rgb_to_hsv", arguments={"r": 1.0, "g": 0.5, "b": 0.0}))
+
+    def test_the_current_folder_stays_on_the_path_for_models_that_import_later(self, folder: Path) -> None:
+        build(Python(target="their_package.models:build_model"))
+        assert sys.path.count(str(folder)) == 1
+        build(Python(target="their_package.models:build_model"))
+        assert sys.path.count(str(folder)) == 1
+
+    def test_a_module_written_a_moment_ago_is_found(self, folder: Path) -> None:
+        with pytest.raises(DeclarationError):
+            build(Python(target="their_late:build_model"))
+        seen = folder.stat().st_mtime_ns
+        (folder / "their_late.py").write_text(SOURCE)
+        os.utime(folder, ns=(seen, seen))  # within one tick of a coarse file system
+        assert isinstance(build(Python(target="their_late:build_model")), nn.Linear)
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("target", "missing"),
+        [
+            ("their_pakage.models:build_model", "their_pakage"),
+            ("their_package.model:build_model", "their_package.model"),
+        ],
+    )
+    def test_a_module_that_is_nowhere_is_named_with_where_it_was_looked_for(
+        self, folder: Path, target: str, missing: str
+    ) -> None:
+        with pytest.raises(DeclarationError) as caught:
+            build(Python(target=target))
+        assert f"no module '{missing}' on the Python path or in the current folder {folder}" in str(caught.value)
+        assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+    def test_a_dependency_that_the_module_lacks_is_not_taken_for_the_module(self, folder: Path) -> None:
+        (folder / "their_needy.py").write_text("import no_such_dependency")
+        with pytest.raises(
+            DeclarationError, match=r"importing their_needy raised .*No module named 'no_such_dependency'"
+        ):
+            build(Python(target="their_needy:build_model"))
+
+    @pytest.mark.parametrize("source", ["def broken(:", "1 / 0", "import sys; sys.exit(1)"])
+    def test_a_module_that_fails_on_import_is_told_with_its_cause(self, folder: Path, source: str) -> None:
+        (folder / "their_broken.py").write_text(source)
+        with pytest.raises(DeclarationError, match="importing their_broken raised") as caught:
+            build(Python(target="their_broken:build_model"))
+        assert isinstance(caught.value.__cause__, (SyntaxError, ZeroDivisionError, SystemExit))
+
+    def test_an_unknown_function_gets_the_nearest_of_the_module(self) -> None:
+        with pytest.raises(UnknownNameError, match=r"unknown function 'build_modell'\. Did you mean 'build_model'\?"):
+            build(Python(target="their_package.models:build_modell"))
+
+    def test_a_value_is_no_function(self) -> None:
+        with pytest.raises(DeclarationError, match="is of type int, wanted a function"):
+            build(Python(target="their_package.models:WIDTH"))
+
+    @pytest.mark.parametrize(
+        ("function", "arguments", "told"),
+        [
+            ("fail", {"classes": 3}, "KeyError: 'no 3'"),
+            ("fail", {}, "TypeError: .*missing 1 required positional argument"),
+            ("build_model", {"clases": 3}, "TypeError: .*unexpected keyword argument 'clases'"),
+            ("leave", {}, "SystemExit: 2"),
+        ],
+    )
+    def test_an_exception_inside_is_told_with_the_arguments_and_its_cause(
+        self, function: str, arguments: dict[str, int], told: str
+    ) -> None:
+        with pytest.raises(DeclarationError, match=told) as caught:
+            build(Python(target=f"their_package.models:{function}", arguments=arguments))
+        assert f"called with {arguments}" in str(caught.value)
+        assert caught.value.__cause__ is not None
+        assert caught.value.exit_code == 2
+
+    def test_anything_but_a_module_is_refused(self) -> None:
+        with pytest.raises(DeclarationError, match=r"returned 'a model' of type str, wanted a torch\.nn\.Module"):
+            build(Python(target="their_package.models:build_nothing"))

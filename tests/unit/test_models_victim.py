@@ -1,0 +1,154 @@
+"""The wrapped classifier: normalisation inside, frozen, in evaluation mode, and strict on both of its sides."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from robench.core.errors import ContractError
+from robench.declarations.architectures import Vit
+from robench.declarations.attentions import Rpc
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models import ClassifierVictim, build
+
+if TYPE_CHECKING:
+    from robench.core.protocols import Victim
+
+PREPROCESSING = ImagePreprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
+PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+
+
+class Returning(nn.Module):
+    """A model that gives what it is told to."""
+
+    def __init__(self, output: object) -> None:
+        super().__init__()
+        self.output = output
+
+    def forward(self, x: Tensor) -> object:
+        return self.output(x) if callable(self.output) else self.output
+
+
+def flat(classes: int = 4) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 4 * 4, classes))
+
+
+def pixels(batch: int = 2, side: int = 4) -> Tensor:
+    return torch.rand(batch, 3, side, side, generator=torch.Generator().manual_seed(batch))
+
+
+class TestNormalisation:
+    def test_the_model_sees_pixels_minus_mean_over_std_channel_by_channel(self) -> None:
+        seen = []
+
+        def keep(x: Tensor) -> Tensor:
+            seen.append(x)
+            return x.mean(dim=(2, 3))
+
+        ClassifierVictim(Returning(keep), PREPROCESSING).logits(pixels())
+        for channel, (mean, std) in enumerate(zip(PREPROCESSING.mean, PREPROCESSING.std, strict=True)):
+            wanted = (pixels()[:, channel].double() - mean) / std
+            assert torch.allclose(seen[0][:, channel].double(), wanted, rtol=0, atol=1e-6)
+
+    def test_gradients_are_of_pixels_and_so_over_std(self) -> None:
+        inputs = pixels().requires_grad_()
+        ClassifierVictim(Returning(lambda x: x.sum(dim=(2, 3))), PREPROCESSING).logits(inputs).sum().backward()
+        assert inputs.grad is not None
+        for channel, std in enumerate(PREPROCESSING.std):
+            assert torch.allclose(inputs.grad[:, channel], torch.tensor(1 / std))
+
+    def test_pixels_are_left_as_they_were(self) -> None:
+        inputs = pixels()
+        ClassifierVictim(flat(), PREPROCESSING).logits(inputs)
+        assert torch.equal(inputs, pixels())
+
+
+class TestFrozen:
+    def test_dropout_and_batch_statistics_are_off(self) -> None:
+        module = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.9), flat())
+        module.train()
+        victim = ClassifierVictim(module, PLAIN)
+        assert torch.equal(victim.logits(pixels()), victim.logits(pixels()))
+        assert torch.equal(module.state_dict()["0.running_mean"], torch.zeros(3))
+
+    def test_no_parameter_needs_or_gets_a_gradient(self) -> None:
+        module = flat()
+        ClassifierVictim(module, PLAIN).logits(pixels().requires_grad_()).sum().backward()
+        assert all(not parameter.requires_grad and parameter.grad is None for parameter in module.parameters())
+
+    def test_without_gradients_asked_for_no_graph_is_kept(self) -> None:
+        assert not ClassifierVictim(flat(), PLAIN).logits(pixels()).requires_grad
+
+    def test_arithmetic_is_float32_whatever_the_module_was(self) -> None:
+        assert ClassifierVictim(flat().double(), PLAIN).logits(pixels()).dtype == torch.float32
+        assert ClassifierVictim(flat().half(), PLAIN).logits(pixels()).dtype == torch.float32
+
+    def test_a_model_that_goes_back_to_training_mode_is_caught(self) -> None:
+        module = nn.Sequential(flat(), nn.Dropout(0.5))
+        victim = ClassifierVictim(module, PLAIN)
+        module[1].train()
+        with pytest.raises(ContractError, match="went into training mode"):
+            victim.logits(pixels())
+
+
+class TestLogits:
+    @pytest.mark.parametrize("batch", [0, 1, 2, 17])
+    def test_any_batch_size_is_taken(self, batch: int) -> None:
+        assert ClassifierVictim(flat(), PLAIN).logits(torch.rand(batch, 3, 4, 4)).shape == (batch, 4)
+
+    def test_seeds_are_accepted_and_change_nothing(self) -> None:
+        victim: Victim = ClassifierVictim(flat(), PLAIN)
+        assert torch.equal(victim.logits(pixels(), seeds=[1, 2]), victim.logits(pixels()))
+
+    def test_a_row_depends_on_its_own_image_alone(self) -> None:
+        architecture = Vit(
+            image_size=4, patch_size=2, num_classes=3, depth=2, dim=8, num_heads=2, attention=Rpc(layers="all")
+        )
+        victim = ClassifierVictim(build(architecture), PREPROCESSING)
+        others = pixels(4)
+        others[[0, 1, 3]] = 1 - others[[0, 1, 3]]
+        assert torch.equal(victim.logits(pixels(4))[2], victim.logits(others)[2])
+
+    def test_the_device_is_where_the_model_was_put(self) -> None:
+        assert ClassifierVictim(flat(), PLAIN).device == torch.device("cpu")
+        assert ClassifierVictim(flat(), PLAIN, "meta").device == torch.device("meta")
+
+    def test_an_object_with_logits_is_opened(self) -> None:
+        wanted = torch.ones(2, 5)
+        output = SimpleNamespace(logits=wanted, hidden_states=None)
+        assert torch.equal(ClassifierVictim(Returning(output), PLAIN).logits(pixels()), wanted)
+
+
+class TestContract:
+    @pytest.mark.parametrize("shape", [(3, 4, 4), (2, 1, 4, 4), (2, 4, 4, 3), (2, 3, 16), (2, 1, 3, 4, 4)])
+    def test_inputs_of_another_rank_or_channels_are_refused(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ContractError, match=r"must be images \(batch, 3, height, width\), got \("):
+            ClassifierVictim(flat(), PLAIN).logits(torch.zeros(shape))
+
+    @pytest.mark.parametrize("dtype", [torch.uint8, torch.float64, torch.float16, torch.int64])
+    def test_inputs_of_another_type_are_refused_and_not_rescaled_in_silence(self, dtype: torch.dtype) -> None:
+        with pytest.raises(ContractError, match=rf"must be float32 in \[0, 1\], got {dtype}"):
+            ClassifierVictim(flat(), PLAIN).logits(torch.zeros(2, 3, 4, 4, dtype=dtype))
+
+    def test_inputs_on_another_device_are_refused(self) -> None:
+        with pytest.raises(ContractError, match="must be on cpu, where the model is, got meta"):
+            ClassifierVictim(flat(), PLAIN).logits(torch.zeros(2, 3, 4, 4, device="meta"))
+
+    @pytest.mark.parametrize(
+        "output",
+        [torch.ones(2), torch.ones(3, 5), torch.ones(2, 5, 1), torch.ones(2, 5, dtype=torch.int64), torch.tensor(1.0)],
+    )
+    def test_outputs_that_are_no_logits_are_refused(self, output: Tensor) -> None:
+        with pytest.raises(ContractError, match=r"for 2 images, wanted floating-point logits \(2, classes\)"):
+            ClassifierVictim(Returning(output), PLAIN).logits(pixels())
+
+    @pytest.mark.parametrize("output", [(torch.ones(2, 5), None), None, [0.1], SimpleNamespace(logits=None)])
+    def test_outputs_that_are_no_tensor_are_refused(self, output: object) -> None:
+        with pytest.raises(ContractError, match="wrap it so that it returns those alone"):
+            ClassifierVictim(Returning(output), PLAIN).logits(pixels())

@@ -1,0 +1,163 @@
+"""Vision transformers with declared attention: timm's model in all but the attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import timm
+import torch
+from timm.layers.config import set_fused_attn, use_fused_attn
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from robench.attention.rpc import RpcAttention
+from robench.attention.softmax import SoftmaxAttention
+from robench.attention.symmetric import SymmetricAttention
+from robench.core.errors import UnknownNameError
+from robench.declarations.architectures import BACKBONES, Vit
+from robench.declarations.attentions import Rpc, Softmax, Symmetric
+from robench.declarations.base import DeclarationBase
+from robench.models import BACKBONES as BUILDERS
+from robench.models import build
+
+SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=3, dim=12, num_heads=3, mlp_ratio=2.0)
+
+
+def seeded(architecture: Vit, seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return build(architecture)
+
+
+def images(side: int = 8, channels: int = 3) -> Tensor:
+    return torch.randn(2, channels, side, side, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def perturbed(module: nn.Module) -> nn.Module:
+    """The module with biases and norms away from their initial zeros and ones, so that each of them counts."""
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+    return module
+
+
+def test_every_declared_backbone_has_a_builder() -> None:
+    assert set(BACKBONES.values()) == set(BUILDERS)
+
+
+class TestAgainstTimm:
+    def test_softmax_logits_are_bit_equal_to_timms_in_float64(self) -> None:
+        was = use_fused_attn()
+        set_fused_attn(False)
+        try:
+            theirs = VisionTransformer(
+                img_size=8, patch_size=4, num_classes=5, depth=3, embed_dim=12, num_heads=3, mlp_ratio=2.0
+            )
+        finally:
+            set_fused_attn(bool(was))
+        ours = perturbed(seeded(SMALL).double()).eval()
+        theirs.double().eval().load_state_dict(ours.state_dict())
+        assert torch.equal(ours(images()), theirs(images()))
+
+    def test_deit_tiny_has_the_state_dict_of_timms(self) -> None:
+        with torch.device("meta"):
+            theirs = timm.create_model("deit_tiny_patch16_224").state_dict()
+            ours = build(
+                Vit(image_size=224, patch_size=16, num_classes=1000, depth=12, dim=192, num_heads=3)
+            ).state_dict()
+        assert {name: value.shape for name, value in ours.items()} == {
+            name: value.shape for name, value in theirs.items()
+        }
+
+    def test_layer_norm_has_deits_epsilon(self) -> None:
+        norms = [module for module in build(SMALL).modules() if isinstance(module, nn.LayerNorm)]
+        assert len(norms) == 2 * SMALL.depth + 1
+        assert {norm.eps for norm in norms} == {1e-6}
+
+    def test_nothing_is_dropped_in_training(self) -> None:
+        module = seeded(SMALL).double()
+        assert torch.equal(module.train()(images()), module.eval()(images()))
+
+
+class TestDeclaration:
+    @pytest.mark.parametrize("attention", [Symmetric(), Rpc(), Rpc(layers="all"), Rpc(layers=(2,))])
+    def test_symmetric_and_rpc_have_two_thirds_of_the_projections_and_else_the_same_keys(
+        self, attention: DeclarationBase
+    ) -> None:
+        softmax, other = build(SMALL).state_dict(), build(replace(SMALL, attention=attention)).state_dict()
+        assert set(softmax) == set(other)
+        for name, value in other.items():
+            rows = len(softmax[name]) * 2 // 3 if ".attn.qkv." in name else len(softmax[name])
+            assert len(value) == rows, name
+
+    def test_rpc_sits_in_its_layers_and_the_named_mechanism_elsewhere(self) -> None:
+        def kinds(attention: Rpc) -> list[type[nn.Module]]:
+            return [
+                type(build(replace(SMALL, attention=attention)).get_submodule(f"blocks.{i}.attn")) for i in range(3)
+            ]
+
+        assert kinds(Rpc()) == [RpcAttention, SymmetricAttention, SymmetricAttention]
+        assert kinds(Rpc(layers=(1, 2), elsewhere="softmax")) == [SoftmaxAttention, RpcAttention, RpcAttention]
+        assert kinds(Rpc(layers="all")) == [RpcAttention] * 3
+
+    def test_each_field_of_rpc_reaches_the_arithmetic(self) -> None:
+        base = Rpc(layers="all", num_iterations=2, sparsity=0.5)
+        variants = [
+            base,
+            replace(base, num_iterations=3),
+            replace(base, sparsity=1.0),
+            replace(base, formula="released"),
+            replace(base, layers=(0,)),
+        ]
+        state = perturbed(seeded(replace(SMALL, attention=base)).double()).state_dict()
+        outputs = []
+        for attention in variants:
+            module = build(replace(SMALL, attention=attention)).double()
+            module.load_state_dict(state)
+            outputs.append(module(images()))
+        assert all((one - other).abs().max() > 1e-9 for one, other in pairwise(outputs))
+        assert all((outputs[0] - other).abs().max() > 1e-9 for other in outputs[1:])
+
+    def test_channels_classes_and_sizes_are_as_declared(self) -> None:
+        module = build(replace(SMALL, num_channels=1, num_classes=7, image_size=12, patch_size=3)).double()
+        assert module(images(side=12, channels=1)).shape == (2, 7)
+        assert module.get_parameter("pos_embed").shape == (1, 17, 12)
+        assert module.get_parameter("blocks.0.mlp.fc1.weight").shape == (24, 12)
+
+    def test_a_fractional_mlp_ratio_is_taken(self) -> None:
+        assert build(replace(SMALL, mlp_ratio=1.5)).get_parameter("blocks.0.mlp.fc1.weight").shape == (18, 12)
+
+    def test_an_unknown_residual_or_backbone_is_refused_with_the_known_ones(self) -> None:
+        class Unheard(DeclarationBase):
+            kind = "plane"
+
+        with pytest.raises(UnknownNameError, match=r"unknown residual 'plane'\. Did you mean 'plain'\?"):
+            build(replace(SMALL, residual=Unheard()))
+        with pytest.raises(UnknownNameError, match=r"unknown backbone 'plane'\. Known: python, timm, vit"):
+            build(Unheard())
+
+
+class TestInitialWeights:
+    @pytest.mark.parametrize("attention", [Softmax(), Symmetric(), Rpc()])
+    def test_they_are_timms_truncated_normals_in_the_replaced_attention_too(self, attention: DeclarationBase) -> None:
+        wide = replace(SMALL, dim=192, num_heads=3, attention=attention)
+        state = seeded(wide).state_dict()
+        for name in ("blocks.0.attn.qkv.weight", "blocks.2.attn.proj.weight", "blocks.1.mlp.fc1.weight", "pos_embed"):
+            assert state[name].std().item() == pytest.approx(0.02, rel=0.1), name
+            assert state[name].abs().max() <= 2.0
+        for name in ("blocks.0.attn.qkv.bias", "blocks.2.attn.proj.bias", "blocks.1.mlp.fc1.bias", "head.bias"):
+            assert not state[name].any(), name
+        for name in ("blocks.0.norm1.weight", "norm.weight"):
+            assert bool((state[name] == 1).all()), name
+
+    def test_they_come_from_torchs_global_generator(self) -> None:
+        first, again, other = (seeded(SMALL, seed).state_dict() for seed in (3, 3, 4))
+        assert all(torch.equal(first[name], again[name]) for name in first)
+        assert not torch.equal(first["blocks.0.attn.qkv.weight"], other["blocks.0.attn.qkv.weight"])
+
+    def test_layers_do_not_share_them(self) -> None:
+        state = seeded(SMALL).state_dict()
+        assert not torch.equal(state["blocks.0.attn.qkv.weight"], state["blocks.1.attn.qkv.weight"])

@@ -1,0 +1,176 @@
+"""Finding the weights of a checkpoint, and refusing bytes that the registry does not mean."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import TYPE_CHECKING
+
+import huggingface_hub
+import pytest
+
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import DeclarationError, WeightsError
+from robench.declarations.architectures import Timm
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models import digest, locate, resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTENT = b"not really weights" * 1000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+HOW = "python fetch.py downloads it"
+
+
+def checkpoint(
+    folder: Path, uri: str = "weights/a.safetensors", sha256: str | None = None, how: str = HOW
+) -> Checkpoint:
+    return Checkpoint(
+        name="vit-a",
+        architecture=Timm(name="vit_tiny_patch16_224"),
+        weights=Weights(uri=uri, sha256=sha256, how_to_get=how),
+        preprocessing=ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
+        task="classification",
+        training_data="none",
+        source="none",
+        licence="none",
+        folder=folder,
+    )
+
+
+@pytest.fixture
+def placed(tmp_path: Path) -> Path:
+    path = tmp_path / "weights" / "a.safetensors"
+    path.parent.mkdir()
+    path.write_bytes(CONTENT)
+    return path
+
+
+class TestLocate:
+    def test_a_relative_uri_is_below_the_registrys_folder(self, tmp_path: Path, placed: Path) -> None:
+        assert locate(checkpoint(tmp_path)) == placed
+
+    def test_the_folder_may_be_relative_to_the_current_one(
+        self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert locate(checkpoint(tmp_path.relative_to(tmp_path))) == placed
+
+    def test_an_absolute_uri_stands_for_itself(self, tmp_path: Path, placed: Path) -> None:
+        assert locate(checkpoint(tmp_path / "elsewhere", uri=str(placed))) == placed
+
+    def test_missing_weights_are_reported_with_the_exact_path_and_how_to_get_them(self, tmp_path: Path) -> None:
+        with pytest.raises(WeightsError) as caught:
+            locate(checkpoint(tmp_path))
+        message = str(caught.value)
+        assert "the weights of vit-a are missing" in message
+        assert f"put the file at {tmp_path / 'weights' / 'a.safetensors'}" in message
+        assert HOW in message
+        assert caught.value.exit_code == 4
+
+    def test_nothing_is_said_on_how_to_get_them_where_the_registry_says_nothing(self, tmp_path: Path) -> None:
+        with pytest.raises(WeightsError, match=r"a\.safetensors$"):
+            locate(checkpoint(tmp_path, how=""))
+
+    def test_a_folder_is_no_file_of_weights(self, tmp_path: Path) -> None:
+        (tmp_path / "weights").mkdir()
+        with pytest.raises(WeightsError, match="cannot be read"):
+            locate(checkpoint(tmp_path, uri="weights"))
+
+
+class TestLocateOnTheHub:
+    def test_the_file_is_downloaded_from_its_repository(
+        self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = []
+
+        def download(repository: str, file: str) -> str:
+            asked.append((repository, file))
+            return str(placed)
+
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+        assert locate(checkpoint(tmp_path, uri="hf-hub:owner/repository/deep/file.safetensors")) == placed
+        assert asked == [("owner/repository", "deep/file.safetensors")]
+
+    @pytest.mark.parametrize("address", ["", "owner", "owner/repository", "owner/repository/", "/repository/file"])
+    def test_an_address_without_owner_repository_and_file_is_refused(self, tmp_path: Path, address: str) -> None:
+        with pytest.raises(DeclarationError, match=r"must be hf-hub:owner/repository/file, got 'hf-hub:"):
+            locate(checkpoint(tmp_path, uri=f"hf-hub:{address}"))
+
+    def test_without_network_the_message_says_what_to_do_instead(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def unreachable(repository: str, file: str) -> str:
+            raise ConnectionError("name resolution failed")
+
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
+        with pytest.raises(WeightsError) as caught:
+            locate(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
+        assert "hf-hub:owner/repository/file (ConnectionError: name resolution failed)" in str(caught.value)
+        assert "write its path into weights.uri" in str(caught.value)
+        assert isinstance(caught.value.__cause__, ConnectionError)
+
+    def test_an_impossible_repository_name_is_refused_by_the_hub_library_itself(self, tmp_path: Path) -> None:
+        with pytest.raises(WeightsError, match="HFValidationError"):
+            locate(checkpoint(tmp_path, uri="hf-hub:own er/repo sitory/file"))
+
+    def test_without_the_library_the_message_says_what_to_install(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+        with pytest.raises(WeightsError, match=r"install robench\[hub\]"):
+            locate(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
+
+
+class TestDigest:
+    def test_it_is_the_sha256_of_the_bytes(self, placed: Path) -> None:
+        assert digest(placed) == SHA256
+
+    def test_one_changed_bit_changes_it(self, placed: Path) -> None:
+        changed = bytearray(CONTENT)
+        changed[-1] ^= 1
+        placed.write_bytes(bytes(changed))
+        assert digest(placed) != SHA256
+
+    def test_a_file_that_cannot_be_read_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(WeightsError, match=r"gone cannot be read \(No such file"):
+            digest(tmp_path / "gone")
+
+
+class TestResolve:
+    @pytest.mark.parametrize("sha256", [SHA256, SHA256.upper(), SHA256[:8], SHA256[:40], None])
+    def test_path_and_whole_digest_come_back_where_it_agrees_as_far_as_it_is_known(
+        self, tmp_path: Path, placed: Path, sha256: str | None
+    ) -> None:
+        assert resolve(checkpoint(tmp_path, sha256=sha256)) == (placed, SHA256)
+
+    @pytest.mark.parametrize("sha256", ["0" * 64, "0" * 8, SHA256[1:9], SHA256[::-1]])
+    def test_another_digest_is_refused_with_both_and_what_to_do(
+        self, tmp_path: Path, placed: Path, sha256: str
+    ) -> None:
+        with pytest.raises(WeightsError) as caught:
+            resolve(checkpoint(tmp_path, sha256=sha256))
+        message = str(caught.value)
+        assert SHA256 in message
+        assert f"wants {sha256}" in message
+        assert str(placed) in message
+        assert f"Get the file again ({HOW})" in message
+        assert "change weights.sha256" in message
+
+    @pytest.mark.parametrize("sha256", ["", SHA256[:7], SHA256 + "0", "g" * 64, "sha256:" + SHA256])
+    def test_a_digest_that_is_not_written_as_one_never_counts_as_agreement(
+        self, tmp_path: Path, placed: Path, sha256: str
+    ) -> None:
+        with pytest.raises(DeclarationError, match="must be 64 hexadecimal digits or the first 8 or more"):
+            resolve(checkpoint(tmp_path, sha256=sha256))
+
+    def test_a_web_page_in_place_of_the_weights_is_called_one(self, tmp_path: Path, placed: Path) -> None:
+        placed.write_bytes(b"\n<!DOCTYPE html><html><title>Sign in</title></html>")
+        with pytest.raises(WeightsError, match="The file is a web page"):
+            resolve(checkpoint(tmp_path, sha256=SHA256))
+
+    def test_missing_weights_are_missing_whatever_their_digest(self, tmp_path: Path) -> None:
+        for sha256 in (SHA256, None):
+            with pytest.raises(WeightsError, match="are missing: put the file at"):
+                resolve(checkpoint(tmp_path, sha256=sha256))

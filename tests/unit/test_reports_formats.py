@@ -1,0 +1,244 @@
+"""What each format says of one small report, word for word."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from robench.core.report import Cell, Estimate, Report, Row
+from robench.core.suite import Column
+from robench.reports import RENDERERS
+from robench.reports.grid import cell_text, grid_of
+from robench.reports.inert import clipped, printable
+
+CLEAN = Column(key="clean/top1_accuracy", label="clean", metric="top1_accuracy", conditions=("clean",))
+ROBUST = Column(key="robust", label="linf 8/255", metric="robust_accuracy", conditions=("clean", "pgd"))
+
+
+def cell(value=0.465, low=0.4254397266753681, high=0.505005592395591, num_examples=600, unit="share") -> Cell:
+    estimate = Estimate(value=value, low=low, high=high, num_examples=num_examples, unit=unit)
+    return Cell(estimate=estimate, num_examples=num_examples, missing=0)
+
+
+def gap(num_in: int, missing: int | None) -> Cell:
+    return Cell(estimate=None, num_examples=num_in, missing=missing)
+
+
+def report(*rows: Row) -> Report:
+    return Report(
+        suite="digits-adv",
+        version=1,
+        seed=0,
+        columns=(CLEAN, ROBUST),
+        rows=rows,
+        provenance={"torch": "2.15.0", "devices": "cpu", "seed": "0", "interval": "Wilson 95 %"},
+    )
+
+
+REPORT = report(
+    Row(model="digits-vit", cells={CLEAN.key: cell(), ROBUST.key: gap(400, 200)}, notes=("pgd: 2 shards failed",)),
+    Row(model="digits-rpc_symvit", cells={CLEAN.key: cell(1.0, 0.99, 1.0, 100), ROBUST.key: gap(0, None)}, limit=100),
+)
+
+
+class TestCells:
+    def test_shares_are_shown_in_per_cent_with_one_decimal_place_and_bounds(self):
+        assert cell_text(cell()) == "46.5 [42.5, 50.5]"
+
+    def test_full_and_empty_shares_keep_their_decimal_place(self):
+        assert cell_text(cell(1.0, 0.99364, 1.0)) == "100.0 [99.4, 100.0]"
+        assert cell_text(cell(0.0, 0.0, 0.00636)) == "0.0 [0.0, 0.6]"
+
+    def test_a_number_without_interval_stands_alone(self):
+        assert cell_text(cell(low=None, high=None)) == "46.5"
+
+    def test_other_units_are_no_per_cent(self):
+        assert cell_text(cell(2.25, 2.0, 2.5, unit="nats")) == "2.25 [2, 2.5]"
+
+    @pytest.mark.parametrize(
+        ("num_in", "missing", "text"),
+        [
+            (400, 200, "— (200 of 600 missing)"),
+            (0, 600, "— (600 of 600 missing)"),
+            (0, None, "— (missing)"),
+            (600, 0, "— (missing)"),
+        ],
+    )
+    def test_a_gap_says_how_large_it_is(self, num_in: int, missing: int | None, text: str):
+        assert cell_text(gap(num_in, missing)) == text
+
+
+class TestFormats:
+    def test_text(self):
+        assert RENDERERS["text"](REPORT) == (
+            "model                          clean                linf 8/255\n"
+            "-----------------------------  -------------------  ----------------------\n"
+            "digits-vit                     46.5 [42.5, 50.5]    — (200 of 600 missing)\n"
+            "digits-rpc_symvit (first 100)  100.0 [99.0, 100.0]  — (missing)\n"
+            "\n"
+            "- digits-vit: pgd: 2 shards failed\n"
+            "\n"
+            "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; shares in per cent\n"
+        )
+
+    def test_text_of_a_wide_table_has_a_column_a_model(self):
+        columns = tuple(
+            Column(key=f"c{n}", label=f"pgd-{n}", metric="top1_accuracy", conditions=("pgd",)) for n in range(9)
+        )
+        wide = report(*(Row(model=model, cells={each.key: cell() for each in columns}) for model in ("vit", "symvit")))
+        lines = RENDERERS["text"](replace(wide, columns=columns)).splitlines()
+        assert lines[0].split() == ["model", "vit", "symvit"]
+        assert [line.split()[0] for line in lines[2:11]] == [f"pgd-{n}" for n in range(9)]
+        assert {line.count("46.5 [42.5, 50.5]") for line in lines[2:11]} == {2}
+
+    def test_text_keeps_a_row_a_model_where_sideways_is_no_narrower(self):
+        models = [Row(model=f"{n}" * 60, cells=dict(REPORT.rows[0].cells)) for n in range(3)]
+        long_label = replace(CLEAN, label="x" * 70)
+        lines = RENDERERS["text"](replace(report(*models), columns=(long_label, ROBUST))).splitlines()
+        assert [line.split()[0] for line in lines[2:5]] == ["0" * 60, "1" * 60, "2" * 60]
+
+    def test_text_without_rows_keeps_its_columns(self):
+        columns = tuple(replace(CLEAN, key=f"c{n}", label=f"label-{n}" * 5) for n in range(9))
+        lines = RENDERERS["text"](replace(report(), columns=columns)).splitlines()
+        assert lines[0].split() == ["model", *(column.label for column in columns)]
+
+    def test_md(self):
+        assert RENDERERS["md"](REPORT).splitlines() == [
+            "| model                         | clean               | linf 8/255             |",
+            "|-------------------------------|---------------------|------------------------|",
+            "| digits-vit                    | 46.5 [42.5, 50.5]   | — (200 of 600 missing) |",
+            "| digits-rpc_symvit (first 100) | 100.0 [99.0, 100.0] | — (missing)            |",
+            "",
+            "- digits-vit: pgd: 2 shards failed",
+            "",
+            "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; shares in per cent",
+        ]
+
+    def test_json(self):
+        assert json.loads(RENDERERS["json"](REPORT)) == {
+            "suite": "digits-adv",
+            "version": 1,
+            "seed": 0,
+            "provenance": {"torch": "2.15.0", "devices": "cpu", "seed": "0", "interval": "Wilson 95 %"},
+            "rows": [
+                {
+                    "model": "digits-vit",
+                    "cells": {
+                        "clean/top1_accuracy": {
+                            "value": 0.465,
+                            "low": 0.4254397266753681,
+                            "high": 0.505005592395591,
+                            "num_examples": 600,
+                            "missing": 0,
+                        },
+                        "robust": {"value": None, "low": None, "high": None, "num_examples": 400, "missing": 200},
+                    },
+                    "notes": ["pgd: 2 shards failed"],
+                },
+                {
+                    "model": "digits-rpc_symvit",
+                    "limit": 100,
+                    "cells": {
+                        "clean/top1_accuracy": {
+                            "value": 1.0,
+                            "low": 0.99,
+                            "high": 1.0,
+                            "num_examples": 100,
+                            "missing": 0,
+                        },
+                        "robust": {"value": None, "low": None, "high": None, "num_examples": 0, "missing": None},
+                    },
+                },
+            ],
+        }
+
+    def test_json_keys_come_in_one_order(self):
+        document = json.loads(RENDERERS["json"](REPORT))
+        assert list(document) == ["suite", "version", "seed", "provenance", "rows"]
+        assert list(document["rows"][0]) == ["model", "cells", "notes"]
+        assert list(document["rows"][1]) == ["model", "limit", "cells"]
+        assert list(document["rows"][0]["cells"]) == ["clean/top1_accuracy", "robust"]
+        assert list(document["rows"][0]["cells"]["robust"]) == ["value", "low", "high", "num_examples", "missing"]
+
+    def test_json_refuses_a_number_that_it_cannot_say(self):
+        row = Row(model="vit", cells={CLEAN.key: cell(float("nan")), ROBUST.key: cell()})
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            RENDERERS["json"](report(row))
+
+    def test_csv(self):
+        assert RENDERERS["csv"](REPORT) == (
+            "model,limit,column,metric,conditions,value,low,high,num_examples,missing\n"
+            "digits-vit,,clean/top1_accuracy,top1_accuracy,clean,0.465,0.4254397266753681,0.505005592395591,600,0\n"
+            "digits-vit,,robust,robust_accuracy,clean+pgd,,,,400,200\n"
+            "digits-rpc_symvit,100,clean/top1_accuracy,top1_accuracy,clean,1.0,0.99,1.0,100,0\n"
+            "digits-rpc_symvit,100,robust,robust_accuracy,clean+pgd,,,,0,\n"
+        )
+
+    def test_csv_numbers_read_back_to_the_last_bit(self):
+        third = 1 / 3
+        row = Row(model="vit", cells={CLEAN.key: cell(third, third / 7, third * 2), ROBUST.key: gap(0, None)})
+        line = next(csv.DictReader(io.StringIO(RENDERERS["csv"](report(row)))))
+        assert (float(line["value"]), float(line["low"]), float(line["high"])) == (third, third / 7, third * 2)
+
+    def test_latex(self):
+        assert RENDERERS["latex"](REPORT) == (
+            "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs}.\n"
+            "\\begin{tabular}{lrr}\n"
+            "\\toprule\n"
+            "model & clean & linf 8/255 \\\\\n"
+            "\\midrule\n"
+            "digits-vit & 46.5 [42.5, 50.5] & \\textemdash{} (200 of 600 missing) \\\\\n"
+            "digits-rpc\\_symvit (first 100) & 100.0 [99.0, 100.0] & \\textemdash{} (missing) \\\\\n"
+            "\\bottomrule\n"
+            "\\end{tabular}\n"
+            "{\\footnotesize\n"
+            "\\par\\noindent digits-vit: pgd: 2 shards failed\n"
+            "\\par\\noindent digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 \\%; "
+            "shares in per cent\n"
+            "\\par}\n"
+        )
+
+    def test_latex_keeps_two_hyphens_apart(self):
+        row = Row(model="a---b", cells=dict(REPORT.rows[0].cells))
+        assert "\na-{}-{}-b & " in RENDERERS["latex"](report(row))
+
+    def test_html_is_a_whole_page_for_light_and_dark(self):
+        page = RENDERERS["html"](REPORT)
+        assert page.startswith('<!doctype html>\n<html lang="en">\n')
+        assert "<title>digits-adv, version 1</title>" in page
+        assert "prefers-color-scheme: dark" in page
+        assert "<li>digits-vit: pgd: 2 shards failed</li>" in page
+        assert "<footer>digits-adv, version 1; torch 2.15.0;" in page
+
+
+class TestTexts:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("ViT-B/16 ≥ β", "ViT-B/16 ≥ β"),
+            ("a\x1b[31mb", r"a\x1b[31mb"),
+            ("a\u202eb\u2066c", r"a\u202eb\u2066c"),
+            ("one\r\n\ttwo\x00\x7f\x85", r"one\r\n\ttwo\x00\x7f\x85"),
+            ("zero\u200bwidth\ufeff", r"zero\u200bwidth\ufeff"),
+            ("line\u2028paragraph\u2029", r"line\u2028paragraph\u2029"),
+            ("lone \ud800 surrogate", r"lone \ud800 surrogate"),
+            ("tag \U000e0041", r"tag \U000e0041"),
+        ],
+    )
+    def test_what_cannot_be_seen_is_shown_as_an_escape(self, text: str, shown: str):
+        assert printable(text) == shown
+
+    @pytest.mark.parametrize("text", ["x" * 81, "\u202e" * 81, "x" * 10_000])
+    def test_long_text_ends_in_an_ellipsis_at_its_width(self, text: str):
+        assert len(clipped(text)) == 80
+        assert clipped(text).endswith("…")
+
+    def test_text_of_just_the_width_stays_whole(self):
+        assert clipped("x" * 80) == "x" * 80
+
+    def test_a_report_without_rows_says_so(self):
+        assert grid_of(report()).notes == ("no model has been measured on this suite yet",)

@@ -1,0 +1,225 @@
+"""Plans and executors: same shards, same results, whoever runs them and whatever dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example_shards import MEASUREMENT, outcome_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robench.core.errors import RobenchError
+from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import DatasetIdentity, Shard
+from robench.core.suite import Condition
+from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
+from robench.scheduling.worker import THREAD_VARIABLES
+from robench.store import MemoryStore
+
+PROVENANCE = Provenance(device="cpu", versions={}, seconds=0.0, finished_at="2026-01-01T00:00:00+00:00")
+
+
+def measurement(name: str, num_examples: int = 600) -> Any:
+    condition = Condition(name=name, dataset="digits", perturbation=MEASUREMENT.condition.perturbation)
+    data = DatasetIdentity(name="digits", fingerprint=name, num_examples=num_examples)
+    return replace(MEASUREMENT, condition=condition, dataset=data)
+
+
+SHARDS = list(plan([measurement("a"), measurement("b")], batches_per_shard=1))
+
+
+def recorded(shard: Shard) -> Record:
+    outcomes = tuple(outcome_of(str(i)) for i in range(shard.start, shard.stop))
+    return Record(shard=shard.header, outcomes=outcomes, provenance=PROVENANCE)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An evaluator that measures nothing; spawned workers import it from this file."""
+
+    def __call__(self, shard: Shard) -> Record | Failure:
+        return recorded(shard)
+
+
+@dataclass(frozen=True)
+class ReportingThreads:
+    def __call__(self, shard: Shard) -> Record | Failure:
+        outcomes = tuple(outcome_of(os.environ.get(name, "")) for name in THREAD_VARIABLES)
+        return replace(recorded(shard), outcomes=outcomes)
+
+
+@dataclass(frozen=True)
+class DyingOnce:
+    """Kills its process the first time it meets the shard that starts at ``start``."""
+
+    folder: Path
+    start: int
+
+    def __call__(self, shard: Shard) -> Record | Failure:
+        marker = self.folder / shard.key
+        if shard.start == self.start and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return recorded(shard)
+
+
+@dataclass(frozen=True)
+class DyingAlways:
+    start: int
+
+    def __call__(self, shard: Shard) -> Record | Failure:
+        if shard.start == self.start and shard.measurement.condition.name == "a":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return recorded(shard)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Cannot even be unpickled in the worker."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (7,)
+
+    def __call__(self, shard: Shard) -> Record | Failure:
+        raise AssertionError
+
+
+@dataclass(frozen=True)
+class Slow:
+    def __call__(self, shard: Shard) -> Record | Failure:
+        time.sleep(0.2)
+        return recorded(shard)
+
+
+def keys_of(results: Any) -> list[str]:
+    return sorted(result.shard.key for result in results)
+
+
+@given(
+    num_examples=st.integers(1, 1000),
+    batches=st.integers(1, 4),
+    limit=st.one_of(st.none(), st.integers(1, 1200)),
+)
+def test_plans_are_anchored_and_cover_what_was_asked_for_once(
+    num_examples: int, batches: int, limit: int | None
+) -> None:
+    shards = list(plan([measurement("a", num_examples)], batches, limit))
+    wanted = num_examples if limit is None else min(limit, num_examples)
+    assert [shard.start for shard in shards] == list(range(0, wanted, 100 * batches))
+    assert all(shard.stop == min(shard.start + 100 * batches, num_examples) for shard in shards)
+    assert shards[-1].stop >= wanted
+
+
+def test_a_limited_plan_is_the_beginning_of_the_whole_one() -> None:
+    limited = list(plan([measurement("a")], 1, limit=250))
+    assert [shard.key for shard in limited] == [shard.key for shard in SHARDS[:3]]
+
+
+def test_the_serial_executor_keeps_the_order_and_stops_when_drained() -> None:
+    executor = SerialExecutor(Recording())
+    results = executor.execute(SHARDS)
+    assert next(results).shard.key == SHARDS[0].key
+    executor.drain()
+    assert list(results) == []
+
+
+def test_processes_give_what_the_serial_executor_gives() -> None:
+    serial = {result.shard.key: result for result in SerialExecutor(Recording()).execute(SHARDS)}
+    spawned = {result.shard.key: result for result in ProcessExecutor([Recording()] * 3).execute(SHARDS)}
+    assert spawned == serial
+
+
+def test_workers_are_told_to_use_one_thread_and_the_parent_is_not() -> None:
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    (result,) = ProcessExecutor([ReportingThreads()]).execute(SHARDS[:1])
+    assert isinstance(result, Record)
+    assert [outcome.example_id for outcome in result.outcomes] == ["1"] * len(THREAD_VARIABLES)
+    assert {name: os.environ.get(name) for name in THREAD_VARIABLES} == before
+
+
+def test_a_killed_worker_costs_at_most_its_shard(tmp_path: Path) -> None:
+    results = list(ProcessExecutor([DyingOnce(tmp_path, 200)] * 2).execute(SHARDS))
+    assert all(isinstance(result, Record) for result in results)
+    assert keys_of(results) == keys_of(recorded(shard) for shard in SHARDS)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_shard_that_kills_three_workers_becomes_a_failure_and_the_rest_finishes() -> None:
+    results = list(ProcessExecutor([DyingAlways(300)] * 2).execute(SHARDS))
+    (failure,) = [result for result in results if isinstance(result, Failure)]
+    assert (failure.shard.condition, failure.shard.start) == ("a", 300)
+    assert "killed 3 workers (signal 9)" in failure.error
+    assert keys_of(results) == keys_of(recorded(shard) for shard in SHARDS)
+
+
+def test_workers_that_cannot_even_start_end_the_run_with_a_reason() -> None:
+    with pytest.raises(RobenchError, match=r"exit code 7.*--executor serial"):
+        list(ProcessExecutor([Broken()]).execute(SHARDS))
+
+
+def test_draining_finishes_what_is_under_way_and_begins_nothing() -> None:
+    executor = ProcessExecutor([Slow()] * 2)
+    results = executor.execute(SHARDS)
+    first = next(results)
+    executor.drain()
+    rest = list(results)
+    assert 1 <= len([first, *rest]) <= 4
+
+
+def test_leaving_early_ends_the_workers() -> None:
+    results = ProcessExecutor([Slow()] * 2).execute(SHARDS)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert workers_alive() == []
+
+
+def workers_alive() -> list[str]:
+
+    return [process.name for process in multiprocessing.active_children() if process.name == "robench-worker"]
+
+
+def test_measuring_twice_measures_nothing_the_second_time() -> None:
+    store = MemoryStore()
+    heard: list[Progress] = []
+    first = measure(SHARDS, SerialExecutor(Recording()), store, heard.append)
+    assert (first.num_done, first.num_failed, first.num_kept_before) == (12, 0, 0)
+    assert [progress.num_done for progress in heard] == list(range(13))
+    assert missing(SHARDS, store) == []
+    again = measure(SHARDS, SerialExecutor(Recording()), store)
+    assert (again.num_done, again.num_kept_before) == (0, 12)
+
+
+def test_shards_that_two_suites_share_are_measured_once() -> None:
+    assert len(missing([*SHARDS, *SHARDS], MemoryStore())) == len(SHARDS)
+
+
+def test_failures_are_kept_and_tried_again() -> None:
+    store = MemoryStore()
+
+    def failing(shard: Shard) -> Record | Failure:
+        if shard.start == 0:
+            return Failure(shard=shard.header, error="no", traceback="", provenance=PROVENANCE)
+        return recorded(shard)
+
+    assert measure(SHARDS, SerialExecutor(failing), store).num_failed == 2
+    assert len(list(store.failures())) == 2
+    assert [shard.start for shard in missing(SHARDS, store)] == [0, 0]
+    assert measure(SHARDS, SerialExecutor(Recording()), store).num_done == 2
+    assert list(store.failures()) == []
+
+
+def test_a_store_that_cannot_keep_ends_the_workers() -> None:
+    class Full(MemoryStore):
+        def put(self, result: Record | Failure) -> None:
+            raise RobenchError("disk full")
+
+    with pytest.raises(RobenchError, match="disk full"):
+        measure(SHARDS, ProcessExecutor([Slow()] * 2), Full())
+    assert workers_alive() == []

@@ -1,0 +1,345 @@
+"""A folder of results: what happens when files are damaged, moved, unreadable or of another time."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from robench.core.errors import StoreError, StoreUnwritableError
+from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
+from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.store import FolderStore
+from robench.store import seal as seal_module
+from robench.store.paths import Paths, candidate
+
+SHARD = ShardHeader(
+    key="a" * 32,
+    measurement_key="b" * 32,
+    perturbation_key="c" * 32,
+    checkpoint="digits-vit",
+    condition="pgd",
+    dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
+    weights_digest="d" * 64,
+    task="classification",
+    seed=0,
+    batch_size=20,
+    start=0,
+    stop=20,
+)
+NEXT_SHARD = dataclasses.replace(SHARD, key="f" * 32, start=20, stop=40)
+PROVENANCE = Provenance(
+    device="cpu", versions={"torch": "2.15"}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00", limit=None
+)
+
+
+def record(shard: ShardHeader = SHARD) -> Record:
+    generator = random.Random(shard.start)
+    outcomes = tuple(
+        ClassificationOutcome(
+            example_id=f"digits-{index:05d}",
+            linf=generator.random(),
+            target=3,
+            prediction=generator.randrange(10),
+            correct_top1=generator.random() < 0.5,
+            correct_top5=True,
+            confidence=generator.random(),
+            loss_nats=generator.random(),
+        )
+        for index in range(shard.start, shard.stop)
+    )
+    return Record(shard=shard, outcomes=outcomes, provenance=PROVENANCE)
+
+
+def failure(shard: ShardHeader = SHARD) -> Failure:
+    return Failure(shard=shard, error="killed its workers", traceback="Traceback ...", provenance=PROVENANCE)
+
+
+def everything(store: FolderStore) -> list[Record]:
+    return list(store.records(lambda shard: True))
+
+
+def file_of(store: FolderStore, shard: ShardHeader = SHARD) -> Path:
+    return Paths(store.path).record(shard)
+
+
+def aside(store: FolderStore) -> list[str]:
+    folder = store.path / "damaged"
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "results")
+    store.put(record(SHARD))
+    store.put(record(NEXT_SHARD))
+    return store
+
+
+@pytest.fixture
+def newer(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
+    monkeypatch.setattr(seal_module, "FORMAT_VERSION", 2)
+    store.put(record(dataclasses.replace(SHARD, key="0" * 32)))
+    monkeypatch.undo()
+    return store
+
+
+Damage = Callable[[bytes], bytes]
+DAMAGES: dict[str, Damage] = {
+    "zero bytes": lambda content: b"",
+    "no Parquet": lambda content: b"<html>404 Not Found</html>",
+    "half of it": lambda content: content[: len(content) // 2],
+    "without its last byte": lambda content: content[:-1],
+    "without its first byte": lambda content: content[1:],
+    "zeros": lambda content: bytes(len(content)),
+    "twice": lambda content: content * 2,
+    "another seed in the footer": lambda content: content.replace(b'"seed":0', b'"seed":1'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+class TestDamage:
+    def test_keys_leave_the_shard_out_so_that_it_is_measured_again(self, store: FolderStore, damage: Damage) -> None:
+        file_of(store).write_bytes(damage(file_of(store).read_bytes()))
+        assert store.keys() == {NEXT_SHARD.key}
+
+    def test_records_give_the_others(self, store: FolderStore, damage: Damage) -> None:
+        file_of(store).write_bytes(damage(file_of(store).read_bytes()))
+        assert everything(store) == [record(NEXT_SHARD)]
+
+    def test_the_file_is_set_aside_as_it_was_and_the_user_is_told(
+        self, store: FolderStore, damage: Damage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        damaged = damage(file_of(store).read_bytes())
+        file_of(store).write_bytes(damaged)
+        store.keys()
+        assert not file_of(store).exists()
+        place = store.path / "damaged" / f"{SHARD.key}.parquet-1"
+        assert place.read_bytes() == damaged
+        (warning,) = caplog.records
+        assert (warning.name, warning.levelno) == ("robench.store", logging.WARNING)
+        for told in (str(file_of(store)), str(place), "is damaged", "measures it again"):
+            assert told in warning.getMessage()
+
+    def test_the_shard_can_be_put_again_even_over_the_damaged_file(self, store: FolderStore, damage: Damage) -> None:
+        file_of(store).write_bytes(damage(file_of(store).read_bytes()))
+        store.put(record(SHARD))
+        assert everything(store) == [record(SHARD), record(NEXT_SHARD)]
+        assert aside(store) == [f"{SHARD.key}.parquet-1"]
+
+
+def test_what_is_set_aside_never_replaces_what_was_set_aside_before(store: FolderStore) -> None:
+    for content in (b"first", b"second", b"third"):
+        file_of(store).write_bytes(content)
+        store.keys()
+    kept = [(store.path / "damaged" / f"{SHARD.key}.parquet-{number}").read_bytes() for number in (1, 2, 3)]
+    assert kept == [b"first", b"second", b"third"]
+
+
+def test_a_damaged_file_that_cannot_be_moved_is_passed_by_with_a_warning(
+    store: FolderStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    (store.path / "damaged").touch()
+    file_of(store).write_bytes(b"")
+    assert store.keys() == {NEXT_SHARD.key}
+    assert everything(store) == [record(NEXT_SHARD)]
+    assert "cannot be set aside" in caplog.text
+    with pytest.raises(StoreError, match="damaged and cannot be replaced"):
+        store.put(record(SHARD))
+
+
+def test_a_failed_move_leaves_no_empty_file_behind(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    file_of(store).write_bytes(b"")
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert store.keys() == {NEXT_SHARD.key}
+    assert aside(store) == []
+
+
+def test_a_file_that_another_process_takes_away_meanwhile_is_passed_by(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = Path.read_bytes
+
+    def vanish(path: Path) -> bytes:
+        path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", vanish)
+    assert store.keys() == set()
+    assert caplog.records == []
+
+
+def test_a_file_that_another_process_sets_aside_first_is_left_to_it(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone(path: Path, target: Path) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    file_of(store).write_bytes(b"")
+    monkeypatch.setattr(Path, "replace", gone)
+    assert store.keys() == {NEXT_SHARD.key}
+    assert caplog.records == []
+    assert aside(store) == []
+
+
+def test_a_copied_or_renamed_record_counts_for_no_other_shard(store: FolderStore) -> None:
+    file_of(store).rename(file_of(store).with_stem("9" * 32))
+    elsewhere = store.path / "records" / ("8" * 32)
+    elsewhere.mkdir()
+    file_of(store, NEXT_SHARD).rename(elsewhere / file_of(store, NEXT_SHARD).name)
+    assert store.keys() == set()
+    assert len(aside(store)) == 2
+
+
+def test_selection_asks_with_the_first_readable_file(store: FolderStore) -> None:
+    file_of(store, SHARD).write_bytes(b"")
+    asked: list[ShardHeader] = []
+
+    def refuse(shard: ShardHeader) -> bool:
+        asked.append(shard)
+        return False
+
+    assert list(store.records(refuse)) == []
+    assert asked == [NEXT_SHARD]
+
+
+def test_a_measurement_of_damaged_files_alone_asks_nothing_and_gives_nothing(store: FolderStore) -> None:
+    for shard in (SHARD, NEXT_SHARD):
+        file_of(store, shard).write_bytes(b"")
+    assert list(store.records(lambda shard: pytest.fail("there is no shard to ask with"))) == []
+
+
+def test_a_damaged_failure_is_set_aside_and_the_others_come(
+    store: FolderStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = (dataclasses.replace(SHARD, key=digit * 32) for digit in "12")
+    store.put(failure(first))
+    store.put(failure(second))
+    path = Paths(store.path).failure(first)
+    path.write_bytes(path.read_bytes().replace(b"killed", b"cured!"))
+    assert list(store.failures()) == [failure(second)]
+    assert aside(store) == [f"{first.key}.json-1"]
+    assert str(path) in caplog.text
+
+
+def test_a_failure_beside_its_record_is_not_shown(store: FolderStore) -> None:
+    # What a writer leaves that was killed after the record appeared and before the failure went.
+    path = Paths(store.path).failure(SHARD)
+    store.put(failure(dataclasses.replace(SHARD, key="1" * 32)))
+    other = FolderStore(store.path.parent / "other")
+    other.put(failure(SHARD))
+    path.write_bytes(Paths(other.path).failure(SHARD).read_bytes())
+    assert [kept.shard.key for kept in store.failures()] == ["1" * 32]
+
+
+def test_a_newer_format_is_neither_read_nor_set_aside_but_said(newer: FolderStore) -> None:
+    for read in (newer.keys, lambda: everything(newer)):
+        with pytest.raises(StoreError, match=r"newer robench: .*format 2.*Update robench.*--results") as said:
+            read()
+        assert f"{'0' * 32}.parquet" in str(said.value)
+    assert aside(newer) == []
+
+
+def test_a_record_of_a_newer_format_is_not_replaced(newer: FolderStore) -> None:
+    shard = dataclasses.replace(SHARD, key="0" * 32)
+    before = file_of(newer, shard).read_bytes()
+    with pytest.raises(StoreError, match="newer robench"):
+        newer.put(record(shard))
+    assert file_of(newer, shard).read_bytes() == before
+
+
+def test_a_task_that_only_a_newer_robench_knows_disturbs_no_other_measurement(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OUTCOME_TYPES, "later", Outcome)
+    later = dataclasses.replace(SHARD, task="later", key="7" * 32, measurement_key="7" * 32)
+    store.put(Record(shard=later, outcomes=(Outcome(example_id="a"),), provenance=PROVENANCE))
+    monkeypatch.undo()
+    assert len(list(store.records(lambda shard: shard.task == "classification"))) == 2
+    with pytest.raises(StoreError, match="newer robench: its task 'later'"):
+        everything(store)
+
+
+@pytest.mark.parametrize("length", [0, 100])
+def test_unfinished_files_are_no_records(store: FolderStore, length: int) -> None:
+    part = candidate(file_of(store))
+    part.write_bytes(file_of(store).read_bytes()[:length])
+    assert store.keys() == {SHARD.key, NEXT_SHARD.key}
+    assert len(everything(store)) == 2
+    assert part.exists()
+
+
+def test_sweeping_removes_unfinished_files_that_are_older_and_nothing_else(store: FolderStore) -> None:
+    old, young = candidate(file_of(store)), candidate(file_of(store))
+    for part in (old, young):
+        part.write_bytes(b"part")
+    two_hours_ago = time.time() - 7200
+    os.utime(old, (two_hours_ago, two_hours_ago))
+    os.utime(file_of(store), (two_hours_ago, two_hours_ago))
+    assert store.sweep(3600) == 1
+    assert not old.exists()
+    assert young.exists()
+    assert len(everything(store)) == 2
+    assert store.sweep(0) == 1
+    assert not young.exists()
+
+
+def test_age_is_told_by_the_clock_of_the_file_server(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = candidate(file_of(store))
+    part.write_bytes(b"under way")
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    assert store.sweep(3600) == 0
+    assert part.exists()
+
+
+def test_checking_sweeps_what_is_older_than_an_hour_and_leaves_nothing_of_its_own(store: FolderStore) -> None:
+    old, young = candidate(file_of(store)), candidate(file_of(store))
+    for part, age in ((old, 3700), (young, 3500)):
+        part.write_bytes(b"part")
+        os.utime(part, (time.time() - age, time.time() - age))
+    before = {path for path in store.path.rglob("*") if path.is_file()}
+    store.check_writable()
+    assert {path for path in store.path.rglob("*") if path.is_file()} == before - {old}
+
+
+def test_nothing_but_a_check_or_a_put_makes_a_folder(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "deep" / "results")
+    assert store.keys() == set()
+    assert everything(store) == []
+    assert list(store.failures()) == []
+    assert list(tmp_path.iterdir()) == []
+    store.check_writable()
+    assert store.path.is_dir()
+
+
+def test_a_path_may_be_text_and_is_shown(tmp_path: Path) -> None:
+    assert FolderStore(str(tmp_path)).path == tmp_path
+    assert repr(FolderStore(tmp_path)) == f"FolderStore({str(tmp_path)!r})"
+
+
+def test_a_file_in_place_of_the_folder_is_unwritable_and_holds_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "results"
+    file.write_text("mine")
+    with pytest.raises(StoreUnwritableError, match=r"results cannot be written.*--results"):
+        FolderStore(file).check_writable()
+    assert FolderStore(file).keys() == set()
+    assert file.read_text() == "mine"
+
+
+def test_a_record_that_cannot_be_read_is_named(store: FolderStore) -> None:
+    file_of(store).unlink()
+    file_of(store).mkdir()
+    for read in (store.keys, lambda: everything(store), lambda: store.put(record(SHARD))):
+        with pytest.raises(StoreError, match=rf"{SHARD.key}\.parquet cannot be read: Is a directory"):
+            read()

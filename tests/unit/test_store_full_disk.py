@@ -1,0 +1,257 @@
+"""A disk that refuses: one clear error, nothing lost, nothing half-written, and the next try goes through."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robench.core.errors import StoreError, StoreUnwritableError
+from robench.core.outcomes import ClassificationOutcome
+from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.store import FolderStore
+from robench.store.paths import Paths
+
+SHARD = ShardHeader(
+    key="a" * 32,
+    measurement_key="b" * 32,
+    perturbation_key="c" * 32,
+    checkpoint="digits-vit",
+    condition="pgd",
+    dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
+    weights_digest="d" * 64,
+    task="classification",
+    seed=0,
+    batch_size=1,
+    start=0,
+    stop=1,
+)
+NEXT_SHARD = dataclasses.replace(SHARD, key="f" * 32, start=1, stop=2)
+PROVENANCE = Provenance(device="cpu", versions={}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00")
+OUTCOME = ClassificationOutcome(
+    example_id="digits-00000",
+    target=3,
+    prediction=8,
+    correct_top1=False,
+    correct_top5=True,
+    confidence=0.5,
+    loss_nats=2.5,
+)
+
+# Every call by which the store changes a disk; refusing each in turn visits every place where a write can fail.
+WRITING_CALLS = [
+    (os, "fsync"),
+    (Path, "open"),
+    (Path, "replace"),
+    (Path, "hardlink_to"),
+    (Path, "mkdir"),
+    (Path, "unlink"),
+]
+
+
+def record(shard: ShardHeader = SHARD) -> Record:
+    return Record(shard=shard, outcomes=(OUTCOME,), provenance=PROVENANCE)
+
+
+def failure(shard: ShardHeader = SHARD) -> Failure:
+    return Failure(shard=shard, error="killed its workers", traceback="", provenance=PROVENANCE)
+
+
+def everything(store: FolderStore) -> list[Record]:
+    return list(store.records(lambda shard: True))
+
+
+def parts(store: FolderStore) -> list[Path]:
+    return list(Paths(store.path).parts())
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int) -> None:
+    def refusing(*arguments: Any, **named: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(owner, name, refusing)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    store = FolderStore(tmp_path / "results")
+    store.put(record(SHARD))
+    return store
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+@pytest.mark.parametrize("put", [record, failure])
+def test_a_full_disk_is_said_with_the_path_what_is_safe_and_what_to_do(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, number: int, put: Any
+) -> None:
+    refuse(monkeypatch, os, "fsync", number)
+    with pytest.raises(StoreError) as said:
+        store.put(put(NEXT_SHARD))
+    assert not isinstance(said.value, StoreUnwritableError)
+    for told in (
+        NEXT_SHARD.key,
+        os.strerror(number),
+        "kept so far is safe",
+        "free space",
+        "run the same command again",
+    ):
+        assert told in str(said.value)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ESTALE, errno.EACCES])
+def test_another_refusal_of_a_put_is_an_error_that_names_path_and_reason(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    refuse(monkeypatch, os, "fsync", number)
+    with pytest.raises(StoreError) as said:
+        store.put(record(NEXT_SHARD))
+    for told in (NEXT_SHARD.key, os.strerror(number), "kept so far is safe", "--results"):
+        assert told in str(said.value)
+    assert "free space" not in str(said.value)
+
+
+@pytest.mark.parametrize(("owner", "name"), WRITING_CALLS)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_whichever_call_is_refused_nothing_is_lost_and_the_next_try_goes_through(
+    store: FolderStore, owner: Any, name: str, number: int
+) -> None:
+    store.put(failure(NEXT_SHARD))
+    with pytest.MonkeyPatch.context() as patch:
+        refuse(patch, owner, name, number)
+        with pytest.raises(StoreError):
+            store.put(record(NEXT_SHARD))
+    assert record(SHARD) in everything(store)
+    keys = store.keys()
+    assert everything(store) == [record(shard) for shard in (SHARD, NEXT_SHARD) if shard.key in keys]
+    # Either the record is kept or the failure still tells of the shard.
+    assert (NEXT_SHARD.key in keys) != bool(list(store.failures()))
+    store.put(record(NEXT_SHARD))
+    assert everything(store) == [record(SHARD), record(NEXT_SHARD)]
+    assert list(store.failures()) == []
+
+
+@pytest.mark.parametrize(("owner", "name"), [call for call in WRITING_CALLS if call[1] != "unlink"])
+def test_a_refused_put_leaves_no_unfinished_file(store: FolderStore, owner: Any, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        refuse(patch, owner, name, errno.ENOSPC)
+        if name == "replace":
+            refuse(patch, Path, "hardlink_to", errno.EPERM)
+        with pytest.raises(StoreError):
+            store.put(record(NEXT_SHARD))
+    assert parts(store) == []
+
+
+def test_without_hard_links_records_are_kept_all_the_same(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch, Path, "hardlink_to", errno.EPERM)
+    store.put(record(NEXT_SHARD))
+    assert everything(store) == [record(SHARD), record(NEXT_SHARD)]
+    assert parts(store) == []
+
+
+def test_a_put_that_is_interrupted_leaves_no_file_and_goes_on_as_an_interrupt(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.put(record(NEXT_SHARD))
+    assert parts(store) == []
+    assert store.keys() == {SHARD.key}
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO])
+@pytest.mark.parametrize(("owner", "name"), [(Path, "mkdir"), (Path, "open"), (os, "fsync"), (Path, "replace")])
+def test_a_folder_that_cannot_be_written_is_said_with_path_and_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int
+) -> None:
+    refuse(monkeypatch, owner, name, number)
+    with pytest.raises(StoreUnwritableError) as said:
+        FolderStore(tmp_path / "results").check_writable()
+    for told in (str(tmp_path / "results"), os.strerror(number), "--results"):
+        assert told in str(said.value)
+    assert said.value.exit_code == 2
+
+
+def test_a_full_disk_at_the_check_is_told_as_one_and_not_as_unwritable(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, os, "fsync", errno.ENOSPC)
+    with pytest.raises(StoreError, match="no space for") as said:
+        store.check_writable()
+    assert said.value.exit_code == 1
+
+
+@pytest.mark.parametrize("below", ["file/results", "file/deep/results"])
+def test_a_folder_below_a_file_is_unwritable_for_everybody(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnwritableError, match="--results"):
+        FolderStore(tmp_path / below).check_writable()
+
+
+def test_a_folder_in_proc_is_unwritable_even_for_root() -> None:
+    with pytest.raises(StoreUnwritableError, match=r"/proc/self/robench.*--results"):
+        FolderStore("/proc/self/robench").check_writable()
+
+
+def test_a_name_that_is_too_long_is_unwritable(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnwritableError, match="--results"):
+        FolderStore(tmp_path / ("n" * 300)).check_writable()
+
+
+def test_without_permission_the_folder_is_unwritable_or_the_user_is_root(tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    store = FolderStore(locked)
+    if os.access(locked, os.W_OK):
+        store.check_writable()
+        return
+    with pytest.raises(StoreUnwritableError, match="Permission denied"):
+        store.check_writable()
+
+
+def test_results_can_be_read_from_a_folder_that_cannot_be_written(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(failure(NEXT_SHARD))
+    for owner, name in WRITING_CALLS:
+        if name != "open":
+            refuse(monkeypatch, owner, name, errno.EROFS)
+    assert store.keys() == {SHARD.key}
+    assert everything(store) == [record(SHARD)]
+    assert list(store.failures()) == [failure(NEXT_SHARD)]
+
+
+LIMITED = """
+import resource, sys
+sys.path.insert(0, {folder!r})
+import test_store_full_disk as this
+store = this.FolderStore(sys.argv[1])
+store.put(this.record(this.SHARD))
+resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
+try:
+    store.put(this.record(this.NEXT_SHARD))
+except this.StoreError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(sorted(store.keys()), this.parts(store))
+store.put(this.record(this.NEXT_SHARD))
+"""
+
+
+def test_a_real_limit_on_file_sizes_is_one_message_and_the_next_try_goes_through(tmp_path: Path) -> None:
+    script = LIMITED.format(folder=str(Path(__file__).parent))
+    ended = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    said, kept = ended.stdout.splitlines()
+    assert "no space for" in said
+    assert NEXT_SHARD.key in said
+    assert kept == f"{[SHARD.key]} []"
+    assert everything(FolderStore(tmp_path)) == [record(SHARD), record(NEXT_SHARD)]

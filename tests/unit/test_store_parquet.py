@@ -1,0 +1,322 @@
+"""Records as Parquet: nothing changes on the way there and back, and nothing that would change is taken."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+import struct
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
+import pytest
+
+from robench.core.errors import StoreError
+from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
+from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.store import envelope, parquet
+from robench.store.envelope import decode_failure, encode_failure
+from robench.store.parquet import METADATA_KEY, decode_header, decode_record, encode_record, schema_of
+from robench.store.seal import DamagedError, NewerFormatError, seal
+
+SHARD = ShardHeader(
+    key="a" * 32,
+    measurement_key="b" * 32,
+    perturbation_key="c" * 32,
+    checkpoint="digits-vit",
+    condition="pgd",
+    dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
+    weights_digest="d" * 64,
+    task="classification",
+    seed=0,
+    batch_size=100,
+    start=100,
+    stop=103,
+)
+PROVENANCE = Provenance(
+    device="cpu", versions={"torch": "2.15", "numpy": "2.3"}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00"
+)
+OUTCOME = ClassificationOutcome(
+    example_id="digits-00100",
+    linf=8 / 255,
+    l2=0.1 + 0.2,
+    l1=None,
+    target=3,
+    prediction=8,
+    correct_top1=False,
+    correct_top5=True,
+    confidence=1 / 3,
+    loss_nats=2.5,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EveryKind(Outcome):
+    """An outcome with a field of each type, each also optional."""
+
+    text: str
+    maybe_text: str | None = None
+    count: int = 0
+    maybe_count: int | None = None
+    truth: bool = False
+    maybe_truth: bool | None = None
+    share: float = 0.0
+    maybe_share: float | None = None
+
+
+@pytest.fixture
+def every_kind(monkeypatch: pytest.MonkeyPatch) -> ShardHeader:
+    monkeypatch.setitem(OUTCOME_TYPES, "every-kind", EveryKind)
+    return dataclasses.replace(SHARD, task="every-kind")
+
+
+def record(*outcomes: Outcome, shard: ShardHeader = SHARD) -> Record:
+    return Record(shard=shard, outcomes=outcomes or (OUTCOME,), provenance=PROVENANCE)
+
+
+def changed(**fields: Any) -> Record:
+    return record(dataclasses.replace(OUTCOME, **fields))
+
+
+def bits(value: float) -> bytes:
+    return struct.pack("<d", value)
+
+
+@pytest.mark.parametrize("outcome_type", OUTCOME_TYPES.values())
+def test_every_declared_outcome_has_a_column_for_each_of_its_fields(outcome_type: type[Outcome]) -> None:
+    assert schema_of(outcome_type).names == [field.name for field in dataclasses.fields(outcome_type)]
+
+
+def test_columns_have_the_types_of_the_fields_and_are_nullable_where_those_are_optional() -> None:
+    found = {field.name: (field.type, field.nullable) for field in schema_of(EveryKind)}
+    assert {name: found[name] for name in found if name not in ("linf", "l2", "l1")} == {
+        "example_id": (pa.string(), False),
+        "text": (pa.string(), False),
+        "maybe_text": (pa.string(), True),
+        "count": (pa.int64(), False),
+        "maybe_count": (pa.int64(), True),
+        "truth": (pa.bool_(), False),
+        "maybe_truth": (pa.bool_(), True),
+        "share": (pa.float64(), False),
+        "maybe_share": (pa.float64(), True),
+    }
+
+
+@pytest.mark.parametrize("hint", [bytes, int | str, list[int], None, complex | None])
+def test_a_field_of_another_type_is_named(hint: object) -> None:
+    strange = dataclasses.make_dataclass("Strange", [("field", hint)])
+    with pytest.raises(TypeError, match=r"Strange\.field must be str, bool, int or float"):
+        schema_of(strange)
+
+
+def test_a_record_comes_back_with_outcomes_header_and_provenance() -> None:
+    kept = decode_record(encode_record(record()))
+    assert kept == record()
+    assert type(kept.outcomes[0].linf) is float
+
+
+def test_the_header_is_read_alone_as_it_is_with_the_outcomes() -> None:
+    assert decode_header(encode_record(record())) == SHARD
+
+
+def test_a_record_without_outcomes_comes_back() -> None:
+    empty = Record(shard=SHARD, outcomes=(), provenance=PROVENANCE)
+    assert decode_record(encode_record(empty)) == empty
+
+
+def test_absent_values_stay_absent_and_present_ones_present(every_kind: ShardHeader) -> None:
+    absent = EveryKind(example_id="a", text="")
+    present = EveryKind(
+        example_id="b", text="x", maybe_text="", count=-(2**63), maybe_count=0, truth=True, maybe_truth=False,
+        share=-0.0, maybe_share=0.0,
+    )  # fmt: skip
+    kept = decode_record(encode_record(record(absent, present, absent, shard=every_kind)))
+    assert kept.outcomes == (absent, present, absent)
+    assert repr(kept.outcomes) == repr((absent, present, absent))
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1, 1 / 3, 2.0**-1074]
+)
+def test_floats_come_back_bit_for_bit(value: float) -> None:
+    (kept,) = decode_record(encode_record(changed(loss_nats=value, linf=value))).outcomes
+    assert isinstance(kept, ClassificationOutcome)
+    assert bits(kept.loss_nats) == bits(value)
+    assert kept.linf is not None
+    assert bits(kept.linf) == bits(value)
+
+
+def test_undefined_and_absent_are_told_apart() -> None:
+    (kept,) = decode_record(encode_record(changed(linf=math.nan, l2=None))).outcomes
+    assert kept.l2 is None
+    assert kept.linf is not None
+    assert math.isnan(kept.linf)
+
+
+@pytest.mark.parametrize(
+    "example_id", ["", "ñandú-😀", "a\x00b", "line\nbreak", '","format":9,"sha256":"', "n" * 10_000]
+)
+def test_any_text_is_an_example_id(example_id: str) -> None:
+    (kept,) = decode_record(encode_record(changed(example_id=example_id))).outcomes
+    assert kept.example_id == example_id
+
+
+def test_equal_records_give_equal_bytes_whatever_order_their_versions_came_in() -> None:
+    turned = dataclasses.replace(PROVENANCE, versions=dict(reversed(list(PROVENANCE.versions.items()))))
+    again = Record(shard=dataclasses.replace(SHARD), outcomes=(dataclasses.replace(OUTCOME),), provenance=turned)
+    assert encode_record(again) == encode_record(record())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("target", 1.5, "int64, got 1.5 of type float"),
+        ("target", 1.0, "int64, got 1.0"),
+        ("target", True, "int64, got True of type bool"),
+        ("target", None, "int64, got None"),
+        ("target", 2**63, "int64"),
+        ("prediction", "3", "int64, got '3' of type str"),
+        ("correct_top1", 1, "bool, got 1"),
+        ("correct_top5", None, "bool, got None"),
+        ("confidence", None, "double, got None"),
+        ("confidence", True, "double, got True"),
+        ("linf", "0.1", "double or None, got '0.1'"),
+        ("linf", 2**60 + 1, "double or None"),
+        ("example_id", b"id", "string, got b'id'"),
+        ("example_id", None, "string, got None"),
+        ("example_id", "\ud800", "string"),
+    ],
+)
+def test_a_value_that_would_change_or_be_lost_is_refused_with_shard_and_field(
+    field: str, value: object, wanted: str
+) -> None:
+    with pytest.raises(StoreError) as refused:
+        encode_record(changed(**{field: value}))
+    assert str(refused.value).startswith(f"{SHARD.title} cannot be kept: {field} must be {wanted}")
+
+
+def test_a_whole_number_is_taken_for_a_float() -> None:
+    (kept,) = decode_record(encode_record(changed(linf=0))).outcomes
+    assert repr(kept.linf) == "0.0"
+
+
+def test_outcomes_of_another_task_are_refused(every_kind: ShardHeader) -> None:
+    with pytest.raises(StoreError, match=r"outcomes of classification are ClassificationOutcome, got \['EveryKind'\]"):
+        encode_record(record(OUTCOME, EveryKind(example_id="a", text="")))
+
+
+def test_a_task_without_outcomes_is_refused() -> None:
+    with pytest.raises(StoreError, match="no outcomes are declared for task 'telepathy'"):
+        encode_record(record(shard=dataclasses.replace(SHARD, task="telepathy")))
+
+
+def test_a_header_that_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(StoreError, match="is no JSON"):
+        encode_record(record(shard=dataclasses.replace(SHARD, seed=b"0")))  # type: ignore[arg-type]  # the point
+
+
+def test_any_reader_of_parquet_finds_the_columns_and_the_envelope() -> None:
+    table = pq.read_table(pa.BufferReader(encode_record(record())))
+    assert table.column("prediction").to_pylist() == [8]
+    assert b'"checkpoint":"digits-vit"' in table.schema.metadata[METADATA_KEY]
+    assert list(table.schema.metadata) == [METADATA_KEY]
+
+
+def test_pages_carry_checksums_that_other_readers_can_verify() -> None:
+    content = encode_record(record(*[dataclasses.replace(OUTCOME, example_id=f"id-{i}" * 50) for i in range(50)]))
+    chunk = pq.read_metadata(pa.BufferReader(content)).row_group(0).column(0)
+    broken = bytearray(content)
+    broken[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1
+    with pytest.raises(OSError, match="CRC"):
+        pq.ParquetFile(pa.BufferReader(bytes(broken)), page_checksum_verification=True).read()
+
+
+def resealed(table: pa.Table, metadata: dict[str, str]) -> bytes:
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(metadata)
+    return seal(sink.getvalue())
+
+
+def test_a_sealed_text_that_is_no_parquet_is_damaged() -> None:
+    failure = encode_failure(Failure(shard=SHARD, error="e", traceback="t", provenance=PROVENANCE))
+    with pytest.raises(DamagedError, match="its footer cannot be read"):
+        decode_record(failure)
+
+
+def test_parquet_whose_metadata_are_under_another_key_is_damaged() -> None:
+    content = resealed(pa.table({"a": [1]}), {"other": envelope.envelope_text(SHARD, PROVENANCE)})
+    with pytest.raises(DamagedError, match="no entry of robench"):
+        decode_record(content)
+
+
+def test_parquet_whose_columns_have_other_types_is_damaged() -> None:
+    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
+    table = table.set_column(table.schema.get_field_index("target"), "target", pa.array(["3"]))
+    with pytest.raises(DamagedError, match="other types than the outcome's fields: target"):
+        decode_record(resealed(table, {"robench": envelope.envelope_text(SHARD, PROVENANCE)}))
+
+
+def test_parquet_that_lacks_a_column_without_default_is_damaged() -> None:
+    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
+    with pytest.raises(DamagedError, match=r"ClassificationOutcome is incomplete: .*'target'"):
+        decode_record(resealed(table.drop_columns(["target"]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)}))
+
+
+def test_a_field_that_was_added_with_a_default_has_it_in_older_files() -> None:
+    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
+    older = resealed(table.drop_columns(["l2"]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)})
+    assert decode_record(older).outcomes == (dataclasses.replace(OUTCOME, l2=None),)
+
+
+def test_an_unknown_column_is_of_a_newer_robench() -> None:
+    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
+    newer = resealed(table.append_column("margin", [[0.5]]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)})
+    with pytest.raises(NewerFormatError, match="margin"):
+        decode_record(newer)
+
+
+def test_an_unknown_task_is_of_a_newer_robench_but_its_header_can_be_read(every_kind: ShardHeader) -> None:
+    content = encode_record(record(EveryKind(example_id="a", text="x"), shard=every_kind))
+    del OUTCOME_TYPES["every-kind"]  # type: ignore[attr-defined]  # the mapping is a dict; the fixture restores it
+    assert decode_header(content).task == "every-kind"
+    with pytest.raises(NewerFormatError, match="every-kind"):
+        decode_record(content)
+
+
+def test_an_envelope_member_that_is_unknown_is_newer_and_one_that_lacks_is_damaged() -> None:
+    text = envelope.envelope_text(SHARD, PROVENANCE)
+    members = envelope.read_envelope(text)
+    with pytest.raises(NewerFormatError, match="ShardHeader has fields that this robench does not know: split"):
+        envelope.shard_of({**members, "shard": {**members["shard"], "split": "test"}})
+    with pytest.raises(DamagedError, match="ShardHeader is incomplete"):
+        envelope.shard_of({**members, "shard": {"dataset": members["shard"]["dataset"]}})
+    with pytest.raises(DamagedError, match="lacks 'shard'"):
+        envelope.shard_of({})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", b"\xff\xfe"])
+def test_an_envelope_that_is_no_json_object_is_damaged(text: str | bytes) -> None:
+    with pytest.raises(DamagedError, match="its envelope is no JSON"):
+        envelope.read_envelope(text)
+
+
+def test_a_failure_comes_back_with_any_text() -> None:
+    failure = Failure(shard=SHARD, error='é "quoted"\n\ud800', traceback="\x1b[31m\x00", provenance=PROVENANCE)
+    assert decode_failure(encode_failure(failure)) == failure
+    assert encode_failure(failure) == encode_failure(dataclasses.replace(failure))
+
+
+def test_a_failure_that_lacks_its_error_is_damaged() -> None:
+    with pytest.raises(DamagedError, match="Failure is incomplete"):
+        decode_failure(seal(envelope.envelope_text(SHARD, PROVENANCE).encode()))
+
+
+def test_nothing_is_parsed_before_its_seal_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = encode_record(record())
+    monkeypatch.setattr(parquet, "pq", None)
+    with pytest.raises(DamagedError, match="not those that were written"):
+        decode_record(content[:-1] + b"\x00")
