@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from tabulate import tabulate
 
 from robench.cli.options import json_option, option, results_option, seed_option, suite_option
+from robench.core.identity import key_of
 from robench.declare import find_suite, shipped_suites
 from robench.reports import build_report, needs
 from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from robench.core.records import Failure, Record
 
 COLUMNS = ("suite", "model", "condition", "kept", "missing", "failed_shards", "seconds")
 
@@ -39,32 +45,30 @@ def command(suites: tuple[str, ...], show_failures: bool, results: Path, seed: i
 
 def _rows(suite_name: str, store: FolderStore, seed: int | None) -> list[dict[str, str | int | float | None]]:
     suite = find_suite(suite_name)
-    is_of_suite = needs(suite)
+    is_of_suite = needs(suite, seed=suite.seed if seed is None else seed)
     records = list(store.records(is_of_suite))
     failures = [failure for failure in store.failures() if is_of_suite(failure.shard)]
-    names = sorted({result.shard.checkpoint for result in (*records, *failures)})
     # A limit beyond every dataset: rows of limited runs count here like all others.
-    report = build_report(suite, records, failures, models=names, seed=seed, limit=2**62)
+    report = build_report(suite, records, failures, seed=seed, limit=sys.maxsize)
     rows: list[dict[str, str | int | float | None]] = []
     for row in report.rows:
         for condition in suite.conditions:
+            key = key_of(condition.perturbation)
+            failed = [failure for failure in failures if _is_of(failure, row.model, key)]
+            seconds = sum(record.provenance.seconds for record in records if _is_of(record, row.model, key))
             cell = row.cells[f"{condition.name}/{suite.columns[0].metric}"]
-            mine = [
-                result.shard.checkpoint == row.model and result.shard.condition == condition.name for result in failures
-            ]
-            seconds = sum(
-                record.provenance.seconds
-                for record in records
-                if record.shard.checkpoint == row.model and record.shard.condition == condition.name
-            )
             values = (
                 suite.name,
                 row.model,
                 condition.name,
                 cell.num_examples,
                 cell.missing,
-                sum(mine),
+                len(failed),
                 round(seconds, 1),
             )
             rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
+
+
+def _is_of(result: Record | Failure, model: str, perturbation_key: str) -> bool:
+    return result.shard.checkpoint == model and result.shard.perturbation_key == perturbation_key

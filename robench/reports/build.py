@@ -29,7 +29,7 @@ def build_report(
     *,
     models: Sequence[str] | None = None,
     limit: int | None = None,
-    measurement_keys: Collection[str] | None = None,
+    measurements: Mapping[str, Collection[str]] | None = None,
     seed: int | None = None,
 ) -> Report:
     """Return the table of a suite, the same for any order of the records.
@@ -41,7 +41,8 @@ def build_report(
         models: rows in this order, one without records too; None for all models that have results, by name.
         limit: only the first so many examples of each condition. Without it, models that are known from limited runs
             alone, with no number complete, are left out.
-        measurement_keys: None, or the measurements that count.
+        measurements: the keys of the measurements that count, by model: a row then holds those alone, whatever name
+            they were measured under. None takes the names under which results were measured.
         seed: in place of the suite's own.
 
     Raises:
@@ -54,8 +55,9 @@ def build_report(
     wanted_seed = suite.seed if seed is None else seed
     everything: list[Record | Failure] = [*records, *failures]
     sizes = _dataset_sizes(everything)
-    is_needed = needs(suite, seed=wanted_seed, measurement_keys=measurement_keys)
-    by_model = _by_model(result for result in everything if is_needed(result.shard))
+    is_needed = needs(suite, seed=wanted_seed)
+    needed = [result for result in everything if is_needed(result.shard)]
+    by_model = _by_name(needed) if measurements is None else _by_key(needed, measurements)
     rows: list[Row] = []
     used: list[Record] = []
     for model in sorted(by_model) if models is None else dict.fromkeys(models):
@@ -85,11 +87,20 @@ def _check_columns(suite: Suite) -> None:
                 raise UnknownNameError("condition", condition, conditions)
 
 
-def _by_model(results: Iterable[Record | Failure]) -> dict[str, list[Record | Failure]]:
+def _by_name(results: Iterable[Record | Failure]) -> dict[str, list[Record | Failure]]:
     by_model: dict[str, list[Record | Failure]] = {}
     for result in results:
         by_model.setdefault(result.shard.checkpoint, []).append(result)
     return by_model
+
+
+def _by_key(
+    results: Sequence[Record | Failure], measurements: Mapping[str, Collection[str]]
+) -> dict[str, list[Record | Failure]]:
+    return {
+        model: [result for result in results if result.shard.measurement_key in keys]
+        for model, keys in measurements.items()
+    }
 
 
 def _dataset_sizes(results: Sequence[Record | Failure]) -> dict[str, int]:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 from robench.core.identity import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from robench.core.records import Failure, Record
     from robench.core.shard import ShardHeader
     from robench.core.suite import Condition, Suite
 
 
-def needs(
-    suite: Suite, *, seed: int | None = None, measurement_keys: Collection[str] | None = None
-) -> Callable[[ShardHeader], bool]:
+def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], bool]:
     """Return a test of whether a shard belongs to the suite, to select records of a store by.
 
     The names of conditions play no part: what another suite measured under another name serves as well.
@@ -25,7 +23,6 @@ def needs(
     Args:
         suite: whose conditions, task and batch size the shard must have.
         seed: the root seed that it must have; None for any, which ``build_report`` narrows down.
-        measurement_keys: None, or the measurements that count, for example those of the weights at hand.
     """
     sources = {source_of_condition(condition) for condition in suite.conditions}
 
@@ -35,7 +32,6 @@ def needs(
             and shard.task == suite.task
             and shard.batch_size == suite.batch_size
             and (seed is None or shard.seed == seed)
-            and (measurement_keys is None or shard.measurement_key in measurement_keys)
         )
 
     return is_needed

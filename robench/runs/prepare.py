@@ -64,15 +64,18 @@ class PreparedRun:
 
     def report(self, suite: Suite, store: Store) -> Report:
         """Return the table of ``suite`` for the models of this run, from what ``store`` holds."""
-        keys = {measurement.key for measurement in self.measurements[suite.name]}
+        seed = suite.seed if self.request.seed is None else self.request.seed
+        keys: dict[str, set[str]] = {}
+        for measurement in self.measurements[suite.name]:
+            keys.setdefault(measurement.checkpoint.name, set()).add(measurement.key)
         return build_report(
             suite,
-            store.records(needs(suite)),
+            store.records(needs(suite, seed=seed)),
             store.failures(),
             models=[checkpoint.name for checkpoint in self.request.checkpoints],
             limit=self.request.limit,
-            measurement_keys=keys,
-            seed=self.request.seed,
+            measurements=keys,
+            seed=seed,
         )
 
 

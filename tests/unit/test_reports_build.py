@@ -198,10 +198,19 @@ class TestWhatBelongs:
         assert [row.model for row in report.rows] == ["seven"]
         assert (report.seed, report.provenance["seed"]) == (7, "7")
 
-    def test_measurement_keys_leave_out_all_others(self):
-        records = [*whole(), *whole(weights="b", time=LATER, model="other")]
-        keys = {each.shard.measurement_key for each in records[:9]}
-        assert [row.model for row in build_report(SUITE, records, measurement_keys=keys).rows] == ["vit"]
+    def test_measurements_leave_out_all_others(self):
+        mine, others = whole(), whole(weights="b", time=LATER)
+        keys = {each.shard.measurement_key for each in mine}
+        report = build_report(SUITE, [*mine, *others], measurements={"vit": keys})
+        assert report == build_report(SUITE, mine)
+
+    def test_one_measurement_serves_every_name_of_the_same_weights(self):
+        records = whole(model="first")
+        keys = {each.shard.measurement_key for each in records}
+        report = build_report(SUITE, records, models=["second", "first"], measurements={"first": keys, "second": keys})
+        assert [row.model for row in report.rows] == ["second", "first"]
+        assert report.rows[0].cells == report.rows[1].cells
+        assert report.is_complete
 
     def test_needs_selects_all_that_the_report_reads_and_no_more(self):
         elsewhere = Condition(name="clean", dataset="imagenet-1k", perturbation=Clean())
