@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.datasets import open_dataset
-from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_suite, parse_architecture
 from robench.models import build
 from robench.models import load_victim as _load_victim
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Victim
     from robench.core.report import Report
     from robench.core.suite import Suite
+    from robench.declarations.preprocessing import ImagePreprocessing
     from robench.runs.request import ExecutorName
     from robench.scheduling import Progress
-
-# timm's and torchvision's usual evaluation of ImageNet models.
-IMAGENET = ImagePreprocessing(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), resize=256, crop=224)
 
 
 def build_model(architecture: Mapping[str, object]) -> nn.Module:
@@ -52,10 +49,12 @@ def load_dataset(
     name: str,
     *,
     data_root: str | Path | None = None,
-    preprocessing: ImagePreprocessing = IMAGENET,
+    preprocessing: ImagePreprocessing | None = None,
     decode_workers: int = 0,
 ) -> Dataset:
     """Return the evaluation split in shard order; item i is an image (3, H, W) in [0, 1] and its class.
+
+    Without ``preprocessing`` ImageNet's images are resized to 256 (bicubic) and their central 224 pixels kept.
 
     Raises:
         UnknownNameError: no such dataset.

@@ -69,8 +69,27 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and end with its exit code."""
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    handler.addFilter(OnceEach())
+    logger = logging.getLogger("robench")
+    logger.handlers = [handler]
     sys.exit(_exit_code())
+
+
+class OnceEach(logging.Filter):
+    """Lets each message through once: a dataset is opened for the checks, and again by whoever measures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the message is new."""
+        message = record.getMessage()
+        is_new = message not in self._said
+        self._said.add(message)
+        return is_new
 
 
 def _exit_code() -> int:

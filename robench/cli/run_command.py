@@ -114,7 +114,8 @@ def _measure(prepared: PreparedRun, store: Store) -> tuple[bool, Progress]:
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with progress_shown(len(prepared.shards)) as on_progress:
-            return interrupts.count > 0, prepared.measure(store, executor, on_progress)
+            progress = prepared.measure(store, executor, on_progress)
+        return interrupts.count > 0, progress
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import Counter, deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -132,7 +133,7 @@ def _started(evaluator: Evaluate) -> _Worker:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=work, args=(there, evaluator), name="robench-worker", daemon=False)
-    with _one_thread():
+    with _settings_of_a_child():
         process.start()
     there.close()
     return _Worker(evaluator=evaluator, process=process, pipe=here)
@@ -151,12 +152,18 @@ def _stop(worker: _Worker, patience_seconds: float = 5.0) -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _settings_of_a_child() -> Iterator[None]:
+    """What a worker inherits: one thread, and deafness to Ctrl-C, which reaches the whole process group.
+
+    The parent alone decides what Ctrl-C means. Blocked from birth, it does not hit a worker while it imports either.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]

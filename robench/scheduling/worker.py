@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 def work(pipe: Connection, evaluator: Callable[[Shard], Record | Failure]) -> None:
     """Measure what comes until None comes or the parent is gone."""
-    # Ctrl-C reaches the whole process group; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Warnings about data were given when the run was prepared.
+    logging.getLogger("robench").setLevel(logging.ERROR)
     try:
         while (shard := pipe.recv()) is not None:
             pipe.send(evaluator(shard))

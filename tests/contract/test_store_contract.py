@@ -104,6 +104,11 @@ class TestEveryStore:
             store.put(record(header(start=start, stop=start + 2)))
         assert [kept.shard.start for kept in everything(store)] == [0, 2, 100]
 
+    def test_of_overlapping_shards_the_one_that_starts_first_comes_first(self, store: Store) -> None:
+        store.put(record(header(start=4, stop=6)))
+        store.put(record(header(start=0, stop=10)))
+        assert [kept.shard.start for kept in everything(store)] == [0, 4]
+
     def test_shards_that_start_alike_come_by_stop(self, store: Store) -> None:
         store.put(record(header(stop=10)))
         store.put(record(header(stop=4)))

@@ -242,6 +242,16 @@ def test_a_failure_beside_its_record_is_not_shown(store: FolderStore) -> None:
     assert [kept.shard.key for kept in store.failures()] == ["1" * 32]
 
 
+def test_of_a_failure_no_file_stays_beside_a_record(store: FolderStore) -> None:
+    shard = dataclasses.replace(SHARD, key="1" * 32)
+    store.put(failure(shard))
+    assert Paths(store.path).failure(shard).exists()
+    store.put(record(shard))
+    assert not Paths(store.path).failure(shard).exists()
+    store.put(failure(shard))
+    assert not Paths(store.path).failure(shard).exists()
+
+
 def test_a_newer_format_is_neither_read_nor_set_aside_but_said(newer: FolderStore) -> None:
     for read in (newer.keys, lambda: everything(newer)):
         with pytest.raises(StoreError, match=r"newer robench: .*format 2.*Update robench.*--results") as said:
@@ -297,8 +307,9 @@ def test_sweeping_removes_unfinished_files_that_are_older_and_nothing_else(store
 def test_age_is_told_by_the_clock_of_the_file_server(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
     part = candidate(file_of(store))
     part.write_bytes(b"under way")
-    monkeypatch.setattr(time, "time", lambda: 0.0)
-    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    tomorrow = time.time() + 86_400
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    monkeypatch.setattr(time, "time_ns", lambda: int(tomorrow * 1e9))
     assert store.sweep(3600) == 0
     assert part.exists()
 

@@ -233,6 +233,20 @@ def test_pages_carry_checksums_that_other_readers_can_verify() -> None:
         pq.ParquetFile(pa.BufferReader(bytes(broken)), page_checksum_verification=True).read()
 
 
+def test_pages_are_verified_on_reading_even_where_a_seal_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = encode_record(record())
+    chunk = (
+        pq.read_metadata(pa.BufferReader(content))
+        .row_group(0)
+        .column(schema_of(ClassificationOutcome).names.index("loss_nats"))
+    )
+    broken = bytearray(content)
+    broken[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1
+    monkeypatch.setattr(parquet, "check_seal", lambda content: None)
+    with pytest.raises(DamagedError, match="its pages cannot be read"):
+        decode_record(bytes(broken))
+
+
 def resealed(table: pa.Table, metadata: dict[str, str]) -> bytes:
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, table.schema, store_schema=False) as writer:

@@ -1,0 +1,158 @@
+"""An ImageNet-shaped tree goes through ``imagenet-adv`` with the ImageNet-scale entries of the registry."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+import robench as package
+from robench.declare import read_registry, shipped_registry
+from robench.models import build
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+WNIDS = ("n01440764", "n01443537", "n03000684", "n15075141")
+CLASSES = {"n01440764": 0, "n01443537": 1, "n03000684": 491, "n15075141": 999}
+
+
+@pytest.fixture(scope="module")
+def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root: Path = tmp_path_factory.mktemp("data")
+    generator = np.random.default_rng(0)
+    for wnid in WNIDS:
+        folder = root / "imagenet-1k" / "val" / wnid
+        folder.mkdir(parents=True)
+        for number in range(2):
+            pixels = generator.integers(0, 255, (270 + 30 * number, 300, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / f"ILSVRC2012_val_{number:08}.JPEG")
+    return root
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped entry of rpc-symvit, with random weights beside it."""
+    folder: Path = tmp_path_factory.mktemp("registry")
+    entry = read_registry(shipped_registry())["rpc-symvit"]
+    torch.manual_seed(0)
+    (folder / "weights").mkdir()
+    torch.save({"model": build(entry.architecture).state_dict()}, folder / "weights" / "rpc-symvit.pth")
+    text = shipped_registry().read_text().split("  rpc-symvit:\n")[1]
+    (folder / "registry.yaml").write_text(f"checkpoints:\n  random-rpc-symvit:\n{text}")
+    return folder / "registry.yaml"
+
+
+def run(robench: Robench, registry: Path, results: Path, *options: object) -> Any:
+    model = ("--registry", registry, "--model", "random-rpc-symvit")
+    return robench("run", "--suite", SMALL, *model, "--results", results, "--executor", "serial", *options)
+
+
+@pytest.fixture(autouse=True)
+def _small(tmp_path: Path) -> None:
+    """The shipped suite with batches of 4 instead of 50, for a machine without a GPU."""
+    from robench.declare import shipped_suites
+
+    text = shipped_suites()["imagenet-adv"].read_text()
+    assert "batch_size: 50" in text
+    global SMALL
+    SMALL = tmp_path / "imagenet-adv.yaml"
+    SMALL.write_text(text.replace("batch_size: 50", "batch_size: 4").replace("num_steps: 20", "num_steps: 2"))
+
+
+def test_the_whole_suite_runs(robench: Robench, registry: Path, data_root: Path, tmp_path: Path) -> None:
+    ended = run(robench, registry, tmp_path / "r", "--data-root", data_root, "--json")
+    assert ended.code == 0
+    (row,) = json.loads(ended.stdout)["rows"]
+    assert {(cell["num_examples"], cell["missing"]) for cell in row["cells"].values()} == {(8, 0)}
+    assert "8 images of 4 classes" in ended.stderr
+    records = list(FolderStore(tmp_path / "r").records(lambda header: header.condition == "clean"))
+    targets = {outcome.example_id.split("/")[0]: outcome.target for record in records for outcome in record.outcomes}  # type: ignore[attr-defined]
+    assert targets == CLASSES
+
+
+def test_the_data_root_is_found_by_its_variable_too(
+    robench: Robench, registry: Path, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROBENCH_DATA", str(data_root))
+    assert run(robench, registry, tmp_path / "r", "--dry-run").code == 0
+
+
+def test_an_unreadable_image_fails_its_shard_by_name_and_nothing_is_averaged_around_it(
+    robench: Robench, registry: Path, data_root: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "broken"
+    for wnid in WNIDS:
+        (root / wnid).mkdir(parents=True)
+        for image in (data_root / "imagenet-1k" / "val" / wnid).iterdir():
+            (root / wnid / image.name).write_bytes(image.read_bytes())
+    victim = root / WNIDS[2] / "ILSVRC2012_val_00000001.JPEG"
+    victim.write_bytes(victim.read_bytes()[:900])
+    ended = run(robench, registry, tmp_path / "r", "--data-root", root, "--json")
+    assert ended.code == 1
+    assert str(victim) in ended.stderr
+    (row,) = json.loads(ended.stdout)["rows"]
+    cell = row["cells"]["clean/top1_accuracy"]
+    assert (cell["value"], cell["num_examples"], cell["missing"]) == (None, 4, 4)
+    assert any(str(victim) in note for note in row["notes"])
+    victim.write_bytes((data_root / "imagenet-1k" / "val" / WNIDS[2] / victim.name).read_bytes())
+    assert run(robench, registry, tmp_path / "r", "--data-root", root).code == 0
+
+
+@pytest.mark.parametrize("place", ["absent", "empty", "none"])
+def test_a_missing_folder_is_named_with_the_layout_that_is_wanted(
+    robench: Robench, registry: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    options = () if place == "none" else ("--data-root", tmp_path / place)
+    ended = run(robench, registry, tmp_path / "r", *options)
+    assert ended.code == 4
+    assert ended.stdout == ""
+    assert "--data-root" in ended.stderr
+    assert "ROBENCH_DATA" in ended.stderr
+
+
+def test_missing_weights_are_named_with_what_to_put_where(robench: Robench, data_root: Path, tmp_path: Path) -> None:
+    for name, advice in (("rpc-symvit", "KPCA_code"), ("deit-tiny", "dl.fbaipublicfiles.com")):
+        ended = robench(
+            "run", "--suite", "imagenet-adv", "--model", name, "--data-root", data_root, "--results", tmp_path / "r"
+        )
+        assert ended.code == 4
+        assert "weights" in ended.stderr
+        assert advice in ended.stderr
+
+
+def test_any_model_of_timm_runs_from_a_registry_file(robench: Robench, data_root: Path, tmp_path: Path) -> None:
+    import timm
+
+    torch.manual_seed(0)
+    save_file(timm.create_model("vit_tiny_patch16_224").state_dict(), tmp_path / "weights.safetensors")
+    (tmp_path / "mine.yaml").write_text(TIMM)
+    ended = robench(
+        "run", "--suite", SMALL, "--registry", tmp_path / "mine.yaml", "--model", "mine", "--data-root", data_root,
+        "--results", tmp_path / "r", "--executor", "serial", "--limit", 4,
+    )  # fmt: skip
+    assert ended.code == 0
+    victim = package.load_checkpoint("mine", registry=[tmp_path / "mine.yaml"])
+    image, label = package.load_dataset("imagenet-1k", data_root=data_root)[0]
+    assert image.shape == (3, 224, 224)
+    assert label in CLASSES.values()
+    assert victim.logits(image[None]).shape == (1, 1000)
+
+
+TIMM = """\
+checkpoints:
+  mine:
+    architecture: {backbone: timm, name: vit_tiny_patch16_224}
+    weights: {uri: weights.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5], resize: 256, crop: 224}
+"""
+SMALL: Any = None

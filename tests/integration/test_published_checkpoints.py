@@ -1,0 +1,87 @@
+"""The published digits checkpoints are what the registry says, and PGD on them is as strong as torchattacks'."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import torch
+import torchattacks
+
+import robench
+from robench.core.protocols import Batch
+from robench.core.seeds import example_seed
+from robench.declarations.attacks import Pgd
+from robench.declare import read_registry, shipped_registry
+from robench.models import resolve
+from robench.perturbations import perturb
+from robench.perturbations.draws import ExampleDraws
+
+CHECKPOINTS = {name: entry for name, entry in read_registry(shipped_registry()).items() if entry.training}
+DIGITS = robench.load_dataset("digits")
+EVERYTHING = DIGITS.batch(0, len(DIGITS))
+SETTINGS = {"epsilon": Fraction(8, 255), "step_size": Fraction(2, 255), "num_steps": 20}
+
+
+class AsModule(torch.nn.Module):
+    """A victim as other libraries want it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.victim = robench.load_checkpoint(name)
+        self.anchor = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.victim.logits(pixels)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+class TestPublishedCheckpoint:
+    def test_is_small_and_has_its_digest(self, name: str) -> None:
+        path, digest = resolve(CHECKPOINTS[name])
+        assert digest == CHECKPOINTS[name].weights.sha256
+        assert path.suffix == ".safetensors"
+        assert path.stat().st_size < 1_000_000
+
+    def test_has_its_published_clean_accuracy_of_at_least_95_per_cent(self, name: str) -> None:
+        with torch.no_grad():
+            logits = robench.load_checkpoint(name).logits(EVERYTHING.inputs)
+        accuracy = float((logits.argmax(1) == EVERYTHING.targets).double().mean())
+        assert accuracy == pytest.approx(CHECKPOINTS[name].expected["top1_accuracy"], abs=5e-5)
+        assert accuracy >= 0.95
+
+    def test_pgd_agrees_with_torchattacks_within_one_point(self, name: str) -> None:
+        module = AsModule(name)
+        torch.manual_seed(0)
+        theirs = torchattacks.PGD(module, eps=8 / 255, alpha=2 / 255, steps=20, random_start=True)
+        accuracies = []
+        for attacked in (theirs(EVERYTHING.inputs, EVERYTHING.targets), attacked_by_robench(module, EVERYTHING)):
+            with torch.no_grad():
+                accuracies.append(float((module(attacked).argmax(1) == EVERYTHING.targets).double().mean()))
+        assert 0.1 < accuracies[1] < 0.9
+        assert abs(accuracies[0] - accuracies[1]) <= 0.01
+
+    def test_without_random_start_pgd_agrees_with_torchattacks_example_by_example(self, name: str) -> None:
+        module, batch = AsModule(name), DIGITS.batch(0, 200)
+        theirs = torchattacks.PGD(module, eps=8 / 255, alpha=2 / 255, steps=20, random_start=False)
+        verdicts = []
+        for attacked in (theirs(batch.inputs, batch.targets), attacked_by_robench(module, batch, random_start=False)):
+            with torch.no_grad():
+                verdicts.append(module(attacked).argmax(1) == batch.targets)
+        assert float((verdicts[0] == verdicts[1]).double().mean()) >= 0.98
+
+
+def attacked_by_robench(module: AsModule, batch: Batch, *, random_start: bool = True) -> torch.Tensor:
+    seeds = [example_seed(0, "any", "pgd", example_id) for example_id in batch.ids]
+    declaration = Pgd(**SETTINGS, random_start=random_start)
+    return perturb(declaration, batch, module.victim, ExampleDraws(seeds))
+
+
+def test_the_three_kinds_of_attention_are_published() -> None:
+    kinds = {name: entry.architecture.attention.kind for name, entry in CHECKPOINTS.items()}  # type: ignore[attr-defined]
+    assert kinds == {"digits-vit": "softmax", "digits-symvit": "symmetric", "digits-rpc-symvit": "rpc"}

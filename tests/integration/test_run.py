@@ -1,0 +1,185 @@
+"""``robench run`` and ``report``: what is printed, kept, left out and measured again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Robench
+
+CELL = {"value", "low", "high", "num_examples", "missing"}
+VIT = ("--model", "digits-vit", "--executor", "serial")
+
+
+def document(stdout: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(stdout)
+    return loaded
+
+
+def test_json_has_the_documented_form(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> None:
+    ended = robench("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r", "--json")
+    assert ended.code == 0
+    report = document(ended.stdout)
+    assert (report["suite"], report["version"]) == ("small", 1)
+    (row,) = report["rows"]
+    assert row["model"] == "digits-vit"
+    assert "limit" not in row
+    assert list(row["cells"]) == [
+        *(f"{c}/{m}" for c in ("clean", "fgsm", "pgd") for m in ("top1_accuracy", "top5_accuracy")),
+        "linf-8/255/robust_accuracy",
+    ]
+    for cell in row["cells"].values():
+        assert cell.keys() == CELL
+        assert 0 <= cell["low"] <= cell["value"] <= cell["high"] <= 1
+        assert (cell["num_examples"], cell["missing"]) == (150, 0)
+    assert document(robench("report", "--suite", small_suite(), "--json", "--results", tmp_path / "r").stdout) == report
+
+
+def test_robust_accuracy_is_at_most_every_accuracy_of_its_threat_model(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    ended = robench("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r", "--json")
+    cells = document(ended.stdout)["rows"][0]["cells"]
+    robust = cells["linf-8/255/robust_accuracy"]["value"]
+    assert robust <= min(cells[f"{name}/top1_accuracy"]["value"] for name in ("clean", "fgsm", "pgd"))
+
+
+def test_every_kept_outcome_is_within_its_budget(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert robench("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r").code == 0
+    largest: dict[str, float] = {}
+    for record in FolderStore(tmp_path / "r").records(lambda header: True):
+        moved = [outcome.linf or 0.0 for outcome in record.outcomes]
+        largest[record.shard.condition] = max(largest.get(record.shard.condition, 0.0), *moved)
+    assert largest["clean"] == 0.0
+    assert 0.99 * 8 / 255 < largest["fgsm"] <= 8 / 255
+    assert 0.99 * 8 / 255 < largest["pgd"] <= 8 / 255
+
+
+def test_the_same_command_again_measures_nothing(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    command = ("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r")
+    first = robench(*command)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "r").rglob("*.parquet")}
+    second = robench(*command)
+    assert len(files) == 9
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "r").rglob("*.parquet")} == files
+    assert second.stdout == first.stdout
+    assert "9 of 9 shards" in second.stderr
+
+
+def test_limited_rows_are_marked_and_left_out_of_reports(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, results = small_suite(), tmp_path / "r"
+    limited = robench("run", "--suite", suite, *VIT, "--limit", 70, "--results", results, "--json")
+    assert limited.code == 0
+    (row,) = document(limited.stdout)["rows"]
+    assert row["limit"] == 70
+    assert {(cell["num_examples"], cell["missing"]) for cell in row["cells"].values()} == {(70, 0)}
+    assert document(robench("report", "--suite", suite, "--json", "--results", results).stdout)["rows"] == []
+    again = robench("report", "--suite", suite, "--json", "--limit", 70, "--results", results)
+    assert document(again.stdout)["rows"] == [row]
+    full = robench("run", "--suite", suite, *VIT, "--results", results)
+    assert full.code == 0
+    assert "6 of 9 shards" in full.stderr
+    (whole,) = document(robench("report", "--suite", suite, "--json", "--results", results).stdout)["rows"]
+    assert "limit" not in whole
+
+
+def test_a_dry_run_measures_and_writes_nothing(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    ended = robench("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r", "--dry-run", "--json")
+    plan = json.loads(ended.stdout)
+    assert (ended.code, plan["shards"], plan["todo"], plan["examples"]) == (0, 9, 9, 450)
+    assert plan["titles"][0] == "digits-vit / clean / examples 0-49"
+    assert not (tmp_path / "r").exists()
+
+
+def test_another_seed_is_another_row_of_numbers(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, results = small_suite(), tmp_path / "r"
+    for seed in ("0", "1"):
+        assert robench("run", "--suite", suite, *VIT, "--seed", seed, "--results", results, "--limit", 50).code == 0
+    records = list(FolderStore(results).records(lambda header: header.condition == "pgd"))
+    assert sorted(record.shard.seed for record in records) == [0, 1]
+    assert records[0].outcomes != records[1].outcomes
+    assert (
+        f"No results for suite 'small' (seed 2) in {results}"
+        in robench("report", "--suite", suite, "--seed", 2, "--results", results).stderr
+    )
+
+
+def test_options_come_from_variables_too(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "SUITE": str(small_suite()), "MODEL": "digits-vit", "LIMIT": "50", "EXECUTOR": "serial",
+        "RESULTS": str(tmp_path / "r"), "JSON": "1",
+    }  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(f"ROBENCH_{name}", value)
+    ended = robench("run")
+    assert (ended.code, document(ended.stdout)["rows"][0]["limit"]) == (0, 50)
+
+
+def test_a_copy_of_a_checkpoint_under_another_name_gets_its_own_row(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    registry = tmp_path / "registry.yaml"
+    registry.write_text(COPY.replace("WEIGHTS", str(checkpoint_file())))
+    models = ("--model", "digits-vit", "--model", "copy", "--registry", registry)
+    command = ("run", "--suite", small_suite(), *models, "--executor", "serial", "--limit", 50)
+    first, second = document(robench(*command, "--results", tmp_path / "r", "--json").stdout)["rows"]
+    assert (first["model"], second["model"]) == ("digits-vit", "copy")
+    assert first["cells"] == second["cells"]
+
+
+COPY = """\
+checkpoints:
+  copy:
+    architecture:
+      {backbone: vit, image_size: 32, patch_size: 8, num_classes: 10, depth: 4, dim: 64, num_heads: 4, mlp_ratio: 2}
+    weights: {uri: WEIGHTS, sha256: null}
+    preprocessing: {kind: image, mean: [0.305, 0.305, 0.305], std: [0.35, 0.35, 0.35]}
+"""
+
+
+def checkpoint_file() -> Path:
+    from robench.declare import shipped_folder
+
+    return shipped_folder() / "checkpoints" / "digits-vit.safetensors"
+
+
+@pytest.mark.parametrize("name", ["text", "md", "csv", "json", "latex", "html"])
+def test_every_format_is_written_from_the_store_alone(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    robench("run", "--suite", small_suite(), *VIT, "--limit", 50, "--results", tmp_path / "r")
+    ended = robench("report", "--suite", small_suite(), "--format", name, "--limit", 50, "--results", tmp_path / "r")
+    assert ended.code == 0
+    assert "digits-vit" in ended.stdout
+    assert ended.stderr == ""
+
+
+def test_two_suites_give_two_tables_and_share_their_shards(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    one, two = small_suite("one"), small_suite("two")
+    ended = robench("run", "--suite", one, "--suite", two, *VIT, "--limit", 50, "--results", tmp_path / "r", "--json")
+    first, second = json.loads(ended.stdout)
+    assert (first["suite"], second["suite"]) == ("one", "two")
+    assert first["rows"] == second["rows"]
+    assert len(list((tmp_path / "r").rglob("*.parquet"))) == 3
