@@ -16,7 +16,6 @@ import click
 from robench.cli.options import data_root_option, json_option, registry_option, results_option
 from robench.core.errors import RobenchError
 from robench.declarations.datasets import DATASETS
-from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
 
 LIBRARIES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", "pyarrow", "pydantic", "pandas")
-# The identity of a dataset does not depend on how its images are shown to a model.
-ANY_PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resize=256, crop=224)
 
 
 @click.command("doctor")
@@ -96,7 +93,7 @@ def _results(results: Path) -> str:
 def _dataset(name: str, data_root: Path | None) -> str:
     from robench.datasets import open_dataset
 
-    identity = open_dataset(name, data_root=data_root, preprocessing=ANY_PREPROCESSING).identity
+    identity = open_dataset(name, data_root=data_root, preprocessing=None).identity
     return f"{identity.num_examples} examples, fingerprint {identity.fingerprint[:12]}"
 
 

@@ -46,7 +46,7 @@ def test_import_robench_is_light() -> None:
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; sys.argv = ['robench', '--help']\n"
-        "from robench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+        "from robench.cli.main import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
     )
     heavy = ("torch", "pandas", "pyarrow", "numpy", "pydantic", "rich", "sklearn", "scipy", "timm")
     assert loaded_after(code, heavy) == []
@@ -70,6 +70,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_commands_that_measure_nothing_start_without_torch(arguments: list[str]) -> None:
     code = (
         f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
-        "from robench.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
+        "from robench.cli.main import main\ntry:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code, end.code"
     )
     assert loaded_after(code, ("torch", "timm", "torchvision")) == []

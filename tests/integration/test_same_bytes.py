@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.cli import main
+from robench.cli.main import main
 from robench.store import FolderStore
 
 if TYPE_CHECKING:

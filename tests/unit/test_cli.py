@@ -1,0 +1,218 @@
+"""The command line: help, lists, exit codes, and progress that stays out of stdout."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from example_shards import SHARD, outcome_of
+
+from robench.cli.main import COMMANDS, OnceEach, cli
+from robench.cli.progress import _LineDisplay, progress_shown
+from robench.core.errors import RobenchError, WeightsError
+from robench.core.records import Failure, Provenance, Record
+from robench.scheduling import Progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+PROVENANCE = Provenance(device="cpu", versions={}, seconds=0.0, finished_at="2026-01-01T00:00:00+00:00")
+RECORD = Record(shard=SHARD.header, outcomes=(outcome_of("a"),) * 100, provenance=PROVENANCE)
+FAILURE = Failure(shard=SHARD.header, error="no luck", traceback="", provenance=PROVENANCE)
+
+
+class TestHelp:
+    def test_every_command_has_help_that_says_its_variables(self, robench: Robench) -> None:
+        for name in COMMANDS:
+            ended = robench(name, "--help")
+            assert ended.code == 0
+            assert ended.stdout.startswith("Usage: robench")
+        assert "ROBENCH_WORKERS" in robench("run", "--help").stdout
+        assert "ROBENCH_DATA" in robench("run", "--help").stdout
+
+    def test_every_option_has_a_variable_of_its_own(self) -> None:
+        for name in COMMANDS:
+            command = cli.get_command(CliRunner().isolation, name)  # type: ignore[arg-type]
+            assert command is not None
+            options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+            variables = [parameter.envvar for parameter in options]
+            assert all(str(variable).startswith("ROBENCH_") for variable in variables), (name, variables)
+            assert len(set(variables)) == len(variables)
+
+    def test_the_overview_names_every_command_in_one_line(self, robench: Robench) -> None:
+        text = robench("--help").stdout
+        assert all(re.search(rf"^  {name} +\S", text, re.MULTILINE) for name in COMMANDS)
+
+    def test_python_dash_m_is_the_same_program(self) -> None:
+        command = [sys.executable, "-m", "robench", "--version"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ended.stdout.startswith("robench, version ")
+
+
+class TestList:
+    @pytest.mark.parametrize(
+        ("kind", "some"),
+        [
+            ("models", {"digits-vit", "digits-symvit", "digits-rpc-symvit", "deit-tiny", "symvit", "rpc-symvit"}),
+            ("suites", {"digits-adv", "imagenet-adv"}),
+            ("attacks", {"clean", "uniform-noise", "fgsm", "pgd"}),
+            ("datasets", {"digits", "imagenet-1k"}),
+            ("attentions", {"softmax", "symmetric", "rpc"}),
+        ],
+    )
+    def test_json_is_an_array_of_named_objects_and_text_shows_the_same_names(
+        self, robench: Robench, kind: str, some: set[str]
+    ) -> None:
+        entries = json.loads(robench("list", kind, "--json").stdout)
+        names = [entry["name"] for entry in entries]
+        assert some <= set(names)
+        assert len(set(names)) == len(names)
+        assert all(entry["summary"] for entry in entries)
+        lines = robench("list", kind).stdout.splitlines()[1:]
+        assert [line.split()[0] for line in lines] == names
+
+    def test_a_registry_file_adds_its_models(self, robench: Robench, tmp_path: Path) -> None:
+        path = tmp_path / "mine.yaml"
+        path.write_text(
+            "checkpoints:\n  mine:\n    architecture: {backbone: python, target: 'a.b:c'}\n"
+            "    weights: {uri: w.pth, sha256: null}\n"
+            "    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
+        )
+        names = [entry["name"] for entry in json.loads(robench("list", "models", "--registry", path, "--json").stdout)]
+        assert names[-1] == "mine"
+
+    def test_attacks_show_their_fields_with_defaults(self, robench: Robench) -> None:
+        entries = {entry["name"]: entry for entry in json.loads(robench("list", "attacks", "--json").stdout)}
+        fields = entries["pgd"]["fields"]
+        assert fields["num_steps"] == {"type": "int", "required": True}
+        assert fields["random_start"] == {"type": "bool", "required": False, "default": True}
+
+
+class TestShow:
+    def test_shows_what_the_name_stands_for(self, robench: Robench) -> None:
+        (entry,) = json.loads(robench("show", "rpc-symvit", "--json").stdout)
+        assert entry["is_one_of"] == "models"
+        assert entry["architecture"]["attention"]["formula"] == "released"
+        text = robench("show", "digits-adv").stdout
+        assert "epsilon: 8/255" in text
+        assert "linf-8/255/robust_accuracy" in text
+
+
+class TestStatusAndDoctor:
+    def test_status_counts_what_is_kept_and_missing(self, robench: Robench, tmp_path: Path) -> None:
+        run = ("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", 100, "--executor", "serial")
+        assert robench(*run, "--results", tmp_path / "r").code == 0
+        rows = json.loads(robench("status", "--results", tmp_path / "r", "--json").stdout)
+        assert {row["model"] for row in rows} == {"digits-vit"}
+        assert {(row["kept"], row["missing"], row["failed_shards"]) for row in rows} == {(100, 500, 0)}
+        assert "digits-vit" in robench("status", "--results", tmp_path / "r").stdout
+
+    def test_status_of_an_empty_folder_is_an_empty_table(self, robench: Robench, tmp_path: Path) -> None:
+        ended = robench("status", "--results", tmp_path / "absent", "--json")
+        assert (ended.code, json.loads(ended.stdout)) == (0, [])
+
+    def test_doctor_finds_the_shipped_parts_sound_and_says_what_is_missing(
+        self, robench: Robench, tmp_path: Path
+    ) -> None:
+        ended = robench("doctor", "--results", tmp_path, "--json")
+        checks = {check["name"]: check for check in json.loads(ended.stdout)}
+        assert ended.code == 0
+        assert {checks[name]["state"] for name in ("torch", "dataset digits", "weights digits-vit", "results")} == {
+            "ok"
+        }
+        assert checks["dataset imagenet-1k"]["state"] == "missing"
+        assert "ROBENCH_DATA" in checks["dataset imagenet-1k"]["message"]
+
+    def test_doctor_fails_where_a_part_of_its_own_is_broken(
+        self, robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(checkpoint: Any) -> None:
+            raise WeightsError("gone")
+
+        monkeypatch.setattr("robench.models.resolve", broken)
+        ended = robench("doctor", "--results", tmp_path)
+        assert ended.code == 1
+        assert "broken   weights digits-vit: gone" in ended.stdout
+        assert "missing  weights deit-tiny: gone" in ended.stdout
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize(
+        ("error", "code", "text"),
+        [
+            (RobenchError("a message"), 1, "Error: a message"),
+            (WeightsError("a message"), 4, "Error: a message"),
+            (KeyboardInterrupt(), 130, "Interrupted"),
+            (ZeroDivisionError("oops"), 3, "Internal error: ZeroDivisionError: oops"),
+        ],
+    )
+    def test_errors_become_codes_and_messages_on_stderr(
+        self, robench: Robench, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
+    ) -> None:
+        def fail(**options: object) -> None:
+            raise error
+
+        monkeypatch.setattr(cli, "main", fail)
+        ended = robench("list", "models")
+        assert (ended.code, ended.stdout) == (code, "")
+        assert text in ended.stderr
+
+    def test_a_reader_that_leaves_early_is_no_error(self) -> None:
+        command = f"{sys.executable} -m robench list models --json | head -c 1; exit ${{PIPESTATUS[0]}}"
+        ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stderr) == (0, "")
+
+    def test_a_message_is_shown_once(self) -> None:
+        seen = OnceEach()
+        records = [logging.LogRecord("robench", 30, "", 0, text, None, None) for text in ("a", "b", "a")]
+        assert [seen.filter(record) for record in records] == [True, True, False]
+
+
+def progress(num_done: int, result: Record | Failure | None = None, num_kept_before: int = 0) -> Progress:
+    return Progress(num_shards=4, num_kept_before=num_kept_before, num_done=num_done, num_failed=0, result=result)
+
+
+class TestProgress:
+    def test_without_a_terminal_there_is_a_first_and_a_last_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with progress_shown(4) as on_progress:
+            assert isinstance(on_progress, _LineDisplay)
+            on_progress(progress(0))
+            for done in range(1, 5):
+                on_progress(progress(done, RECORD))
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        first, last = captured.err.splitlines()
+        assert first == "0 of 4 shards"
+        assert re.fullmatch(r"4 of 4 shards \d+ examples/s", last)
+
+    def test_a_failure_is_told_at_once(self, capsys: pytest.CaptureFixture[str]) -> None:
+        display = _LineDisplay()
+        display(progress(0))
+        display(progress(1, FAILURE))
+        assert "failed: m / pgd / examples 0-99: no luck" in capsys.readouterr().err
+
+    def test_shards_that_were_kept_before_count_as_done(self, capsys: pytest.CaptureFixture[str]) -> None:
+        _LineDisplay()(progress(0, num_kept_before=4))
+        assert capsys.readouterr().err == "4 of 4 shards\n"
+
+    def test_on_a_terminal_a_bar_shows_shards_rate_and_failures(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("CI", raising=False)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        with progress_shown(4) as on_progress:
+            assert not isinstance(on_progress, _LineDisplay)
+            on_progress(progress(0))
+            on_progress(progress(1, RECORD))
+            on_progress(progress(2, FAILURE))
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "no luck" in captured.err

@@ -1,0 +1,300 @@
+"""The harness distrusts plug-ins: what they promise is measured, and success is decided here."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from example_shards import MEASUREMENT
+
+from robench.core.errors import BudgetExceededError, ContractError, ExampleError
+from robench.core.outcomes import ClassificationOutcome
+from robench.core.protocols import Batch
+from robench.core.records import Failure, Record
+from robench.core.shard import DatasetIdentity, Shard
+from robench.core.suite import Condition, ThreatModel
+from robench.declarations.attacks import Fgsm, UniformNoise
+from robench.declarations.perturbations import Clean
+from robench.evaluation import Evaluator, evaluate, evaluator
+from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
+from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
+from robench.evaluation.judges import JUDGES, judge_classification
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+LINF = ThreatModel(norm="linf", epsilon=Fraction(8, 255))
+SIZE = 25
+
+
+class Examples:
+    """25 examples of 2x2 pixels in 3 classes."""
+
+    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
+    inputs = torch.rand(SIZE, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    targets = torch.arange(SIZE) % 3
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.inputs[index], int(self.targets[index])
+
+    def batch(self, start: int, stop: int) -> Batch:
+        ids = tuple(f"example/{i}" for i in range(start, stop))
+        return Batch(ids=ids, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
+
+
+class Watched:
+    """A linear victim that notes what it was shown."""
+
+    device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+        self.shapes: list[tuple[int, ...]] = []
+        self.seeds: list[Sequence[int] | None] = []
+        self.threads: list[int] = []
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        self.shapes.append(tuple(inputs.shape))
+        self.seeds.append(seeds)
+        self.threads.append(torch.get_num_threads())
+        return inputs.flatten(1) @ self.weight.T
+
+
+def shard_of(perturbation: Any, start: int = 0, stop: int = SIZE, batch_size: int = 10) -> Shard:
+    condition = Condition(name="c", dataset="digits", perturbation=perturbation)
+    measurement = replace(MEASUREMENT, condition=condition, dataset=Examples.identity, batch_size=batch_size)
+    return Shard(measurement=measurement, start=start, stop=stop)
+
+
+FGSM = Fgsm(epsilon=Fraction(8, 255))
+
+
+class TestEvaluate:
+    def test_measures_every_example_once_in_order(self) -> None:
+        record = evaluate(shard_of(FGSM), Watched(), Examples())
+        assert [outcome.example_id for outcome in record.outcomes] == [f"example/{i}" for i in range(SIZE)]
+
+    def test_every_pass_has_exactly_batch_size_rows(self) -> None:
+        victim = Watched()
+        evaluate(shard_of(FGSM), victim, Examples())
+        assert victim.shapes == [(10, 1, 2, 2)] * 6
+
+    def test_computes_with_one_thread_and_restores_the_callers(self) -> None:
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        victim = Watched()
+        evaluate(shard_of(FGSM), victim, Examples())
+        assert set(victim.threads) == {1}
+        assert torch.get_num_threads() == 2
+        torch.set_num_threads(before)
+
+    def test_leaves_the_global_generators_as_they_were(self) -> None:
+        class Drawing(Watched):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                torch.rand(3)
+                return super().logits(inputs, seeds)
+
+        torch.manual_seed(5)
+        before = torch.random.get_rng_state()
+        evaluate(shard_of(FGSM), Drawing(), Examples())
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+    def test_shards_cut_anywhere_hold_the_same_outcomes(self) -> None:
+        noise = UniformNoise(epsilon=Fraction(8, 255))
+        whole = evaluate(shard_of(noise), Watched(), Examples()).outcomes
+        parts = [
+            evaluate(shard_of(noise, a, b), Watched(), Examples()).outcomes for a, b in ((0, 10), (10, 20), (20, 25))
+        ]
+        assert tuple(outcome for part in parts for outcome in part) == whole
+
+    def test_a_prediction_has_seeds_of_its_own_that_depend_on_the_example_alone(self) -> None:
+        seen = []
+        for shard in (shard_of(FGSM), shard_of(Clean()), shard_of(FGSM, batch_size=25)):
+            victim = Watched()
+            evaluate(shard, victim, Examples())
+            seeds = [seed for seeds in victim.seeds if seeds is not None for seed in seeds]
+            seen.append(seeds[:10])
+            assert len(set(seeds[:SIZE])) >= SIZE - 5
+        assert seen[0] == seen[1] == seen[2]
+
+    def test_provenance_says_where_and_for_which_limit(self) -> None:
+        provenance = evaluate(shard_of(Clean()), Watched(), Examples(), limit=7).provenance
+        assert provenance.limit == 7
+        assert provenance.device == device_kind(torch.device("cpu"))
+        assert provenance.versions == library_versions()
+        assert provenance.seconds > 0
+
+    def test_a_dataset_outside_the_pixel_range_is_refused(self) -> None:
+        class Levels(Examples):
+            inputs = Examples.inputs * 255
+
+        with pytest.raises(ContractError, match=r"dataset 'digits' gave inputs from .* wanted \[0, 1\]"):
+            evaluate(shard_of(Clean()), Watched(), Levels())
+
+    @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+    def test_a_victim_without_finite_logits_is_refused(self, bad: float) -> None:
+        class Broken(Watched):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                scores = super().logits(inputs, seeds)
+                return torch.cat([scores[:-1], scores[-1:] * 0 + bad])
+
+        with pytest.raises(ContractError, match="NaN or infinite logits for 1 of 10 inputs"):
+            evaluate(shard_of(Clean()), Broken(), Examples())
+
+    def test_an_attack_that_leaves_its_budget_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        module = sys.modules[evaluate.__module__]
+        monkeypatch.setattr(module, "perturb", lambda declaration, batch, victim, draws: 1 - batch.inputs)
+        with pytest.raises(BudgetExceededError, match=r"'fgsm' moved an input by 0\.\d+ in linf.*8/255"):
+            evaluate(shard_of(FGSM), Watched(), Examples())
+
+
+class TestContracts:
+    clean = torch.full((3, 1, 2, 2), 0.5)
+
+    def test_distances_are_those_of_numpy(self) -> None:
+        moved = torch.rand(3, 1, 2, 2, generator=torch.Generator().manual_seed(2))
+        distances = check_perturbed(moved, self.clean, "any", None)
+        change = (moved.double() - self.clean.double()).flatten(1).numpy()
+        np.testing.assert_allclose(distances.linf, np.linalg.norm(change, np.inf, axis=1))
+        np.testing.assert_allclose(distances.l2, np.linalg.norm(change, 2, axis=1))
+        np.testing.assert_allclose(distances.l1, np.linalg.norm(change, 1, axis=1))
+
+    @pytest.mark.parametrize("excess", [0.0, 0.9 * BUDGET_TOLERANCE])
+    def test_rounding_is_tolerated(self, excess: float) -> None:
+        moved = (self.clean.double() + 8 / 255 + excess).double()
+        check_perturbed(moved, self.clean, "any", LINF)
+
+    def test_more_than_rounding_is_not(self) -> None:
+        with pytest.raises(BudgetExceededError):
+            check_perturbed(self.clean + 8 / 255 + 3e-6, self.clean, "any", LINF)
+
+    @pytest.mark.parametrize("value", [-1e-6, 1.0001, math.nan])
+    def test_values_outside_the_pixel_range_are_refused(self, value: float) -> None:
+        moved = self.clean.clone()
+        moved[1, 0, 0, 0] = value
+        with pytest.raises(ContractError, match=r"wanted \[0, 1\]"):
+            check_perturbed(moved, self.clean, "any", None)
+
+    def test_another_shape_is_refused(self) -> None:
+        with pytest.raises(ContractError, match=r"returned shape \(2, 1, 2, 2\), wanted \(3, 1, 2, 2\)"):
+            check_perturbed(self.clean[:2], self.clean, "any", None)
+
+    @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 4, 1)])
+    def test_scores_of_another_shape_are_refused(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(ContractError, match=r"model 'm' returned shape .* wanted \(3, classes\)"):
+            check_logits(torch.zeros(shape), 3, "m")
+
+    def test_clean_inputs_at_both_ends_of_the_range_are_accepted(self) -> None:
+        inputs = torch.tensor([[[[0.0, 1.0], [0.5, 0.5]]]])
+        check_clean(Batch(ids=("a",), inputs=inputs, targets=torch.zeros(1)), "any")
+
+
+class TestJudge:
+    @staticmethod
+    def judged(logits: list[float], target: int) -> ClassificationOutcome:
+        batch = Batch(ids=("a",), inputs=torch.zeros(1, 1), targets=torch.tensor([target]))
+        zero = torch.zeros(1, dtype=torch.float64)
+        (outcome,) = judge_classification(torch.tensor([logits]), batch, Distances(zero, zero, zero), 1)
+        return outcome
+
+    def test_confidence_and_loss_are_those_of_the_softmax(self) -> None:
+        outcome = self.judged([1.0, 3.0, 2.0], target=2)
+        shares = np.exp([1.0, 3.0, 2.0]) / np.exp([1.0, 3.0, 2.0]).sum()
+        assert outcome.prediction == 1
+        assert outcome.confidence == pytest.approx(shares[1])
+        assert outcome.loss_nats == pytest.approx(-np.log(shares[2]))
+
+    @pytest.mark.parametrize(
+        ("target", "top1", "top5"), [(6, True, True), (2, False, True), (1, False, False), (0, False, False)]
+    )
+    def test_places_are_counted_from_the_highest_score(self, target: int, top1: bool, top5: bool) -> None:
+        outcome = self.judged([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], target)
+        assert (outcome.correct_top1, outcome.correct_top5) == (top1, top5)
+
+    def test_ties_go_to_the_lower_class(self) -> None:
+        assert [self.judged([1.0] * 7, target).correct_top1 for target in range(7)] == [True] + [False] * 6
+        assert [self.judged([1.0] * 7, target).correct_top5 for target in range(7)] == [True] * 5 + [False] * 2
+        assert self.judged([1.0] * 7, 3).prediction == 0
+
+    def test_huge_scores_stay_finite(self) -> None:
+        outcome = self.judged([1e30, -1e30, 0.0], target=1)
+        assert math.isfinite(outcome.loss_nats)
+        assert outcome.confidence == 1.0
+
+    def test_there_is_a_judge_for_every_task_with_outcomes(self) -> None:
+        from robench.core.outcomes import OUTCOME_TYPES
+
+        assert JUDGES.keys() == OUTCOME_TYPES.keys()
+
+
+class TestArithmetic:
+    def test_settings_are_restored_after_an_error(self) -> None:
+        before = torch.backends.cudnn.benchmark, torch.get_num_threads()
+        with fixed_arithmetic(torch.device("cpu")):
+            assert torch.get_num_threads() == 1
+            assert torch.backends.cudnn.deterministic
+            assert not torch.backends.cuda.matmul.allow_tf32
+        with pytest.raises(ZeroDivisionError), fixed_arithmetic(torch.device("cpu")):
+            raise ZeroDivisionError
+        assert (torch.backends.cudnn.benchmark, torch.get_num_threads()) == before
+
+    def test_the_kind_of_a_cpu_names_its_instructions(self) -> None:
+        assert device_kind(torch.device("cpu")).startswith("cpu ")
+
+
+class TestEvaluator:
+    @pytest.fixture
+    def loads(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        loaded: list[str] = []
+
+        def load(checkpoint: Any, device: str) -> Watched:
+            loaded.append(f"{checkpoint.name} {checkpoint.weights.sha256[:4]}")
+            return Watched()
+
+        monkeypatch.setattr(evaluator, "load_victim", load)
+        monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: Examples())
+        return loaded
+
+    def test_a_victim_stays_loaded_across_its_shards(self, loads: list[str]) -> None:
+        measure = Evaluator()
+        assert all(isinstance(measure(shard_of(FGSM, start, start + 10)), Record) for start in (0, 10))
+        assert loads == ["m 0000"]
+
+    def test_another_checkpoint_takes_its_place(self, loads: list[str]) -> None:
+        measure, first = Evaluator(), shard_of(FGSM, 0, 10)
+        other = replace(first.measurement, checkpoint=replace(first.measurement.checkpoint, name="n"))
+        for shard in (first, replace(first, measurement=other), first):
+            measure(shard)
+        assert loads == ["m 0000", "n 0000", "m 0000"]
+
+    @pytest.mark.parametrize("error", [ExampleError("a.jpg cannot be read"), ValueError("boom"), MemoryError()])
+    def test_whatever_goes_wrong_becomes_a_failure_with_its_traceback(
+        self, loads: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        def fail(*arguments: object) -> Record:
+            raise error
+
+        monkeypatch.setattr(evaluator, "evaluate", fail)
+        failure = Evaluator(limit=3)(shard_of(FGSM))
+        assert isinstance(failure, Failure)
+        assert str(error) in failure.error
+        assert "Traceback" in failure.traceback
+        assert failure.shard == shard_of(FGSM).header
+        assert failure.provenance.limit == 3
+
+    def test_data_that_changed_since_the_plan_is_refused(self, loads: list[str]) -> None:
+        shard = shard_of(FGSM)
+        stale = replace(shard.measurement, dataset=replace(Examples.identity, fingerprint="older"))
+        failure = Evaluator()(replace(shard, measurement=stale))
+        assert isinstance(failure, Failure)
+        assert "changed while it was being measured" in failure.error

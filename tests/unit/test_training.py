@@ -1,0 +1,108 @@
+"""Training is a function of the registry entry: same entry, same bytes, and nobody's generators disturbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from robench.core.errors import DeclarationError
+from robench.declarations.training import Training
+from robench.declare import find_checkpoints
+from robench.training import EpochReport, train
+from robench.training.augmentation import noisy, shifted
+from robench.training.train import _optimizer, _set_learning_rate
+
+if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
+
+
+def short(**changes: Any) -> Checkpoint:
+    (checkpoint,) = find_checkpoints(["digits-rpc-symvit"], [])
+    assert isinstance(checkpoint.training, Training)
+    return replace(checkpoint, training=replace(checkpoint.training, **({"num_epochs": 1} | changes)))
+
+
+def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not() -> None:
+    first, second, other = train(short()), train(short()), train(short(seed=1))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["head.weight"], other["head.weight"])
+
+
+def test_training_lowers_the_loss_and_reports_every_epoch() -> None:
+    heard: list[EpochReport] = []
+    train(short(num_epochs=4, warmup_epochs=0), heard.append)
+    assert [(report.epoch, report.num_epochs) for report in heard] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert heard[-1].loss_nats < 0.9 * heard[0].loss_nats
+
+
+def test_the_callers_generator_and_threads_are_left_alone() -> None:
+    threads = torch.get_num_threads()
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    train(short())
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.get_num_threads() == threads
+
+
+def test_an_entry_without_training_fields_is_refused_by_name() -> None:
+    with pytest.raises(DeclarationError, match="'digits-rpc-symvit' has no 'training' fields"):
+        train(replace(short(), training=None))
+
+
+def test_the_learning_rate_rises_linearly_and_falls_as_a_cosine() -> None:
+    training = Training(dataset="digits", seed=0, num_epochs=12, batch_size=8, learning_rate=0.5, warmup_epochs=2)
+    optimizer = _optimizer(torch.nn.Linear(2, 2), training)
+    rates = []
+    for epoch in (0.0, 1.0, 2.0, 7.0, 12.0):
+        _set_learning_rate(optimizer, training, epoch)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.0, 0.25, 0.5, 0.25, 0.0], abs=1e-3)
+    assert rates[0] > 0
+
+
+def test_weight_decay_is_for_matrices_alone() -> None:
+    training = Training(dataset="digits", seed=0, num_epochs=1, batch_size=8, learning_rate=0.1, weight_decay=0.3)
+    groups = _optimizer(torch.nn.Linear(2, 3), training).param_groups
+    assert [(group["weight_decay"], [value.ndim for value in group["params"]]) for group in groups] == [
+        (0.3, [2]),
+        (0.0, [1]),
+    ]
+
+
+class TestShifted:
+    images = torch.arange(2 * 1 * 4 * 5, dtype=torch.float32).reshape(2, 1, 4, 5)
+
+    def test_no_shift_returns_the_images(self) -> None:
+        assert shifted(self.images, 0, torch.Generator()) is self.images
+
+    def test_each_image_is_moved_by_at_most_max_shift_with_its_border_repeated(self) -> None:
+        padded = torch.nn.functional.pad(self.images, [2] * 4, mode="replicate")
+        seen = set()
+        for seed in range(80):
+            moved = shifted(self.images, 2, torch.Generator().manual_seed(seed))
+            for i in range(2):
+                crops = {
+                    (row, column): padded[i, :, row : row + 4, column : column + 5]
+                    for row in range(5)
+                    for column in range(5)
+                }
+                places = [place for place, crop in crops.items() if torch.equal(crop, moved[i])]
+                assert places
+                seen.update(places)
+        assert len(seen) == 25
+
+
+class TestNoisy:
+    images = torch.full((4, 3, 32, 32), 0.5)
+
+    def test_no_noise_returns_the_images(self) -> None:
+        assert noisy(self.images, 0.0, torch.Generator()) is self.images
+
+    def test_noise_has_the_scale_asked_for_and_stays_in_the_pixel_range(self) -> None:
+        added = noisy(self.images, 0.1, torch.Generator().manual_seed(0))
+        assert float((added - 0.5).std()) == pytest.approx(0.1, rel=0.05)
+        strong = noisy(self.images, 2.0, torch.Generator().manual_seed(0))
+        assert (float(strong.min()), float(strong.max())) == (0.0, 1.0)
