@@ -24,6 +24,13 @@ class Colour(StrEnum):
     RED = "red"
 
 
+class Share(float):
+    def __str__(self) -> str:
+        return f"{100 * self:.0f} %"
+
+    __repr__ = __str__
+
+
 @pytest.mark.parametrize(
     ("value", "plain"),
     [
@@ -39,6 +46,7 @@ class Colour(StrEnum):
         (5e-324, Number("5e-324")),
         (1.7e308, Number("1.7e+308")),
         (np.float64(0.03), Number("0.03")),
+        (Share(0.03), Number("0.03")),
         (Fraction(8, 255), "8/255"),
         ((1, 2), [1, 2]),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),

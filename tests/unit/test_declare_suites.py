@@ -252,6 +252,11 @@ def test_the_same_metric_twice_is_one_problem() -> None:
     ]
 
 
+def test_what_a_repeated_metric_needs_is_said_once() -> None:
+    problems = problems_of(metrics=["robust_accuracy", "robust_accuracy"])
+    assert [problem.split(": ")[0] for problem in problems] == ["metrics[1]", "metrics[0]"]
+
+
 def test_an_unknown_metric_is_one_problem() -> None:
     assert problems_of(metrics=["top1", "top1_acuracy"]) == [
         "metrics[0]: unknown metric 'top1'. Known: robust_accuracy, top1_accuracy, top5_accuracy.",

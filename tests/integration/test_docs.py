@@ -1,0 +1,125 @@
+"""What the README says is what happens: its commands and its Python run, its leaderboard is measured."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+from PIL import Image
+from safetensors.torch import save_file
+
+from robench.declare import read_registry, shipped
+from robench.models import build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+COMMANDS = [
+    shlex.split(line, comments=True)
+    for block in blocks("sh")
+    for line in block.splitlines()
+    if line.startswith("robench ")
+]
+MY_MODULE = """
+import timm
+
+def build(depth):
+    return timm.models.vision_transformer.VisionTransformer(
+        img_size=32, patch_size=8, embed_dim=16, depth=depth, num_heads=2, num_classes=10
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def as_a_user(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which everything that the README speaks of is in place."""
+    folder: Path = tmp_path_factory.mktemp("user")
+    for name in ("checkpoints.yaml", "checkpoints", "suites"):
+        (folder / name).symlink_to(ROOT / name)
+    (yaml,) = blocks("yaml")
+    (folder / "my.yaml").write_text(yaml)
+    (folder / "my_package").mkdir()
+    (folder / "my_package" / "my_module.py").write_text(MY_MODULE)
+    namespace: dict[str, object] = {}
+    exec(MY_MODULE, namespace)
+    save_file(namespace["build"](4).state_dict(), folder / "my-model.safetensors")  # type: ignore[operator]
+    image = folder / "DATA" / "imagenet-1k" / "val" / "n01440764" / "ILSVRC2012_val_00000293.JPEG"
+    image.parent.mkdir(parents=True)
+    Image.fromarray(np.full((256, 256, 3), 100, dtype=np.uint8)).save(image)
+    (folder / "weights").mkdir()
+    entry = read_registry(ROOT / "checkpoints.yaml")["rpc-symvit"]
+    torch.save({"model": build(entry.architecture).state_dict()}, folder / "weights" / "rpc-symvit.pth")
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_of_the_readme_ends_well(
+    robench: Robench, as_a_user: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(as_a_user)
+    monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
+    options = command[1:]
+    if options[0] == "run":
+        # One batch is enough to see the command work; ImageNet's 50 images through PGD-20 are not for a CPU.
+        options += ["--dry-run"] if "imagenet-adv" in options else ["--executor", "serial"]
+        options += [] if "--limit" in options else ["--limit", "1"]
+    assert robench(*options).code == 0
+
+
+def test_the_readme_shows_commands_of_every_kind() -> None:
+    assert len(COMMANDS) >= 9
+    assert {"list", "show", "run", "report", "status", "validate", "doctor"} <= {command[1] for command in COMMANDS}
+
+
+def test_the_python_of_the_readme_runs(as_a_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(as_a_user)
+    (source,) = blocks("python")
+    exec(source, {})
+
+
+def test_the_leaderboard_of_the_readme_is_the_one_that_is_measured(robench: Robench, tmp_path: Path) -> None:
+    """Numbers may differ by a few images between kinds of CPU, whose arithmetic differs in the last bits."""
+    (shown,) = re.findall(r"<!-- leaderboard -->\n```text\n(.*?)```", README, re.DOTALL)
+    models = [option for name in shown.split("\n")[0].split()[1:] for option in ("--model", name)]
+    measured = robench("run", "--suite", "digits-adv", *models, "--workers", 2, "--results", tmp_path / "r").stdout
+    rows = [re.split(r" {2,}", line.strip()) for line in shown.splitlines()[2:]]
+    measured_rows = [re.split(r" {2,}", line.strip()) for line in measured.splitlines()[2 : 2 + len(rows)]]
+    assert [row[0] for row in rows] == [row[0] for row in measured_rows]
+    assert len(rows) == 15
+    for row, measured_row in zip(rows, measured_rows, strict=True):
+        pairs = zip(row[1:], measured_row[1:], strict=True)
+        assert all(abs(float(a.split(" [")[0]) - float(b.split(" [")[0])) <= 1.0 for a, b in pairs), (row, measured_row)
+    accuracies = {row[0]: [float(cell.split(" [")[0]) for cell in row[1:]] for row in rows}
+    attacked = [value for name, values in accuracies.items() if name.endswith("top-1 accuracy") for value in values]
+    assert min(attacked) < 20
+    assert max(attacked) > 80
+    assert any(40 < value < 60 for value in attacked)
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_make_targets_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in set(re.findall(r"`?make ([a-z]+)`?", README)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

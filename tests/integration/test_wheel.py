@@ -1,0 +1,52 @@
+"""An installed wheel finds its registry, weights and suites from any folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
+    subprocess.run([*build, str(folder), str(ROOT)], check=True, capture_output=True)
+    (wheel,) = folder.glob("robench-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def run(installed: Path, folder: Path, *arguments: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-m", "robench", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment)
+    return ended.stdout
+
+
+def test_suites_and_models_are_listed_from_any_folder(installed: Path, tmp_path: Path) -> None:
+    suites = json.loads(run(installed, tmp_path, "list", "suites", "--json"))
+    assert all(entry["file"].startswith(str(installed)) for entry in suites)
+    assert {entry["name"] for entry in suites} >= {"digits-adv", "imagenet-adv"}
+
+
+def test_a_published_checkpoint_is_measured_from_any_folder(installed: Path, tmp_path: Path) -> None:
+    options = ("--suite", "digits-adv", "--model", "digits-vit", "--limit", "1", "--executor", "serial", "--json")
+    report = json.loads(run(installed, tmp_path, "run", *options))
+    assert report["rows"][0]["cells"]["clean/top1_accuracy"]["missing"] == 0
+    assert (tmp_path / "results" / "records").is_dir()
+
+
+def test_the_wheel_holds_no_tests_and_no_results(installed: Path) -> None:
+    top = {path.name for path in installed.iterdir()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"robench"}
