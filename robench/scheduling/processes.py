@@ -14,6 +14,7 @@ from collections import Counter, deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
@@ -157,6 +158,8 @@ def _settings_of_a_child() -> Iterator[None]:
 
     The parent alone decides what Ctrl-C means. Blocked from birth, it does not hit a worker while it imports either.
     """
+    # Started with the first child otherwise, and then it unblocks SIGINT in passing.
+    resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
