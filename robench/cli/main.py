@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="robench", prog_name="robench")
 def cli() -> None:
-    r"""Measure the robustness of attention variants, and print it as leaderboards.
+    """Measure the robustness of attention variants, and print it as leaderboards.
 
     \b
     robench run --suite digits-adv --model digits-vit --model digits-rpc-symvit
@@ -64,7 +64,7 @@ def cli() -> None:
 
     Every option can be given as an environment variable, as its help says. Exit codes: 0 ok, 1 failures, 2 usage or
     configuration, 3 internal error, 4 data or weights missing or of the wrong digest, 130 interrupted.
-    """
+    """  # noqa: D301  # click keeps the lines after a real \b as they are
 
 
 def main() -> NoReturn:

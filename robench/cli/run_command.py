@@ -90,6 +90,8 @@ def command(
     store = FolderStore(results)
     if not dry_run:
         store.check_writable()
+    count = len(request.checkpoints)
+    click.echo(f"checking data and weights of {count} model{'s' * (count != 1)}", err=True)
     prepared = prepare(request)
     if dry_run:
         _print_plan(prepared, store, as_json)

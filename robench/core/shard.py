@@ -28,6 +28,7 @@ class Measurement:
     Attributes:
         weights_digest: SHA-256 of the weights that were found, 64 hexadecimal digits.
         dtype: number format of the arithmetic, such as ``float32``.
+        code_digest: of the source of a model that robench does not build itself; None for all others.
     """
 
     checkpoint: Checkpoint
@@ -37,11 +38,13 @@ class Measurement:
     seed: int
     batch_size: int
     dtype: str = "float32"
+    code_digest: str | None = None
 
     @property
     def identity(self) -> dict[str, Plain]:
         """All that decides an outcome: never names of models or conditions, licences, expectations or limits."""
-        return {
+        code: dict[str, Plain] = {} if self.code_digest is None else {"code": self.code_digest}
+        return code | {
             "weights": self.weights_digest,
             "architecture": to_plain(self.checkpoint.architecture),
             "preprocessing": to_plain(self.checkpoint.preprocessing),

@@ -2,6 +2,7 @@
 
 from robench.models.build import BACKBONES, build
 from robench.models.loading import load_strictly, load_victim
+from robench.models.python_backbone import code_digest
 from robench.models.state_files import load_state
 from robench.models.victim import ClassifierVictim
 from robench.models.weights import digest, locate, resolve
@@ -10,6 +11,7 @@ __all__ = [
     "BACKBONES",
     "ClassifierVictim",
     "build",
+    "code_digest",
     "digest",
     "load_state",
     "load_strictly",

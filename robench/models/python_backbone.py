@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
 from pathlib import Path
@@ -46,6 +47,26 @@ def build_python(architecture: Python) -> nn.Module:
             " Let the function return the model itself"
         )
     return model
+
+
+def code_digest(architecture: Python) -> str:
+    """Return the SHA-256 of the target's Python sources, 64 hexadecimal digits: other code is another model.
+
+    Of a module within a package these are all files of the package, of a single module its own. What they import from
+    elsewhere is not seen.
+
+    Raises:
+        DeclarationError: there is no such module, or it fails on import.
+    """
+    module_name = architecture.target.partition(":")[0]
+    file = _import(module_name, architecture.target).__file__
+    top = importlib.import_module(module_name.partition(".")[0])
+    folders = [Path(folder) for folder in getattr(top, "__path__", [])]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))] or ([Path(file)] if file else [])
+    hashed = hashlib.sha256()
+    for path in files:
+        hashed.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return hashed.hexdigest()
 
 
 def _import(module_name: str, target: str) -> ModuleType:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.errors import ExampleError, UsageError
+from robench.core.errors import ExampleError, MissingDataError, UsageError, WeightsError
 from robench.core.shard import Measurement
 from robench.datasets import open_dataset
+from robench.declarations.architectures import Python
 from robench.declarations.datasets import DATASETS
 from robench.evaluation import Evaluator
-from robench.models import load_victim, resolve
+from robench.models import code_digest, load_victim, resolve
 from robench.reports import build_report, needs
 from robench.runs.devices import choose_workers
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
@@ -79,8 +80,8 @@ class PreparedRun:
         )
 
 
-def prepare(request: RunRequest, on_check: Callable[[str], None] = lambda name: None) -> PreparedRun:
-    """Find and check the data and the weights of every model; ``on_check`` hears each name before its check.
+def prepare(request: RunRequest) -> PreparedRun:
+    """Find and check the data and the weights of every model, and cut what was asked for into shards.
 
     Raises:
         UsageError: no such device, or a model does not fit a dataset.
@@ -88,16 +89,9 @@ def prepare(request: RunRequest, on_check: Callable[[str], None] = lambda name: 
         WeightsError: weights are missing, or not what the registry says.
     """
     choose_workers(request.device, request.workers, request.executor)
-    opened: dict[tuple[str, Declaration], Dataset] = {}
-    names = dict.fromkeys(condition.dataset for suite in request.suites for condition in suite.conditions)
-    digests: dict[str, str] = {}
+    names = tuple(dict.fromkeys(condition.dataset for suite in request.suites for condition in suite.conditions))
+    opened, digests = _found(request, names)
     for checkpoint in request.checkpoints:
-        on_check(checkpoint.name)
-        for name in names:
-            key = name, checkpoint.preprocessing
-            if key not in opened:
-                opened[key] = open_dataset(name, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
-        digests[checkpoint.name] = resolve(checkpoint)[1]
         for name in names:
             _check_fit(checkpoint, name, opened[name, checkpoint.preprocessing])
     identities = {name: dataset.identity for (name, _), dataset in opened.items()}
@@ -108,6 +102,31 @@ def prepare(request: RunRequest, on_check: Callable[[str], None] = lambda name: 
         for shard in plan(measurements[suite.name], suite.batches_per_shard, request.limit)
     )
     return PreparedRun(request=request, measurements=measurements, shards=shards)
+
+
+def _found(
+    request: RunRequest, names: tuple[str, ...]
+) -> tuple[dict[tuple[str, Declaration], Dataset], dict[str, str]]:
+    """Open every dataset as every model wants it, and digest all weights; whatever is missing is named at once."""
+    opened: dict[tuple[str, Declaration], Dataset] = {}
+    digests: dict[str, str] = {}
+    problems: dict[str, MissingDataError | WeightsError] = {}
+    for checkpoint in request.checkpoints:
+        try:
+            digests[checkpoint.name] = resolve(checkpoint)[1]
+        except WeightsError as error:
+            problems[str(error)] = error
+        for name in names:
+            key = name, checkpoint.preprocessing
+            try:
+                opened[key] = opened.get(key) or open_dataset(
+                    name, data_root=request.data_root, preprocessing=checkpoint.preprocessing
+                )
+            except MissingDataError as error:
+                problems[str(error)] = error
+    if problems:
+        raise type(next(iter(problems.values())))("\n".join(problems))
+    return opened, digests
 
 
 def _measurements(
@@ -121,10 +140,17 @@ def _measurements(
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,
             batch_size=suite.batch_size,
+            code_digest=_code_digest(checkpoint),
         )
         for checkpoint in request.checkpoints
         for condition in suite.conditions
     )
+
+
+def _code_digest(checkpoint: Checkpoint) -> str | None:
+    """Weights alone do not tell a model whose code the user may change between two runs."""
+    architecture = checkpoint.architecture
+    return code_digest(architecture) if isinstance(architecture, Python) else None
 
 
 def _check_fit(checkpoint: Checkpoint, dataset_name: str, dataset: Dataset) -> None:

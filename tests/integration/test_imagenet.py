@@ -130,6 +130,15 @@ def test_missing_weights_are_named_with_what_to_put_where(robench: Robench, data
         assert advice in ended.stderr
 
 
+def test_everything_that_is_missing_is_named_at_once(robench: Robench, tmp_path: Path) -> None:
+    models = ("--model", "rpc-symvit", "--model", "deit-tiny", "--model", "symvit")
+    ended = robench("run", "--suite", "imagenet-adv", *models, "--results", tmp_path / "r")
+    assert ended.code == 4
+    for part in ("rpc-symvit.pth", "deit_tiny_patch16_224-a1311bcf.pth", "symvit.pth", "ROBENCH_DATA"):
+        assert part in ended.stderr
+    assert ended.stderr.count("dataset 'imagenet-1k'") == 1
+
+
 def test_any_model_of_timm_runs_from_a_registry_file(robench: Robench, data_root: Path, tmp_path: Path) -> None:
     import timm
 

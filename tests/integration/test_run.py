@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from robench.store import FolderStore
 
@@ -183,3 +186,42 @@ def test_two_suites_give_two_tables_and_share_their_shards(
     assert (first["suite"], second["suite"]) == ("one", "two")
     assert first["rows"] == second["rows"]
     assert len(list((tmp_path / "r").rglob("*.parquet"))) == 3
+
+
+def test_a_model_whose_code_changed_is_measured_again(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights are the same bytes, so that nothing else would tell the two apart."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    save_file({"weight": torch.eye(10, 3 * 32 * 32), "bias": torch.zeros(10)}, tmp_path / "weights.safetensors")
+    registry = tmp_path / "registry.yaml"
+    registry.write_text(PYTHON)
+    command = ("run", "--suite", small_suite(), "--registry", registry, "--model", "mine", "--limit", 50)
+    for sign in ("", "-"):
+        (tmp_path / "changing_model.py").write_text(LINEAR.replace("SIGN", sign))
+        sys.modules.pop("changing_model", None)
+        assert robench(*command, "--executor", "serial", "--results", tmp_path / "r").code == 0
+    records = FolderStore(tmp_path / "r").records(lambda header: header.condition == "clean")
+    losses = [[outcome.loss_nats for outcome in record.outcomes] for record in records]  # type: ignore[attr-defined]
+    assert len(losses) == 2
+    assert losses[0] != losses[1]
+
+
+PYTHON = """\
+checkpoints:
+  mine:
+    architecture: {backbone: python, target: 'changing_model:build'}
+    weights: {uri: weights.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+"""
+LINEAR = """
+import torch
+
+class Linear(torch.nn.Linear):
+    def forward(self, images):
+        return SIGNsuper().forward(images.flatten(1))
+
+def build():
+    return Linear(3 * 32 * 32, 10)
+"""

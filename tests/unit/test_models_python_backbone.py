@@ -12,7 +12,7 @@ from torch import nn
 
 from robench.core.errors import DeclarationError, UnknownNameError
 from robench.declarations.architectures import Python
-from robench.models import build
+from robench.models import build, code_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,3 +153,28 @@ class TestMistakes:
     def test_anything_but_a_module_is_refused(self) -> None:
         with pytest.raises(DeclarationError, match=r"returned 'a model' of type str, wanted a torch\.nn\.Module"):
             build(Python(target="their_package.models:build_nothing"))
+
+
+class TestCodeDigest:
+    TARGET = Python(target="their_package.models:build_model")
+
+    def test_is_the_same_for_the_same_sources_whatever_the_arguments(self) -> None:
+        other = Python(target="their_package.models:fail", arguments={"classes": 3})
+        assert code_digest(self.TARGET) == code_digest(other)
+        assert len(code_digest(self.TARGET)) == 64
+
+    @pytest.mark.parametrize("changed", ["models.py", "__init__.py", "layers.py"])
+    def test_changes_with_any_source_of_the_package(self, folder: Path, changed: str) -> None:
+        before = code_digest(self.TARGET)
+        with (folder / "their_package" / changed).open("a") as file:
+            file.write("\n# changed\n")
+        assert code_digest(self.TARGET) != before
+
+    def test_of_a_single_module_only_its_own_source_counts(self, folder: Path) -> None:
+        (folder / "their_module.py").write_text(SOURCE)
+        single = Python(target="their_module:build_model")
+        before = code_digest(single)
+        (folder / "another.py").write_text("x = 1")
+        assert code_digest(single) == before
+        (folder / "their_module.py").write_text(SOURCE + "\n")
+        assert code_digest(single) != before
