@@ -1,8 +1,8 @@
 """Attention mechanisms, one a file; imported by ``models`` alone.
 
-A mechanism is a module over tokens (B, N, C) -> (B, N, C) that stands where timm's ``block.attn`` stood and accepts its
-call. Each is made from its declaration and the sizes of its layer. Nothing beyond that is asked of it: it may hold any
-parameters, and what is between layers (values of an earlier one, seeds of the examples) is for the backbone to hand on.
+A mechanism is a module over tokens (B, N, C) and the state of the forward pass that stands where timm's ``block.attn``
+stood. Each is made from its declaration and the sizes of its layer, and may hold any parameters. A layer that stands
+alone may be called without a state.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from robench.attention.geometry import Geometry
 from robench.attention.rpc import RpcAttention
 from robench.attention.softmax import SoftmaxAttention
+from robench.attention.state import ForwardState
 from robench.attention.symmetric import SymmetricAttention
 from robench.core.errors import UnknownNameError
 from robench.declarations import attentions
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Declaration
     from robench.declarations.attentions import Layers
 
-__all__ = ["ATTENTIONS", "Geometry", "build_attention", "declaration_at"]
+__all__ = ["ATTENTIONS", "ForwardState", "Geometry", "build_attention", "declaration_at"]
 
 # Any: each implementation takes its own declaration, which the key beside it names.
 ATTENTIONS: Mapping[type, Callable[[Any, Geometry], nn.Module]] = {

@@ -3,14 +3,10 @@
 Axes: B batch, N tokens, C width of a token, H heads, D width of a head (C = H D), M the tokens that are attended to,
 P projections (such as query, key and value) times C.
 """
-# Suffix letters of tensors name their axes, and axes are capitals in the field.
-# ruff: noqa: N803, N806
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from robench.core.errors import ContractError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,16 +34,3 @@ def attend(q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
     scores_BHNM = (q_BHND * q_BHND.shape[-1] ** -0.5) @ k_BHMD.transpose(-2, -1)
     weights_BHNM: Tensor = scores_BHNM.softmax(dim=-1)
     return weights_BHNM @ v_BHMD
-
-
-def refuse_masks(attn_mask: Tensor | None, is_causal: bool) -> None:
-    """Accept the arguments that timm's blocks pass, as long as they ask for nothing.
-
-    Raises:
-        ContractError: a mask was asked for; ignoring it would give wrong numbers in silence.
-    """
-    advice = "call it with attn_mask=None and is_causal=False"
-    if attn_mask is not None:
-        raise ContractError(f"this attention takes no mask, got one of shape {tuple(attn_mask.shape)}: {advice}")
-    if is_causal:
-        raise ContractError(f"this attention takes no mask, got is_causal=True: {advice}")

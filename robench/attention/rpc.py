@@ -24,8 +24,6 @@ rounding. So K = 0, where mu would be infinite, needs no exception: the paper's 
 for the code's the mean is held above eps^2 of the number format (1e-14 in float32), below which no entry passes the
 threshold anyway unless lambda is 0. All tokens then weigh the same, and the output is V's mean.
 """
-# Suffix letters of tensors name their axes (legend in heads.py; 1 is an axis that was reduced).
-# ruff: noqa: N803, N806
 
 from __future__ import annotations
 
@@ -34,10 +32,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import attend, merge_heads, refuse_masks, split_heads
+from robench.attention.heads import attend, merge_heads, split_heads
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
     from robench.declarations.attentions import Rpc
 
 
@@ -51,9 +50,8 @@ class RpcAttention(nn.Module):
         self.qkv = nn.Linear(geometry.dim, 2 * geometry.dim)
         self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """Return (B, N, C); masks are refused with a ContractError."""
-        refuse_masks(attn_mask, is_causal)
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
         k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=2)
         threshold_BH11 = threshold_of(k_BHND, self.declaration)
         low_rank_BHND = pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations)

@@ -4,8 +4,6 @@ Source: Teo & Nguyen 2024 (RPC-Attention), the SymViT baseline of section 4. The
 [2C, C], order k, v, with bias, as in the authors' code (KPCA_code, Robust/softmax.py). The code scales the scores, this
 the queries before the product, as timm does; the two differ in rounding alone.
 """
-# Suffix letters of tensors name their axes (legend in heads.py).
-# ruff: noqa: N803, N806
 
 from __future__ import annotations
 
@@ -13,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from robench.attention.heads import attend, merge_heads, refuse_masks, split_heads
+from robench.attention.heads import attend, merge_heads, split_heads
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
     from robench.declarations.attentions import Symmetric
 
 
@@ -29,9 +28,8 @@ class SymmetricAttention(nn.Module):
         self.qkv = nn.Linear(geometry.dim, 2 * geometry.dim)
         self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """Return (B, N, C); masks are refused with a ContractError."""
-        refuse_masks(attn_mask, is_causal)
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
         k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=2)
         mixed_BNC: Tensor = self.proj(merge_heads(attend(k_BHND, k_BHND, v_BHND)))
         return mixed_BNC

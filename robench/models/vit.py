@@ -8,17 +8,38 @@ VisionTransformer, so that the names in a state dict are timm's and DeiT's. Noth
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from timm.models.vision_transformer import VisionTransformer
-from torch import nn
+from torch import Tensor, nn
 
-from robench.attention import Geometry, build_attention
+from robench.attention import ForwardState, Geometry, build_attention
 from robench.core.errors import UnknownNameError
-from robench.declarations.attentions import RESIDUALS, PlainResidual
+from robench.declarations.attentions import RESIDUALS
+from robench.models.blocks import BLOCKS
 
 if TYPE_CHECKING:
+    from timm.models.vision_transformer import Block
+
     from robench.declarations.architectures import Vit
+
+
+class DeclaredVisionTransformer(VisionTransformer):
+    """timm's vision transformer whose blocks hand a state on to each other."""
+
+    def forward_features(self, x: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:  # type: ignore[override]  # masks are left out: no mechanism takes them
+        """Return tokens (B, N, C) after the last norm, of images (B, channels, side, side)."""
+        first_BNC: Tensor = self.norm_pre(self.patch_drop(self._pos_embed(self.patch_embed(x))))
+        state, x_BNC = ForwardState(seeds=seeds), first_BNC
+        for block in self.blocks:
+            x_BNC = block(x_BNC, first_BNC, state)
+        output_BNC: Tensor = self.norm(x_BNC)
+        return output_BNC
+
+    def forward(self, x: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:  # type: ignore[override]  # likewise
+        """Return logits (B, num_classes); ``seeds``, one an example, are for mechanisms that draw random numbers."""
+        logits: Tensor = self.forward_head(self.forward_features(x, seeds))
+        return logits
 
 
 def build_vit(architecture: Vit) -> nn.Module:
@@ -27,9 +48,9 @@ def build_vit(architecture: Vit) -> nn.Module:
     Raises:
         UnknownNameError: it declares an attention or a residual connection that has no implementation.
     """
-    if not isinstance(architecture.residual, PlainResidual):
+    if type(architecture.residual) not in BLOCKS:
         raise UnknownNameError("residual", architecture.residual.kind, RESIDUALS)
-    model = VisionTransformer(
+    model = DeclaredVisionTransformer(
         img_size=architecture.image_size,
         patch_size=architecture.patch_size,
         in_chans=architecture.num_channels,
@@ -48,7 +69,8 @@ def build_vit(architecture: Vit) -> nn.Module:
             depth=architecture.depth,
             layer=layer,
         )
-        block.attn = build_attention(architecture.attention, geometry)
+        attention = build_attention(architecture.attention, geometry)
+        model.blocks[layer] = BLOCKS[type(architecture.residual)](cast("Block", block), attention)
     # A second time, because the first saw the attention that has just been replaced.
     model.init_weights()
     return model

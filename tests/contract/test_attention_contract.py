@@ -1,8 +1,5 @@
 """What every attention mechanism promises, run over the whole registry, and the laws of single mechanisms."""
 
-# Suffix letters of tensors name their axes (legend in robench/attention/heads.py).
-# ruff: noqa: N803, N806
-
 from __future__ import annotations
 
 from itertools import pairwise, product
@@ -16,11 +13,12 @@ from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from robench import attention
-from robench.attention import Geometry, build_attention, declaration_at
-from robench.core.errors import ContractError, UnknownNameError
+from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.core.errors import UnknownNameError
 from robench.declarations import attentions
 from robench.declarations.attentions import Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
+from robench.models.blocks import PlainBlock
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration
@@ -155,19 +153,12 @@ class TestEveryMechanism:
         made(declaration)(x_BNC)
         assert torch.equal(x_BNC, tokens())
 
-    def test_it_stands_in_timms_block(self, declaration: Declaration) -> None:
-        block = Block(dim=6, num_heads=2).double()
-        block.attn = module = made(declaration)
+    def test_it_stands_in_a_block(self, declaration: Declaration) -> None:
+        module = made(declaration)
+        block = PlainBlock(Block(dim=6, num_heads=2).double(), module)
         x_BNC = tokens()
         mixed_BNC = x_BNC + module(block.norm1(x_BNC))
-        assert torch.equal(block(x_BNC), mixed_BNC + block.mlp(block.norm2(mixed_BNC)))
-
-    def test_it_refuses_masks_instead_of_ignoring_them(self, declaration: Declaration) -> None:
-        module = made(declaration)
-        with pytest.raises(ContractError, match=r"takes no mask, got one of shape \(5, 5\)"):
-            module(tokens(), attn_mask=torch.ones(5, 5, dtype=torch.bool))
-        with pytest.raises(ContractError, match="is_causal=True"):
-            module(tokens(), is_causal=True)
+        assert torch.equal(block(x_BNC, x_BNC, ForwardState()), mixed_BNC + block.mlp(block.norm2(mixed_BNC)))
 
 
 class TestSoftmax:
