@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from attention_references import REFERENCES, RPC_DECLARATIONS, head_projections, layer, pursuits
+from attention_references import REFERENCES
+from reference_base import head_projections, layer
+from reference_rpc import RPC_DECLARATIONS, pursuits
 from timm.layers.attention import Attention
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
@@ -15,6 +18,7 @@ from torch import Tensor, nn
 from robench import attention
 from robench.attention import ForwardState, Geometry, build_attention, declaration_at
 from robench.core.errors import UnknownNameError
+from robench.core.identity import to_plain
 from robench.declarations import attentions
 from robench.declarations.attentions import Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
@@ -31,19 +35,69 @@ WITHOUT_COST = [Rpc(sparsity=0.0, formula="paper"), Rpc(sparsity=0.0, formula="r
 
 
 def title(declaration: Declaration) -> str:
-    if isinstance(declaration, Rpc):
-        return f"rpc-{declaration.formula}-n{declaration.num_iterations}-lambda{declaration.sparsity}"
-    return declaration.kind
+    fields = to_plain(declaration)
+    assert isinstance(fields, dict)
+    return "-".join(str(value) for name, value in fields.items() if name != "layers")
+
+
+def geometry_of(declaration: Declaration, geometry: Geometry = GEOMETRY) -> Geometry:
+    """The geometry of the layer in which the declared mechanism has the earlier layers that it needs."""
+    own_layer = REFERENCES[declaration.kind].own_layer
+    return replace(geometry, layer=own_layer, depth=max(geometry.depth, own_layer + 1))
 
 
 def made(declaration: Declaration, *, seed: int = 0, spread: float = 0.5, geometry: Geometry = GEOMETRY) -> nn.Module:
     """A layer in float64 whose parameters, biases included, are all of size ``spread``."""
-    module = build_attention(declaration, geometry).double()
+    module = Alone(declaration, geometry_of(declaration, geometry)).double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in module.parameters():
+        for parameter in module.layer.parameters():
             parameter.copy_(spread * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     return module
+
+
+class Alone(nn.Module):
+    """A layer called with the state that it needs: values of earlier layers, functions of the tokens alone."""
+
+    def __init__(self, declaration: Declaration, geometry: Geometry) -> None:
+        super().__init__()
+        self.layer = build_attention(declaration, geometry)
+        self.needs_layers = REFERENCES[declaration.kind].needs_layers if declaration.kind in REFERENCES else ()
+        self.num_heads = geometry.num_heads
+
+    def forward(self, x_BNC: Tensor) -> Tensor:
+        state = ForwardState(values_BHND=earlier_values(x_BNC, self.needs_layers, self.num_heads))
+        mixed_BNC: Tensor = self.layer(x_BNC, state)
+        return mixed_BNC
+
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.layer.state_dict(*arguments, **options)
+
+    def load_state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.layer.load_state_dict(*arguments, **options)
+
+    def get_parameter(self, target: str) -> nn.Parameter:
+        return self.layer.get_parameter(target)
+
+    def get_submodule(self, target: str) -> nn.Module:
+        return self.layer.get_submodule(target)
+
+
+class Stateless(nn.Module):
+    """A layer with a state of its own in the place of one that is given the block's."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x_BNC: Tensor, state: ForwardState) -> Tensor:
+        mixed_BNC: Tensor = self.module(x_BNC)
+        return mixed_BNC
+
+
+def earlier_values(x_BNC: Tensor, layers: tuple[int, ...], num_heads: int) -> dict[int, Tensor]:
+    heads_BHND = x_BNC.reshape(*x_BNC.shape[:2], num_heads, -1).transpose(1, 2)
+    return {layer: (0.3 + 0.5 * layer) * heads_BHND + 0.1 * (layer + 1) for layer in layers}
 
 
 def tokens(*, batch: int = 2, num_tokens: int = 5, dim: int = 6, seed: int = 1) -> Tensor:
@@ -56,8 +110,12 @@ def gradients_are_finite(module: nn.Module) -> bool:
 
 
 def reference_output(declaration: Declaration, module: nn.Module, x_BNC: Tensor) -> Tensor:
+    reference, num_heads = REFERENCES[declaration.kind], GEOMETRY.num_heads
     parameters = {name: value.tolist() for name, value in module.state_dict().items()}
-    return torch.tensor(layer(declaration, x_BNC.tolist(), parameters, GEOMETRY.num_heads), dtype=torch.float64)
+    earlier = {place: values.tolist() for place, values in earlier_values(x_BNC, reference.needs_layers, 2).items()}
+    return torch.tensor(
+        layer(reference, declaration, x_BNC.tolist(), parameters, num_heads, earlier), dtype=torch.float64
+    )
 
 
 def test_every_declared_attention_has_an_implementation_and_a_reference() -> None:
@@ -76,18 +134,19 @@ class TestEveryMechanism:
         assert (module(x_BNC) - reference_output(declaration, module, x_BNC)).abs().max() <= 1e-10
 
     def test_it_keeps_shape_and_dtype(self, declaration: Declaration) -> None:
-        module = build_attention(declaration, GEOMETRY)
-        for batch, num_tokens in [(1, 1), (3, 5), (2, 7)]:
+        module = Alone(declaration, geometry_of(declaration))
+        any_length = REFERENCES[declaration.kind].takes_any_length
+        for batch, num_tokens in [(1, 1), (3, 5), (2, 7)] if any_length else [(1, 5), (3, 5)]:
             x_BNC = tokens(batch=batch, num_tokens=num_tokens).float()
             assert module(x_BNC).shape == x_BNC.shape
             assert module(x_BNC).dtype == torch.float32
 
-    def test_its_parameters_are_timms_and_nothing_else(self, declaration: Declaration) -> None:
-        rows = len(REFERENCES[declaration.kind].projections) * GEOMETRY.dim
-        shapes = {
-            name: tuple(value.shape) for name, value in build_attention(declaration, GEOMETRY).state_dict().items()
-        }
-        assert shapes == {"qkv.weight": (rows, 6), "qkv.bias": (rows,), "proj.weight": (6, 6), "proj.bias": (6,)}
+    def test_its_parameters_are_timms_and_those_that_are_documented(self, declaration: Declaration) -> None:
+        reference, geometry = REFERENCES[declaration.kind], geometry_of(declaration)
+        rows = len(reference.projections) * geometry.dim
+        state = build_attention(declaration, geometry).state_dict()
+        of_timm = {"qkv.weight": (rows, 6), "qkv.bias": (rows,), "proj.weight": (6, 6), "proj.bias": (6,)}
+        assert {name: tuple(value.shape) for name, value in state.items()} == of_timm | reference.more_shapes(geometry)
 
     def test_an_examples_output_does_not_depend_on_its_neighbours(self, declaration: Declaration) -> None:
         module = made(declaration)
@@ -104,22 +163,23 @@ class TestEveryMechanism:
         assert x_BNC.grad[[0, 2]].abs().max() == 0
         assert x_BNC.grad[1].abs().max() > 0
 
-    def test_permuted_tokens_give_permuted_outputs(self, declaration: Declaration) -> None:
+    def test_permuted_tokens_give_permuted_outputs_unless_places_count(self, declaration: Declaration) -> None:
         module, x_BNC = made(declaration), tokens()
         order = torch.tensor([3, 0, 4, 1, 2])
-        assert torch.allclose(module(x_BNC[:, order]), module(x_BNC)[:, order], rtol=0, atol=1e-10)
+        difference = (module(x_BNC[:, order]) - module(x_BNC)[:, order]).abs().max()
+        assert (difference <= 1e-10) == REFERENCES[declaration.kind].treats_tokens_alike
 
     def test_its_gradients_agree_with_finite_differences(self, declaration: Declaration) -> None:
         geometry = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
         module = made(declaration, spread=0.7, geometry=geometry)
-        names = list(module.state_dict())
+        names = [name for name, _ in module.named_parameters()]
         x_BNC = tokens(batch=1, num_tokens=3, dim=4, seed=3).requires_grad_()
 
         def output(x: Tensor, *parameters: Tensor) -> Tensor:
             called: Tensor = torch.func.functional_call(module, dict(zip(names, parameters, strict=True)), (x,))
             return called
 
-        parameters = [value.clone().requires_grad_() for value in module.state_dict().values()]
+        parameters = [value.detach().clone().requires_grad_() for value in module.parameters()]
         assert torch.autograd.gradcheck(output, (x_BNC, *parameters), eps=1e-6, atol=1e-6)
 
     def test_every_parameter_gets_a_gradient(self, declaration: Declaration) -> None:
@@ -155,7 +215,7 @@ class TestEveryMechanism:
 
     def test_it_stands_in_a_block(self, declaration: Declaration) -> None:
         module = made(declaration)
-        block = PlainBlock(Block(dim=6, num_heads=2).double(), module)
+        block = PlainBlock(Block(dim=6, num_heads=2).double(), Stateless(module))
         x_BNC = tokens()
         mixed_BNC = x_BNC + module(block.norm1(x_BNC))
         assert torch.equal(block(x_BNC, x_BNC, ForwardState()), mixed_BNC + block.mlp(block.norm2(mixed_BNC)))
@@ -182,7 +242,7 @@ class TestSymmetric:
 
 
 def rpc(declaration: Rpc, symmetric_state: dict[str, Tensor]) -> nn.Module:
-    module = build_attention(declaration, GEOMETRY).double()
+    module = Alone(declaration, GEOMETRY).double()
     module.load_state_dict(symmetric_state)
     return module
 

@@ -1,0 +1,82 @@
+"""References of softmax, symmetric and RPC attention."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reference_base import Matrix, Reference, Situation, attention
+
+from robench.declarations.attentions import Rpc, Softmax, Symmetric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def softmax_head(declaration: Softmax, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    queries, keys, values = projections
+    return attention(queries, keys, values)
+
+
+def symmetric_head(declaration: Symmetric, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    keys, values = projections
+    return attention(keys, keys, values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pursuit:
+    """What one iteration of principal attention pursuit did.
+
+    Attributes:
+        candidates: K - L + Y / mu, before the shrinkage; ``sparse``: S; ``low_rank``: L.
+    """
+
+    candidates: Matrix
+    threshold: float
+    sparse: Matrix
+    low_rank: Matrix
+
+
+def pursuits(declaration: Rpc, projections: Sequence[Matrix], full_width: int) -> list[Pursuit]:
+    """Algorithm 1 of the RPC paper, iteration by iteration, with mu and the multiplier Y as printed."""
+    keys, values = projections
+    tokens, width = range(len(keys)), range(len(keys[0]))
+    absolute_sum = sum(abs(keys[i][d]) for i in tokens for d in width)
+    if declaration.formula == "paper":
+        mu = len(keys) * len(keys[0]) / (4 * absolute_sum)
+        threshold = declaration.sparsity / mu
+    else:
+        mu = len(keys) * full_width / 4 / absolute_sum
+        threshold = declaration.sparsity * mu
+    low_rank = [[0.0 for d in width] for i in tokens]
+    multiplier = [[0.0 for d in width] for i in tokens]
+    steps = []
+    for _ in range(declaration.num_iterations):
+        candidates = [[keys[i][d] - low_rank[i][d] + multiplier[i][d] / mu for d in width] for i in tokens]
+        sparse = [[math.copysign(max(abs(x) - threshold, 0.0), x) for x in row] for row in candidates]
+        cleaned = [[keys[i][d] - sparse[i][d] - multiplier[i][d] / mu for d in width] for i in tokens]
+        low_rank = attention(cleaned, cleaned, values)
+        multiplier = [
+            [multiplier[i][d] + mu * (keys[i][d] - low_rank[i][d] - sparse[i][d]) for d in width] for i in tokens
+        ]
+        steps.append(Pursuit(candidates=candidates, threshold=threshold, sparse=sparse, low_rank=low_rank))
+    return steps
+
+
+def rpc_head(declaration: Rpc, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    return pursuits(declaration, projections, situation.full_width)[-1].low_rank
+
+
+RPC_DECLARATIONS = tuple(
+    Rpc(num_iterations=num_iterations, sparsity=sparsity, layers="all", formula=formula)
+    for formula in ("paper", "released")
+    for num_iterations in (1, 2, 4)
+    for sparsity in (0.1, 0.5, 4.0)
+)
+
+REFERENCES: Mapping[str, Reference] = {
+    "softmax": Reference(head=softmax_head, declarations=(Softmax(),)),
+    "symmetric": Reference(head=symmetric_head, projections=("k", "v"), declarations=(Symmetric(),)),
+    "rpc": Reference(head=rpc_head, projections=("k", "v"), declarations=RPC_DECLARATIONS),
+}
