@@ -1,0 +1,115 @@
+"""Attention mechanisms that change the scores, the weights or the values of softmax attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Gt
+
+from robench.declarations.base import DeclarationBase
+
+Formula = Literal["paper", "released"]
+Layers = Literal["all"] | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcAsymmetric(DeclarationBase):
+    """RPC-Attention with queries of its own: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper.
+
+    Attributes: as of ``rpc``.
+    """
+
+    kind: ClassVar[str] = "rpc-asymmetric"
+
+    num_iterations: Annotated[int, Ge(1)] = 4
+    sparsity: Annotated[float, Ge(0)] = 4.0
+    layers: Layers = (0,)
+    elsewhere: Literal["softmax", "symmetric"] = "softmax"
+    formula: Formula = "paper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled(DeclarationBase):
+    """Scaled attention of the RPC paper: softmax(Q K^T / sqrt(d)) (I - S) V with a learned S, zero at start.
+
+    Attributes:
+        parameterization: S is a matrix for each head (``matrix``), or s softmax(K K^T / sqrt(d)) (``scalar``).
+    """
+
+    kind: ClassVar[str] = "scaled"
+
+    parameterization: Literal["matrix", "scalar"] = "matrix"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bilateral(DeclarationBase):
+    """Bilateral attention: logits of contents and logits of positions, through the same W_Q and W_K, are added.
+
+    Attributes:
+        content_bandwidth, position_bandwidth: h^2 of the paper, by which logits are divided; None for sqrt(d).
+        positions: what stands for a token's place; ``none`` is the paper's Nonlocal attention.
+    """
+
+    kind: ClassVar[str] = "bilateral"
+
+    content_bandwidth: Annotated[float | None, Gt(0)] = None
+    position_bandwidth: Annotated[float | None, Gt(0)] = None
+    positions: Literal["learned", "sinusoid", "alibi", "none"] = "learned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alibi(DeclarationBase):
+    """Softmax attention whose logits fall linearly with distance, by a fixed slope for each head."""
+
+    kind: ClassVar[str] = "alibi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twicing(DeclarationBase):
+    """Twicing attention: A V + A (V - A V) with A the softmax weights, so that what smoothing lost is added again.
+
+    Attributes:
+        layers: 0-based layers that do so, or ``all``; ``elsewhere``: mechanism of the other layers.
+    """
+
+    kind: ClassVar[str] = "twicing"
+
+    layers: Layers = "all"
+    elsewhere: Literal["softmax"] = "softmax"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neutreno(DeclarationBase):
+    """NeuTRENO: A V + alpha (V0 - V) with V0 the values of layer 0; softmax attention in layer 0 itself."""
+
+    kind: ClassVar[str] = "neutreno"
+
+    alpha: Annotated[float, Ge(0)] = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttnScale(DeclarationBase):
+    """AttnScale: the part of the softmax weights above their mean is scaled by 1 + lambda, learned for each head."""
+
+    kind: ClassVar[str] = "attnscale"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elliptical(DeclarationBase):
+    """Elliptical attention: coordinates in which the values change much from layer to layer weigh more in the scores.
+
+    Attributes:
+        delta: step between layers, by which the change is divided.
+    """
+
+    kind: ClassVar[str] = "elliptical"
+
+    delta: Annotated[float, Gt(0)] = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rvt(DeclarationBase):
+    """RVT's position-aware attention scaling: the logits are multiplied by sigmoid of a learned matrix."""
+
+    kind: ClassVar[str] = "rvt"
