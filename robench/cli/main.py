@@ -94,7 +94,7 @@ class OnceEach(logging.Filter):
 
 def _exit_code() -> int:
     try:
-        result = cli.main(standalone_mode=False)
+        result = cli.main(prog_name="robench", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

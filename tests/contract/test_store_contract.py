@@ -8,11 +8,9 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
+from examples import HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
 
 from robench.core.errors import RobenchError
-from robench.core.outcomes import ClassificationOutcome
-from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store import FolderStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.protocols import Store
+    from robench.core.records import Failure, Record
+    from robench.core.shard import ShardHeader
 
 STORES: dict[str, Callable[[Path], Store]] = {
     "folder": lambda folder: FolderStore(folder / "results"),
@@ -28,50 +28,17 @@ STORES: dict[str, Callable[[Path], Store]] = {
 
 
 def header(measurement: str = "a", start: int = 0, stop: int = 2) -> ShardHeader:
-    return ShardHeader(
-        key=f"{measurement}-{start}-{stop}",
-        measurement_key=measurement,
-        perturbation_key="f" * 32,
-        checkpoint="digits-vit",
-        condition="pgd",
-        dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
-        weights_digest="d" * 64,
-        task="classification",
-        seed=0,
-        batch_size=2,
-        start=start,
-        stop=stop,
-    )
-
-
-def provenance(device: str = "cpu") -> Provenance:
-    return Provenance(device=device, versions={"torch": "2.15"}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00")
+    key = f"{measurement}-{start}-{stop}"
+    return dataclasses.replace(HEADER, key=key, measurement_key=measurement, batch_size=2, start=start, stop=stop)
 
 
 def record(shard: ShardHeader | None = None, *, loss_nats: float = 0.25, device: str = "cpu") -> Record:
     shard = shard or header()
-    outcomes = tuple(
-        ClassificationOutcome(
-            example_id=f"digits-{index:05d}",
-            linf=8 / 255,
-            target=3,
-            prediction=index % 10,
-            correct_top1=False,
-            correct_top5=True,
-            confidence=0.75,
-            loss_nats=loss_nats,
-        )
-        for index in range(shard.start, shard.stop)
-    )
-    return Record(shard=shard, outcomes=outcomes, provenance=provenance(device))
+    return record_of(shard, outcomes_of(shard, loss_nats=loss_nats), dataclasses.replace(PROVENANCE, device=device))
 
 
 def failure(shard: ShardHeader | None = None, error: str = "out of memory") -> Failure:
-    return Failure(shard=shard or header(), error=error, traceback="Traceback ...", provenance=provenance())
-
-
-def everything(store: Store) -> list[Record]:
-    return list(store.records(lambda shard: True))
+    return failure_of(shard or header(), error)
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())

@@ -197,6 +197,10 @@ class TestWeights:
         refused(ended, 2, "model 'mine' gives 7 classes, but dataset 'digits' has 10")
 
 
+def run_serially(suite: Path, results: Path) -> tuple[object, ...]:
+    return "run", "--suite", suite, "--model", "digits-vit", "--executor", "serial", "--results", results
+
+
 class TestResults:
     def test_a_path_below_a_file(self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
@@ -206,17 +210,7 @@ class TestResults:
     def test_a_full_disk_loses_nothing_that_was_kept(
         self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        command = (
-            "run",
-            "--suite",
-            small_suite(),
-            "--model",
-            "digits-vit",
-            "--executor",
-            "serial",
-            "--results",
-            tmp_path / "r",
-        )
+        command = run_serially(small_suite(), tmp_path / "r")
         real, calls = os.fsync, [0]
 
         def fsync(descriptor: int) -> None:
@@ -236,17 +230,7 @@ class TestResults:
     def test_a_truncated_record_is_set_aside_and_measured_again(
         self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
     ) -> None:
-        command = (
-            "run",
-            "--suite",
-            small_suite(),
-            "--model",
-            "digits-vit",
-            "--executor",
-            "serial",
-            "--results",
-            tmp_path / "r",
-        )
+        command = run_serially(small_suite(), tmp_path / "r")
         first = robench(*command)
         victim = sorted((tmp_path / "r").rglob("*.parquet"))[4]
         content = victim.read_bytes()

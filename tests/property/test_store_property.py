@@ -11,11 +11,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from examples import HEADER, failure_of, outcomes_of, record_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
+from robench.core.outcomes import OUTCOME_TYPES, Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store import FolderStore, MemoryStore
@@ -37,7 +38,7 @@ any_float = st.floats(allow_nan=True, allow_infinity=True)
 OF_TYPE = {str: any_text, int: whole, bool: st.booleans(), float: any_float}
 
 
-def outcomes_of(outcome_type: type[Outcome]) -> st.SearchStrategy[Outcome]:
+def any_outcome(outcome_type: type[Outcome]) -> st.SearchStrategy[Outcome]:
     """Outcomes of one type, with every field drawn from the whole range of its own."""
     return st.builds(
         outcome_type, **{field.name: _values(str(field.type)) for field in dataclasses.fields(outcome_type)}
@@ -76,7 +77,7 @@ records = headers.flatmap(
     lambda shard: st.builds(
         Record,
         shard=st.just(shard),
-        outcomes=st.lists(outcomes_of(OUTCOME_TYPES[shard.task]), max_size=5).map(tuple),
+        outcomes=st.lists(any_outcome(OUTCOME_TYPES[shard.task]), max_size=5).map(tuple),
         provenance=provenances,
     )
 )
@@ -125,35 +126,9 @@ def test_no_changed_byte_goes_unnoticed(record: Record, data: st.DataObject) -> 
 
 
 def some_record(number: int, loss_nats: float = 0.5) -> Record:
-    shard = ShardHeader(
-        key=f"{number:032x}",
-        measurement_key=f"{number % 2:032x}",
-        perturbation_key="c" * 32,
-        checkpoint="digits-vit",
-        condition="pgd",
-        dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
-        weights_digest="d" * 64,
-        task="classification",
-        seed=0,
-        batch_size=25,
-        start=number * 25,
-        stop=number * 25 + 25,
-    )
-    outcomes = tuple(
-        ClassificationOutcome(
-            example_id=f"digits-{index:05d}",
-            linf=index / 255,
-            target=index % 7,
-            prediction=index % 10,
-            correct_top1=index % 2 == 0,
-            correct_top5=True,
-            confidence=1 / (index + 1),
-            loss_nats=loss_nats,
-        )
-        for index in range(shard.start, shard.stop)
-    )
-    seen = Provenance(device="cpu", versions={}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00")
-    return Record(shard=shard, outcomes=outcomes, provenance=seen)
+    key, measurement_key, start = f"{number:032x}", f"{number % 2:032x}", number * 25
+    header = dataclasses.replace(HEADER, key=key, measurement_key=measurement_key, start=start, stop=start + 25)
+    return record_of(header, outcomes_of(header, loss_nats=loss_nats))
 
 
 def damages(size: int, seed: int) -> list[tuple[str, int]]:
@@ -208,8 +183,7 @@ class FolderAgainstMemory(RuleBasedStateMachine):
 
     @rule(number=numbers, error=st.sampled_from(["out of memory", "killed"]))
     def put_a_failure(self, number: int, error: str) -> None:
-        kept = some_record(number)
-        failure = Failure(shard=kept.shard, error=error, traceback="", provenance=kept.provenance)
+        failure = failure_of(some_record(number).shard, error)
         for store in (self.folder, self.memory):
             store.put(failure)
 

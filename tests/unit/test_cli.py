@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from example_shards import SHARD, outcome_of
+from examples import SHARD, failure_of, record_of
 
 from robench.cli.main import COMMANDS, OnceEach, cli
 from robench.cli.progress import _LineDisplay, progress_shown
 from robench.core.errors import RobenchError, WeightsError
-from robench.core.records import Failure, Provenance, Record
 from robench.scheduling import Progress
 
 if TYPE_CHECKING:
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
 
     from conftest import Robench
 
-PROVENANCE = Provenance(device="cpu", versions={}, seconds=0.0, finished_at="2026-01-01T00:00:00+00:00")
-RECORD = Record(shard=SHARD.header, outcomes=(outcome_of("a"),) * 100, provenance=PROVENANCE)
-FAILURE = Failure(shard=SHARD.header, error="no luck", traceback="", provenance=PROVENANCE)
+    from robench.core.records import Failure, Record
+
+RECORD = record_of(SHARD.header)
+FAILURE = failure_of(SHARD.header, "no luck")
 
 
 class TestHelp:

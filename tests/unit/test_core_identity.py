@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import pytest
-from example_shards import ARCHITECTURE, CHECKPOINT, MEASUREMENT, PGD, SHARD
+from examples import ARCHITECTURE, CHECKPOINT, MEASUREMENT, PGD, SHARD
 
 from robench.core.checkpoint import Weights
 from robench.core.identity import key_of, to_plain

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from example_shards import MEASUREMENT
+from examples import MEASUREMENT
 
 from robench.core.errors import BudgetExceededError, ContractError, ExampleError
 from robench.core.outcomes import ClassificationOutcome

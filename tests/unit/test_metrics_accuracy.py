@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,20 +20,8 @@ VERDICTS = st.integers(1, 30).flatmap(
 )
 
 
-def outcome(example_id: str, correct: bool, in_first_five: bool = True) -> ClassificationOutcome:
-    return ClassificationOutcome(
-        example_id=example_id,
-        target=1,
-        prediction=1 if correct else 2,
-        correct_top1=correct,
-        correct_top5=in_first_five,
-        confidence=0.5,
-        loss_nats=0.7,
-    )
-
-
 def outcomes(verdicts: list[bool]) -> list[ClassificationOutcome]:
-    return [outcome(f"digits/{index}", verdict) for index, verdict in enumerate(verdicts)]
+    return [outcome_of(f"digits/{index}", verdict) for index, verdict in enumerate(verdicts)]
 
 
 class TestAccuracy:
@@ -41,7 +30,7 @@ class TestAccuracy:
         assert (estimate.value, estimate.num_examples, estimate.unit) == (0.75, 4, "share")
 
     def test_top5_reads_the_first_five_and_not_the_first(self):
-        assert top5([[outcome("a", False, True), outcome("b", False, False)]]).value == 0.5
+        assert top5([[outcome_of("a", False), outcome_of("b", False, correct_top5=False)]]).value == 0.5
 
     def test_the_interval_is_wilsons(self):
         # 279 of 600, by binomtest(279, 600).proportion_ci(method="wilson") of scipy 1.17.1.
@@ -56,7 +45,7 @@ class TestAccuracy:
 
     def test_outcomes_of_another_task_are_refused_by_name_and_example(self):
         with pytest.raises(ContractError, match=r"met a Outcome \(example 'b'\)"):
-            top1([[outcome("a", True), Outcome(example_id="b")]])
+            top1([[outcome_of("a", True), Outcome(example_id="b")]])
 
 
 class TestRobustAccuracy:
@@ -74,8 +63,8 @@ class TestRobustAccuracy:
         assert robust([outcomes([True, True]), half, other_half]).value == 0.0
 
     def test_examples_are_joined_by_id_whatever_their_order(self):
-        clean = [outcome("a", True), outcome("b", False)]
-        attacked = [outcome("b", True), outcome("a", True)]
+        clean = [outcome_of("a", True), outcome_of("b", False)]
+        attacked = [outcome_of("b", True), outcome_of("a", True)]
         assert robust([clean, attacked]).value == 0.5
 
     @given(VERDICTS)
@@ -101,13 +90,13 @@ class TestRobustAccuracy:
         ("attacked", "stranger"), [(["a"], "b"), (["a", "b", "c"], "c"), (["a", "z"], "b")], ids=str
     )
     def test_different_examples_are_refused_by_name(self, attacked: list[str], stranger: str):
-        clean = [outcome("a", True), outcome("b", True)]
+        clean = [outcome_of("a", True), outcome_of("b", True)]
         with pytest.raises(IncompleteError, match=f"first '{stranger}'"):
-            robust([clean, [outcome(example, True) for example in attacked]])
+            robust([clean, [outcome_of(example, True) for example in attacked]])
 
     def test_an_example_that_is_there_twice_is_refused(self):
         with pytest.raises(IncompleteError, match="2 outcomes belong to 1 examples"):
-            robust([[outcome("a", True), outcome("a", False)]])
+            robust([[outcome_of("a", True), outcome_of("a", False)]])
 
     def test_no_condition_at_all_is_refused(self):
         with pytest.raises(IncompleteError, match="no outcomes"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from examples import CHECKPOINT
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -52,15 +53,12 @@ def state_of(architecture: Vit = SMALL, seed: int = 0) -> dict[str, Tensor]:
 def checkpoint(folder: Path, state: dict[str, Tensor] | None = None, architecture: Vit | Python = SMALL) -> Checkpoint:
     path = folder / "small.safetensors"
     save_file(state_of() if state is None else state, path)
-    return Checkpoint(
+    return replace(
+        CHECKPOINT,
         name="small",
         architecture=architecture,
         weights=Weights(uri=path.name, sha256=digest(path)),
         preprocessing=PREPROCESSING,
-        task="classification",
-        training_data="none",
-        source="none",
-        licence="none",
         folder=folder,
     )
 

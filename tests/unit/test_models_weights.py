@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import huggingface_hub
 import pytest
+from examples import CHECKPOINT
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
-from robench.declarations.architectures import Timm
-from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import digest, locate, resolve
 
 if TYPE_CHECKING:
@@ -26,17 +26,7 @@ HOW = "python fetch.py downloads it"
 def checkpoint(
     folder: Path, uri: str = "weights/a.safetensors", sha256: str | None = None, how: str = HOW
 ) -> Checkpoint:
-    return Checkpoint(
-        name="vit-a",
-        architecture=Timm(name="vit_tiny_patch16_224"),
-        weights=Weights(uri=uri, sha256=sha256, how_to_get=how),
-        preprocessing=ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
-        task="classification",
-        training_data="none",
-        source="none",
-        licence="none",
-        folder=folder,
-    )
+    return replace(CHECKPOINT, name="vit-a", weights=Weights(uri=uri, sha256=sha256, how_to_get=how), folder=folder)
 
 
 @pytest.fixture

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import UnknownNameError, UsageError
-from robench.core.outcomes import ClassificationOutcome
-from robench.core.records import Failure, Provenance, Record
+from robench.core.records import Record
 from robench.core.report import Cell
-from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
 from robench.declarations.architectures import Timm
 from robench.declarations.attacks import Fgsm, Pgd
 from robench.declarations.perturbations import Clean
-from robench.declarations.preprocessing import ImagePreprocessing
 from robench.reports import build_report, needs
 
 EPSILON = Fraction(8, 255)
@@ -48,24 +47,15 @@ LATER = "2026-11-22T10:00:00+00:00"
 
 
 def suite(**changes) -> Suite:
-    fields = {name: getattr(SUITE, name) for name in Suite.__dataclass_fields__}
-    return Suite(**{**fields, **changes})
+    return replace(SUITE, **changes)
 
 
 def shard(condition, start, stop, *, model="vit", weights="a", data="d", size=6, seed=0, batch_size=2, **settings):
-    checkpoint = Checkpoint(
-        name=model,
-        architecture=Timm(name=settings.get("architecture", "vit_tiny")),
-        weights=Weights(uri="x", sha256=None),
-        preprocessing=ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3),
-        task=settings.get("task", "classification"),
-        training_data="",
-        source="",
-        licence="",
-        folder=None,
-    )
-    measurement = Measurement(
-        checkpoint=checkpoint,
+    architecture = Timm(name=settings.get("architecture", "vit_tiny"))
+    task = settings.get("task", "classification")
+    measurement = replace(
+        MEASUREMENT,
+        checkpoint=replace(CHECKPOINT, name=model, architecture=architecture, task=task),
         condition=condition,
         weights_digest=weights,
         dataset=DatasetIdentity(name=condition.dataset, fingerprint=data, num_examples=size),
@@ -76,39 +66,21 @@ def shard(condition, start, stop, *, model="vit", weights="a", data="d", size=6,
 
 
 def provenance(*, device="cpu", time=TIME, limit=None, torch="2.15.0"):
-    return Provenance(
-        device=device, versions={"robench": "0.1.0", "torch": torch}, seconds=1.0, finished_at=time, limit=limit
-    )
+    versions = {"robench": "0.1.0", "torch": torch}
+    return replace(PROVENANCE, device=device, versions=versions, finished_at=time, limit=limit)
 
 
 def record(condition, start=0, stop=6, verdicts=None, *, device="cpu", time=TIME, limit=None, torch="2.15.0", **named):
     verdicts = verdicts or VERDICTS[condition.name]
-    outcomes = tuple(
-        ClassificationOutcome(
-            example_id=f"digits/{index}",
-            target=0,
-            prediction=0 if verdicts[index] == "1" else 1,
-            correct_top1=verdicts[index] == "1",
-            correct_top5=True,
-            confidence=0.5,
-            loss_nats=1.0,
-        )
-        for index in range(start, stop)
-    )
-    return Record(
-        shard=shard(condition, start, stop, **named),
-        outcomes=outcomes,
-        provenance=provenance(device=device, time=time, limit=limit, torch=torch),
+    return record_of(
+        shard(condition, start, stop, **named),
+        tuple(outcome_of(f"digits/{index}", verdicts[index] == "1") for index in range(start, stop)),
+        provenance(device=device, time=time, limit=limit, torch=torch),
     )
 
 
 def failure(condition, start=0, stop=2, error="image 3 cannot be read", *, time=TIME, limit=None, **named):
-    return Failure(
-        shard=shard(condition, start, stop, **named),
-        error=error,
-        traceback="",
-        provenance=provenance(time=time, limit=limit),
-    )
+    return failure_of(shard(condition, start, stop, **named), error, provenance(time=time, limit=limit))
 
 
 def whole(**named) -> list[Record]:

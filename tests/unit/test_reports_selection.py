@@ -5,41 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from examples import HEADER, PROVENANCE, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robench.core.errors import IncompleteError
-from robench.core.outcomes import Outcome
-from robench.core.records import Provenance, Record, join
-from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.core.records import Record, join
 from robench.reports.coverage import Coverage
 from robench.reports.selection import newest, tile
-
-SHARD = ShardHeader(
-    key="k",
-    measurement_key="m",
-    perturbation_key="p",
-    checkpoint="vit",
-    condition="clean",
-    dataset=DatasetIdentity(name="digits", fingerprint="d", num_examples=20),
-    weights_digest="w",
-    task="classification",
-    seed=0,
-    batch_size=2,
-    start=0,
-    stop=20,
-)
-PROVENANCE = Provenance(device="cpu", versions={}, seconds=1.0, finished_at="2026-11-21T10:00:00+00:00")
 
 BOUNDS = st.tuples(st.integers(0, 20), st.integers(0, 20)).filter(lambda bounds: bounds[0] < bounds[1])
 
 
 def record(start: int, stop: int, *, time: str = PROVENANCE.finished_at, device: str = "cpu", key: str = "m") -> Record:
-    return Record(
-        shard=replace(SHARD, start=start, stop=stop, measurement_key=key),
-        outcomes=tuple(Outcome(example_id=f"digits/{index}") for index in range(start, stop)),
-        provenance=replace(PROVENANCE, finished_at=time, device=device),
-    )
+    header = replace(HEADER, start=start, stop=stop, measurement_key=key)
+    return record_of(header, provenance=replace(PROVENANCE, finished_at=time, device=device))
 
 
 def ids(records: tuple[Record, ...]) -> list[str]:
@@ -51,13 +31,13 @@ class TestTile:
     def test_every_measured_example_is_there_once_and_in_order(self, shards, num_examples):
         measured = {index for start, stop in shards for index in range(start, stop)}
         tiles = tile([record(*bounds) for bounds in shards], num_examples)
-        found = [example for example in ids(tiles) if int(example.split("/")[1]) < num_examples]
-        assert found == [f"digits/{index}" for index in sorted(measured) if index < num_examples]
+        found = [example for example in ids(tiles) if int(example.split("-")[1]) < num_examples]
+        assert found == [f"digits-{index:05d}" for index in sorted(measured) if index < num_examples]
 
     @given(st.lists(BOUNDS, max_size=8), st.integers(1, 20))
     def test_the_bounds_of_a_tile_are_those_of_its_outcomes(self, shards, num_examples):
         for each in tile([record(*bounds) for bounds in shards], num_examples):
-            assert ids((each,)) == [f"digits/{index}" for index in range(each.shard.start, each.shard.stop)]
+            assert ids((each,)) == [f"digits-{index:05d}" for index in range(each.shard.start, each.shard.stop)]
 
     @given(st.lists(BOUNDS, max_size=8), st.integers(1, 20))
     def test_they_join_exactly_where_nothing_is_missing(self, shards, num_examples):

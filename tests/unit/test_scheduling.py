@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_shards import MEASUREMENT, outcome_of
+from examples import MEASUREMENT, failure_of, outcome_of, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robench.core.errors import RobenchError
-from robench.core.records import Failure, Provenance, Record
+from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
 from robench.scheduling.worker import THREAD_VARIABLES
 from robench.store import MemoryStore
-
-PROVENANCE = Provenance(device="cpu", versions={}, seconds=0.0, finished_at="2026-01-01T00:00:00+00:00")
 
 
 def measurement(name: str, num_examples: int = 600) -> Any:
@@ -36,8 +34,7 @@ SHARDS = list(plan([measurement("a"), measurement("b")], batches_per_shard=1))
 
 
 def recorded(shard: Shard) -> Record:
-    outcomes = tuple(outcome_of(str(i)) for i in range(shard.start, shard.stop))
-    return Record(shard=shard.header, outcomes=outcomes, provenance=PROVENANCE)
+    return record_of(shard.header)
 
 
 @dataclass(frozen=True)
@@ -205,7 +202,7 @@ def test_failures_are_kept_and_tried_again() -> None:
 
     def failing(shard: Shard) -> Record | Failure:
         if shard.start == 0:
-            return Failure(shard=shard.header, error="no", traceback="", provenance=PROVENANCE)
+            return failure_of(shard.header)
         return recorded(shard)
 
     assert measure(SHARDS, SerialExecutor(failing), store).num_failed == 2

@@ -5,68 +5,22 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 
 from robench.core.errors import StoreError, StoreUnwritableError
-from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
-from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.core.outcomes import OUTCOME_TYPES, Outcome
+from robench.core.shard import ShardHeader
 from robench.store import FolderStore
 from robench.store import seal as seal_module
 from robench.store.paths import Paths, candidate
 
-SHARD = ShardHeader(
-    key="a" * 32,
-    measurement_key="b" * 32,
-    perturbation_key="c" * 32,
-    checkpoint="digits-vit",
-    condition="pgd",
-    dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
-    weights_digest="d" * 64,
-    task="classification",
-    seed=0,
-    batch_size=20,
-    start=0,
-    stop=20,
-)
-NEXT_SHARD = dataclasses.replace(SHARD, key="f" * 32, start=20, stop=40)
-PROVENANCE = Provenance(
-    device="cpu", versions={"torch": "2.15"}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00", limit=None
-)
 
-
-def record(shard: ShardHeader = SHARD) -> Record:
-    generator = random.Random(shard.start)
-    outcomes = tuple(
-        ClassificationOutcome(
-            example_id=f"digits-{index:05d}",
-            linf=generator.random(),
-            target=3,
-            prediction=generator.randrange(10),
-            correct_top1=generator.random() < 0.5,
-            correct_top5=True,
-            confidence=generator.random(),
-            loss_nats=generator.random(),
-        )
-        for index in range(shard.start, shard.stop)
-    )
-    return Record(shard=shard, outcomes=outcomes, provenance=PROVENANCE)
-
-
-def failure(shard: ShardHeader = SHARD) -> Failure:
-    return Failure(shard=shard, error="killed its workers", traceback="Traceback ...", provenance=PROVENANCE)
-
-
-def everything(store: FolderStore) -> list[Record]:
-    return list(store.records(lambda shard: True))
-
-
-def file_of(store: FolderStore, shard: ShardHeader = SHARD) -> Path:
+def file_of(store: FolderStore, shard: ShardHeader = HEADER) -> Path:
     return Paths(store.path).record(shard)
 
 
@@ -78,15 +32,15 @@ def aside(store: FolderStore) -> list[str]:
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "results")
-    store.put(record(SHARD))
-    store.put(record(NEXT_SHARD))
+    store.put(record_of(HEADER))
+    store.put(record_of(NEXT_HEADER))
     return store
 
 
 @pytest.fixture
 def newer(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
     monkeypatch.setattr(seal_module, "FORMAT_VERSION", 2)
-    store.put(record(dataclasses.replace(SHARD, key="0" * 32)))
+    store.put(record_of(dataclasses.replace(HEADER, key="0" * 32)))
     monkeypatch.undo()
     return store
 
@@ -108,11 +62,11 @@ DAMAGES: dict[str, Damage] = {
 class TestDamage:
     def test_keys_leave_the_shard_out_so_that_it_is_measured_again(self, store: FolderStore, damage: Damage) -> None:
         file_of(store).write_bytes(damage(file_of(store).read_bytes()))
-        assert store.keys() == {NEXT_SHARD.key}
+        assert store.keys() == {NEXT_HEADER.key}
 
     def test_records_give_the_others(self, store: FolderStore, damage: Damage) -> None:
         file_of(store).write_bytes(damage(file_of(store).read_bytes()))
-        assert everything(store) == [record(NEXT_SHARD)]
+        assert everything(store) == [record_of(NEXT_HEADER)]
 
     def test_the_file_is_set_aside_as_it_was_and_the_user_is_told(
         self, store: FolderStore, damage: Damage, caplog: pytest.LogCaptureFixture
@@ -121,7 +75,7 @@ class TestDamage:
         file_of(store).write_bytes(damaged)
         store.keys()
         assert not file_of(store).exists()
-        place = store.path / "damaged" / f"{SHARD.key}.parquet-1"
+        place = store.path / "damaged" / f"{HEADER.key}.parquet-1"
         assert place.read_bytes() == damaged
         (warning,) = caplog.records
         assert (warning.name, warning.levelno) == ("robench.store", logging.WARNING)
@@ -130,16 +84,16 @@ class TestDamage:
 
     def test_the_shard_can_be_put_again_even_over_the_damaged_file(self, store: FolderStore, damage: Damage) -> None:
         file_of(store).write_bytes(damage(file_of(store).read_bytes()))
-        store.put(record(SHARD))
-        assert everything(store) == [record(SHARD), record(NEXT_SHARD)]
-        assert aside(store) == [f"{SHARD.key}.parquet-1"]
+        store.put(record_of(HEADER))
+        assert everything(store) == [record_of(HEADER), record_of(NEXT_HEADER)]
+        assert aside(store) == [f"{HEADER.key}.parquet-1"]
 
 
 def test_what_is_set_aside_never_replaces_what_was_set_aside_before(store: FolderStore) -> None:
     for content in (b"first", b"second", b"third"):
         file_of(store).write_bytes(content)
         store.keys()
-    kept = [(store.path / "damaged" / f"{SHARD.key}.parquet-{number}").read_bytes() for number in (1, 2, 3)]
+    kept = [(store.path / "damaged" / f"{HEADER.key}.parquet-{number}").read_bytes() for number in (1, 2, 3)]
     assert kept == [b"first", b"second", b"third"]
 
 
@@ -148,11 +102,11 @@ def test_a_damaged_file_that_cannot_be_moved_is_passed_by_with_a_warning(
 ) -> None:
     (store.path / "damaged").touch()
     file_of(store).write_bytes(b"")
-    assert store.keys() == {NEXT_SHARD.key}
-    assert everything(store) == [record(NEXT_SHARD)]
+    assert store.keys() == {NEXT_HEADER.key}
+    assert everything(store) == [record_of(NEXT_HEADER)]
     assert "cannot be set aside" in caplog.text
     with pytest.raises(StoreError, match="damaged and cannot be replaced"):
-        store.put(record(SHARD))
+        store.put(record_of(HEADER))
 
 
 def test_a_failed_move_leaves_no_empty_file_behind(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +115,7 @@ def test_a_failed_move_leaves_no_empty_file_behind(store: FolderStore, monkeypat
 
     file_of(store).write_bytes(b"")
     monkeypatch.setattr(Path, "replace", refuse)
-    assert store.keys() == {NEXT_SHARD.key}
+    assert store.keys() == {NEXT_HEADER.key}
     assert aside(store) == []
 
 
@@ -187,7 +141,7 @@ def test_a_file_that_another_process_sets_aside_first_is_left_to_it(
 
     file_of(store).write_bytes(b"")
     monkeypatch.setattr(Path, "replace", gone)
-    assert store.keys() == {NEXT_SHARD.key}
+    assert store.keys() == {NEXT_HEADER.key}
     assert caplog.records == []
     assert aside(store) == []
 
@@ -196,13 +150,13 @@ def test_a_copied_or_renamed_record_counts_for_no_other_shard(store: FolderStore
     file_of(store).rename(file_of(store).with_stem("9" * 32))
     elsewhere = store.path / "records" / ("8" * 32)
     elsewhere.mkdir()
-    file_of(store, NEXT_SHARD).rename(elsewhere / file_of(store, NEXT_SHARD).name)
+    file_of(store, NEXT_HEADER).rename(elsewhere / file_of(store, NEXT_HEADER).name)
     assert store.keys() == set()
     assert len(aside(store)) == 2
 
 
 def test_selection_asks_with_the_first_readable_file(store: FolderStore) -> None:
-    file_of(store, SHARD).write_bytes(b"")
+    file_of(store, HEADER).write_bytes(b"")
     asked: list[ShardHeader] = []
 
     def refuse(shard: ShardHeader) -> bool:
@@ -210,11 +164,11 @@ def test_selection_asks_with_the_first_readable_file(store: FolderStore) -> None
         return False
 
     assert list(store.records(refuse)) == []
-    assert asked == [NEXT_SHARD]
+    assert asked == [NEXT_HEADER]
 
 
 def test_a_measurement_of_damaged_files_alone_asks_nothing_and_gives_nothing(store: FolderStore) -> None:
-    for shard in (SHARD, NEXT_SHARD):
+    for shard in (HEADER, NEXT_HEADER):
         file_of(store, shard).write_bytes(b"")
     assert list(store.records(lambda shard: pytest.fail("there is no shard to ask with"))) == []
 
@@ -222,33 +176,33 @@ def test_a_measurement_of_damaged_files_alone_asks_nothing_and_gives_nothing(sto
 def test_a_damaged_failure_is_set_aside_and_the_others_come(
     store: FolderStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, second = (dataclasses.replace(SHARD, key=digit * 32) for digit in "12")
-    store.put(failure(first))
-    store.put(failure(second))
+    first, second = (dataclasses.replace(HEADER, key=digit * 32) for digit in "12")
+    store.put(failure_of(first))
+    store.put(failure_of(second))
     path = Paths(store.path).failure(first)
     path.write_bytes(path.read_bytes().replace(b"killed", b"cured!"))
-    assert list(store.failures()) == [failure(second)]
+    assert list(store.failures()) == [failure_of(second)]
     assert aside(store) == [f"{first.key}.json-1"]
     assert str(path) in caplog.text
 
 
 def test_a_failure_beside_its_record_is_not_shown(store: FolderStore) -> None:
     # What a writer leaves that was killed after the record appeared and before the failure went.
-    path = Paths(store.path).failure(SHARD)
-    store.put(failure(dataclasses.replace(SHARD, key="1" * 32)))
+    path = Paths(store.path).failure(HEADER)
+    store.put(failure_of(dataclasses.replace(HEADER, key="1" * 32)))
     other = FolderStore(store.path.parent / "other")
-    other.put(failure(SHARD))
-    path.write_bytes(Paths(other.path).failure(SHARD).read_bytes())
+    other.put(failure_of(HEADER))
+    path.write_bytes(Paths(other.path).failure(HEADER).read_bytes())
     assert [kept.shard.key for kept in store.failures()] == ["1" * 32]
 
 
 def test_of_a_failure_no_file_stays_beside_a_record(store: FolderStore) -> None:
-    shard = dataclasses.replace(SHARD, key="1" * 32)
-    store.put(failure(shard))
+    shard = dataclasses.replace(HEADER, key="1" * 32)
+    store.put(failure_of(shard))
     assert Paths(store.path).failure(shard).exists()
-    store.put(record(shard))
+    store.put(record_of(shard))
     assert not Paths(store.path).failure(shard).exists()
-    store.put(failure(shard))
+    store.put(failure_of(shard))
     assert not Paths(store.path).failure(shard).exists()
 
 
@@ -261,10 +215,10 @@ def test_a_newer_format_is_neither_read_nor_set_aside_but_said(newer: FolderStor
 
 
 def test_a_record_of_a_newer_format_is_not_replaced(newer: FolderStore) -> None:
-    shard = dataclasses.replace(SHARD, key="0" * 32)
+    shard = dataclasses.replace(HEADER, key="0" * 32)
     before = file_of(newer, shard).read_bytes()
     with pytest.raises(StoreError, match="newer robench"):
-        newer.put(record(shard))
+        newer.put(record_of(shard))
     assert file_of(newer, shard).read_bytes() == before
 
 
@@ -272,8 +226,8 @@ def test_a_task_that_only_a_newer_robench_knows_disturbs_no_other_measurement(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(OUTCOME_TYPES, "later", Outcome)
-    later = dataclasses.replace(SHARD, task="later", key="7" * 32, measurement_key="7" * 32)
-    store.put(Record(shard=later, outcomes=(Outcome(example_id="a"),), provenance=PROVENANCE))
+    later = dataclasses.replace(HEADER, task="later", key="7" * 32, measurement_key="7" * 32)
+    store.put(record_of(later, (Outcome(example_id="a"),)))
     monkeypatch.undo()
     assert len(list(store.records(lambda shard: shard.task == "classification"))) == 2
     with pytest.raises(StoreError, match="newer robench: its task 'later'"):
@@ -284,7 +238,7 @@ def test_a_task_that_only_a_newer_robench_knows_disturbs_no_other_measurement(
 def test_unfinished_files_are_no_records(store: FolderStore, length: int) -> None:
     part = candidate(file_of(store))
     part.write_bytes(file_of(store).read_bytes()[:length])
-    assert store.keys() == {SHARD.key, NEXT_SHARD.key}
+    assert store.keys() == {HEADER.key, NEXT_HEADER.key}
     assert len(everything(store)) == 2
     assert part.exists()
 
@@ -351,6 +305,6 @@ def test_a_file_in_place_of_the_folder_is_unwritable_and_holds_nothing(tmp_path:
 def test_a_record_that_cannot_be_read_is_named(store: FolderStore) -> None:
     file_of(store).unlink()
     file_of(store).mkdir()
-    for read in (store.keys, lambda: everything(store), lambda: store.put(record(SHARD))):
-        with pytest.raises(StoreError, match=rf"{SHARD.key}\.parquet cannot be read: Is a directory"):
+    for read in (store.keys, lambda: everything(store), lambda: store.put(record_of(HEADER))):
+        with pytest.raises(StoreError, match=rf"{HEADER.key}\.parquet cannot be read: Is a directory"):
             read()

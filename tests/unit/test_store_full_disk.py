@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 import subprocess
@@ -11,39 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 
 from robench.core.errors import StoreError, StoreUnwritableError
-from robench.core.outcomes import ClassificationOutcome
-from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store import FolderStore
 from robench.store.paths import Paths
-
-SHARD = ShardHeader(
-    key="a" * 32,
-    measurement_key="b" * 32,
-    perturbation_key="c" * 32,
-    checkpoint="digits-vit",
-    condition="pgd",
-    dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
-    weights_digest="d" * 64,
-    task="classification",
-    seed=0,
-    batch_size=1,
-    start=0,
-    stop=1,
-)
-NEXT_SHARD = dataclasses.replace(SHARD, key="f" * 32, start=1, stop=2)
-PROVENANCE = Provenance(device="cpu", versions={}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00")
-OUTCOME = ClassificationOutcome(
-    example_id="digits-00000",
-    target=3,
-    prediction=8,
-    correct_top1=False,
-    correct_top5=True,
-    confidence=0.5,
-    loss_nats=2.5,
-)
 
 # Every call by which the store changes a disk; refusing each in turn visits every place where a write can fail.
 WRITING_CALLS = [
@@ -54,18 +25,6 @@ WRITING_CALLS = [
     (Path, "mkdir"),
     (Path, "unlink"),
 ]
-
-
-def record(shard: ShardHeader = SHARD) -> Record:
-    return Record(shard=shard, outcomes=(OUTCOME,), provenance=PROVENANCE)
-
-
-def failure(shard: ShardHeader = SHARD) -> Failure:
-    return Failure(shard=shard, error="killed its workers", traceback="", provenance=PROVENANCE)
-
-
-def everything(store: FolderStore) -> list[Record]:
-    return list(store.records(lambda shard: True))
 
 
 def parts(store: FolderStore) -> list[Path]:
@@ -82,21 +41,21 @@ def refuse(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int) 
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "results")
-    store.put(record(SHARD))
+    store.put(record_of(HEADER))
     return store
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-@pytest.mark.parametrize("put", [record, failure])
+@pytest.mark.parametrize("put", [record_of, failure_of])
 def test_a_full_disk_is_said_with_the_path_what_is_safe_and_what_to_do(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch, number: int, put: Any
 ) -> None:
     refuse(monkeypatch, os, "fsync", number)
     with pytest.raises(StoreError) as said:
-        store.put(put(NEXT_SHARD))
+        store.put(put(NEXT_HEADER))
     assert not isinstance(said.value, StoreUnwritableError)
     for told in (
-        NEXT_SHARD.key,
+        NEXT_HEADER.key,
         os.strerror(number),
         "kept so far is safe",
         "free space",
@@ -111,8 +70,8 @@ def test_another_refusal_of_a_put_is_an_error_that_names_path_and_reason(
 ) -> None:
     refuse(monkeypatch, os, "fsync", number)
     with pytest.raises(StoreError) as said:
-        store.put(record(NEXT_SHARD))
-    for told in (NEXT_SHARD.key, os.strerror(number), "kept so far is safe", "--results"):
+        store.put(record_of(NEXT_HEADER))
+    for told in (NEXT_HEADER.key, os.strerror(number), "kept so far is safe", "--results"):
         assert told in str(said.value)
     assert "free space" not in str(said.value)
 
@@ -122,18 +81,18 @@ def test_another_refusal_of_a_put_is_an_error_that_names_path_and_reason(
 def test_whichever_call_is_refused_nothing_is_lost_and_the_next_try_goes_through(
     store: FolderStore, owner: Any, name: str, number: int
 ) -> None:
-    store.put(failure(NEXT_SHARD))
+    store.put(failure_of(NEXT_HEADER))
     with pytest.MonkeyPatch.context() as patch:
         refuse(patch, owner, name, number)
         with pytest.raises(StoreError):
-            store.put(record(NEXT_SHARD))
-    assert record(SHARD) in everything(store)
+            store.put(record_of(NEXT_HEADER))
+    assert record_of(HEADER) in everything(store)
     keys = store.keys()
-    assert everything(store) == [record(shard) for shard in (SHARD, NEXT_SHARD) if shard.key in keys]
+    assert everything(store) == [record_of(shard) for shard in (HEADER, NEXT_HEADER) if shard.key in keys]
     # Either the record is kept or the failure still tells of the shard.
-    assert (NEXT_SHARD.key in keys) != bool(list(store.failures()))
-    store.put(record(NEXT_SHARD))
-    assert everything(store) == [record(SHARD), record(NEXT_SHARD)]
+    assert (NEXT_HEADER.key in keys) != bool(list(store.failures()))
+    store.put(record_of(NEXT_HEADER))
+    assert everything(store) == [record_of(HEADER), record_of(NEXT_HEADER)]
     assert list(store.failures()) == []
 
 
@@ -144,14 +103,14 @@ def test_a_refused_put_leaves_no_unfinished_file(store: FolderStore, owner: Any,
         if name == "replace":
             refuse(patch, Path, "hardlink_to", errno.EPERM)
         with pytest.raises(StoreError):
-            store.put(record(NEXT_SHARD))
+            store.put(record_of(NEXT_HEADER))
     assert parts(store) == []
 
 
 def test_without_hard_links_records_are_kept_all_the_same(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, Path, "hardlink_to", errno.EPERM)
-    store.put(record(NEXT_SHARD))
-    assert everything(store) == [record(SHARD), record(NEXT_SHARD)]
+    store.put(record_of(NEXT_HEADER))
+    assert everything(store) == [record_of(HEADER), record_of(NEXT_HEADER)]
     assert parts(store) == []
 
 
@@ -163,9 +122,9 @@ def test_a_put_that_is_interrupted_leaves_no_file_and_goes_on_as_an_interrupt(
 
     monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        store.put(record(NEXT_SHARD))
+        store.put(record_of(NEXT_HEADER))
     assert parts(store) == []
-    assert store.keys() == {SHARD.key}
+    assert store.keys() == {HEADER.key}
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO])
@@ -221,37 +180,40 @@ def test_without_permission_the_folder_is_unwritable_or_the_user_is_root(tmp_pat
 def test_results_can_be_read_from_a_folder_that_cannot_be_written(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.put(failure(NEXT_SHARD))
+    store.put(failure_of(NEXT_HEADER))
     for owner, name in WRITING_CALLS:
         if name != "open":
             refuse(monkeypatch, owner, name, errno.EROFS)
-    assert store.keys() == {SHARD.key}
-    assert everything(store) == [record(SHARD)]
-    assert list(store.failures()) == [failure(NEXT_SHARD)]
+    assert store.keys() == {HEADER.key}
+    assert everything(store) == [record_of(HEADER)]
+    assert list(store.failures()) == [failure_of(NEXT_HEADER)]
 
 
 LIMITED = """
 import resource, sys
 sys.path.insert(0, {folder!r})
-import test_store_full_disk as this
-store = this.FolderStore(sys.argv[1])
-store.put(this.record(this.SHARD))
+from examples import HEADER, NEXT_HEADER, record_of
+from robench.core.errors import StoreError
+from robench.store import FolderStore
+from robench.store.paths import Paths
+store = FolderStore(sys.argv[1])
+store.put(record_of(HEADER))
 resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
 try:
-    store.put(this.record(this.NEXT_SHARD))
-except this.StoreError as error:
+    store.put(record_of(NEXT_HEADER))
+except StoreError as error:
     print(error)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-print(sorted(store.keys()), this.parts(store))
-store.put(this.record(this.NEXT_SHARD))
+print(sorted(store.keys()), list(Paths(store.path).parts()))
+store.put(record_of(NEXT_HEADER))
 """
 
 
 def test_a_real_limit_on_file_sizes_is_one_message_and_the_next_try_goes_through(tmp_path: Path) -> None:
-    script = LIMITED.format(folder=str(Path(__file__).parent))
+    script = LIMITED.format(folder=str(Path(__file__).parents[1]))
     ended = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
     said, kept = ended.stdout.splitlines()
     assert "no space for" in said
-    assert NEXT_SHARD.key in said
-    assert kept == f"{[SHARD.key]} []"
-    assert everything(FolderStore(tmp_path)) == [record(SHARD), record(NEXT_SHARD)]
+    assert NEXT_HEADER.key in said
+    assert kept == f"{[HEADER.key]} []"
+    assert everything(FolderStore(tmp_path)) == [record_of(HEADER), record_of(NEXT_HEADER)]

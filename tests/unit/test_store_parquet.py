@@ -11,42 +11,26 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 import pytest
+from examples import HEADER, PROVENANCE, failure_of, outcome_of, record_of
 
 from robench.core.errors import StoreError
 from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
-from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.core.records import Record
+from robench.core.shard import ShardHeader
 from robench.store import envelope, parquet
 from robench.store.envelope import decode_failure, encode_failure
 from robench.store.parquet import METADATA_KEY, decode_header, decode_record, encode_record, schema_of
 from robench.store.seal import DamagedError, NewerFormatError, seal
 
-SHARD = ShardHeader(
-    key="a" * 32,
-    measurement_key="b" * 32,
-    perturbation_key="c" * 32,
-    checkpoint="digits-vit",
-    condition="pgd",
-    dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
-    weights_digest="d" * 64,
-    task="classification",
-    seed=0,
-    batch_size=100,
-    start=100,
-    stop=103,
-)
-PROVENANCE = Provenance(
-    device="cpu", versions={"torch": "2.15", "numpy": "2.3"}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00"
-)
-OUTCOME = ClassificationOutcome(
-    example_id="digits-00100",
+SHARD = dataclasses.replace(HEADER, batch_size=100, start=100, stop=103)
+OUTCOME = outcome_of(
+    "digits-00100",
+    correct=False,
     linf=8 / 255,
     l2=0.1 + 0.2,
     l1=None,
     target=3,
     prediction=8,
-    correct_top1=False,
-    correct_top5=True,
     confidence=1 / 3,
     loss_nats=2.5,
 )
@@ -73,7 +57,7 @@ def every_kind(monkeypatch: pytest.MonkeyPatch) -> ShardHeader:
 
 
 def record(*outcomes: Outcome, shard: ShardHeader = SHARD) -> Record:
-    return Record(shard=shard, outcomes=outcomes or (OUTCOME,), provenance=PROVENANCE)
+    return record_of(shard, outcomes or (OUTCOME,))
 
 
 def changed(**fields: Any) -> Record:
@@ -122,7 +106,7 @@ def test_the_header_is_read_alone_as_it_is_with_the_outcomes() -> None:
 
 
 def test_a_record_without_outcomes_comes_back() -> None:
-    empty = Record(shard=SHARD, outcomes=(), provenance=PROVENANCE)
+    empty = record_of(SHARD, ())
     assert decode_record(encode_record(empty)) == empty
 
 
@@ -165,7 +149,8 @@ def test_any_text_is_an_example_id(example_id: str) -> None:
 
 def test_equal_records_give_equal_bytes_whatever_order_their_versions_came_in() -> None:
     turned = dataclasses.replace(PROVENANCE, versions=dict(reversed(list(PROVENANCE.versions.items()))))
-    again = Record(shard=dataclasses.replace(SHARD), outcomes=(dataclasses.replace(OUTCOME),), provenance=turned)
+    assert list(turned.versions) != list(PROVENANCE.versions)
+    again = record_of(dataclasses.replace(SHARD), (dataclasses.replace(OUTCOME),), turned)
     assert encode_record(again) == encode_record(record())
 
 
@@ -256,7 +241,7 @@ def resealed(table: pa.Table, metadata: dict[str, str]) -> bytes:
 
 
 def test_a_sealed_text_that_is_no_parquet_is_damaged() -> None:
-    failure = encode_failure(Failure(shard=SHARD, error="e", traceback="t", provenance=PROVENANCE))
+    failure = encode_failure(failure_of(SHARD))
     with pytest.raises(DamagedError, match="its footer cannot be read"):
         decode_record(failure)
 
@@ -319,7 +304,7 @@ def test_an_envelope_that_is_no_json_object_is_damaged(text: str | bytes) -> Non
 
 
 def test_a_failure_comes_back_with_any_text() -> None:
-    failure = Failure(shard=SHARD, error='é "quoted"\n\ud800', traceback="\x1b[31m\x00", provenance=PROVENANCE)
+    failure = dataclasses.replace(failure_of(SHARD, 'é "quoted"\n\ud800'), traceback="\x1b[31m\x00")
     assert decode_failure(encode_failure(failure)) == failure
     assert encode_failure(failure) == encode_failure(dataclasses.replace(failure))
 

@@ -7,9 +7,9 @@ import itertools
 from pathlib import Path
 
 import pytest
+from examples import HEADER
 
 from robench.core.errors import StoreError
-from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store.paths import (
     FAILURE_SUFFIX,
     RECORD_SUFFIX,
@@ -21,20 +21,7 @@ from robench.store.paths import (
 )
 from robench.store.seal import DamagedError
 
-SHARD = ShardHeader(
-    key="a1" * 16,
-    measurement_key="b2" * 16,
-    perturbation_key="c" * 32,
-    checkpoint="../../etc",
-    condition="a/b",
-    dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
-    weights_digest="d" * 64,
-    task="classification",
-    seed=0,
-    batch_size=100,
-    start=0,
-    stop=100,
-)
+SHARD = dataclasses.replace(HEADER, key="a1" * 16, measurement_key="b2" * 16, checkpoint="../../etc", condition="a/b")
 PATHS = Paths(Path("/results"))
 
 

@@ -10,20 +10,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from examples import HEADER, PROVENANCE, failure_of, outcomes_of, record_of
 
-from robench.core.outcomes import ClassificationOutcome
-from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store import FolderStore
 from robench.store.paths import Paths
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier, Event
+
+    from robench.core.records import Failure, Record
+    from robench.core.shard import ShardHeader
 
 SPAWN = multiprocessing.get_context("spawn")
 NUM_KILLS = 10
@@ -32,42 +34,18 @@ NUM_OWN = 20
 
 
 def header(number: int) -> ShardHeader:
-    return ShardHeader(
-        key=f"{number:032x}",
-        measurement_key=f"{number % 3:032x}",
-        perturbation_key="c" * 32,
-        checkpoint="digits-vit",
-        condition="pgd",
-        dataset=DatasetIdentity(name="digits", fingerprint="e" * 64, num_examples=600),
-        weights_digest="d" * 64,
-        task="classification",
-        seed=0,
-        batch_size=50,
-        start=number * 50,
-        stop=number * 50 + 50,
-    )
+    key, measurement_key, start = f"{number:032x}", f"{number % 3:032x}", number * 50
+    return replace(HEADER, key=key, measurement_key=measurement_key, start=start, stop=start + 50)
 
 
 def record(number: int, *, writer: int = 0) -> Record:
     """The record of a shard; another ``writer`` claims another loss for every example."""
-    outcomes = tuple(
-        ClassificationOutcome(
-            example_id=f"digits-{index:05d}",
-            target=3,
-            prediction=index % 10,
-            correct_top1=False,
-            correct_top5=True,
-            confidence=0.5,
-            loss_nats=float(writer),
-        )
-        for index in range(number * 50, number * 50 + 50)
-    )
-    seen = Provenance(device=f"device-{writer}", versions={}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00")
-    return Record(shard=header(number), outcomes=outcomes, provenance=seen)
+    outcomes = outcomes_of(header(number), loss_nats=float(writer))
+    return record_of(header(number), outcomes, replace(PROVENANCE, device=f"device-{writer}"))
 
 
 def failure(number: int) -> Failure:
-    return Failure(shard=header(number), error="killed", traceback="", provenance=record(number).provenance)
+    return failure_of(header(number), "killed")
 
 
 def everything(store: FolderStore) -> list[Record]:
@@ -199,7 +177,8 @@ def test_readers_see_whole_records_while_others_write(tmp_path: Path, caplog: py
 
 def test_equal_records_give_equal_bytes_in_another_process(tmp_path: Path) -> None:
     script = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_store_writers as this;"
+        f"import sys; sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r};"
+        "import test_store_writers as this;"
         "from robench.store.parquet import encode_record; sys.stdout.buffer.write(encode_record(this.record(7)))"
     )
     contents = {
