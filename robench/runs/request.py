@@ -45,6 +45,11 @@ class RunRequest:
             raise UsageError(
                 f"--executor serial measures in one process, but --workers is {self.workers}; leave one of them out"
             )
+        names = [suite.name for suite in self.suites]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise UsageError(
+                f"two of the suites are named {', '.join(sorted(twice))}; give each file's suite its own name"
+            )
         for suite in self.suites:
             for checkpoint in self.checkpoints:
                 if suite.task != checkpoint.task:

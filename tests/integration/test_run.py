@@ -188,6 +188,17 @@ def test_two_suites_give_two_tables_and_share_their_shards(
     assert len(list((tmp_path / "r").rglob("*.parquet"))) == 3
 
 
+def test_two_files_whose_suites_have_one_name_are_refused(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    first = small_suite()
+    second = tmp_path / "copy.yaml"
+    second.write_text(first.read_text())
+    ended = robench("run", "--suite", first, "--suite", second, *VIT, "--results", tmp_path / "r")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "two of the suites are named small" in ended.stderr
+
+
 def test_a_model_whose_code_changed_is_measured_again(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
