@@ -38,7 +38,7 @@ INTERRUPTED = 130
 @model_option(required=True)
 @registry_option
 @limit_option
-@option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps.")
+@option("--device", default="auto", show_default=True, help="auto, cpu, cuda (every GPU) or cuda:N.")
 @option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one a GPU, or one a core."
 )

@@ -49,12 +49,11 @@ def choose_workers(device: str, workers: int | None, executor: ExecutorName) -> 
 def _devices(device: str) -> list[str]:
     """Return the devices that ``device`` means: all GPUs for ``cuda``, one otherwise."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
-    has_mps = torch.backends.mps.is_available()
     if device == "auto":
         return gpus or ["cpu"]
     if device == "cuda" and gpus:
         return gpus
-    if device == "cpu" or device in gpus or (device == "mps" and has_mps):
+    if device == "cpu" or device in gpus:
         return [device]
-    there = ", ".join(["cpu", *(["cuda", *gpus] if gpus else []), *(["mps"] if has_mps else [])])
+    there = ", ".join(["cpu", *(["cuda", *gpus] if gpus else [])])
     raise UsageError(f"no device {device!r} on this machine; there is: {there}")

@@ -22,7 +22,7 @@ class RunRequest:
     Attributes:
         limit: the first examples of each condition alone; None for all.
         seed: in place of the suites' own.
-        device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+        device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda`` or ``cuda:N``.
         workers: processes that measure; None for one a GPU, or one a CPU core.
         data_root: folder that holds datasets which are not embedded.
     """
