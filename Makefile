@@ -3,9 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
-PUBLISHED := digits-vit digits-symvit digits-rpc-symvit
 
-.PHONY: help setup demo test lint bench checkpoints lock clean
+.PHONY: help setup demo test lint bench checkpoints docs lock clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -34,7 +33,10 @@ bench: $(READY)  ## speed, as ratios within one run
 	@$(BIN)/python -m pytest benchmarks -p no:xdist -p no:cacheprovider -s
 
 checkpoints: $(READY)  ## train the published digits checkpoints again
-	@$(BIN)/robench train $(PUBLISHED)
+	@$(BIN)/robench train --all
+
+docs: $(READY)   ## docs/attention.md from the docstrings
+	@$(BIN)/python scripts/attention_page.py
 
 lock:            ## requirements.lock anew, from the ranges in pyproject.toml (needs uv)
 	uv pip compile --universal --generate-hashes --group dev pyproject.toml --output-file requirements.lock \

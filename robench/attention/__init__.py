@@ -9,14 +9,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from robench.attention.alibi import AlibiAttention
+from robench.attention.attnscale import AttnScaleAttention
+from robench.attention.bilateral import BilateralAttention
+from robench.attention.elliptical import EllipticalAttention
+from robench.attention.fourier import FourierAttention
+from robench.attention.fourier_mom import FourierMomAttention
 from robench.attention.geometry import Geometry
+from robench.attention.kde import KdeAttention
+from robench.attention.linear import LinearAttention
+from robench.attention.linear_twicing import LinearTwicingAttention
+from robench.attention.linformer import LinformerAttention
+from robench.attention.mgk import MgkAttention
+from robench.attention.mom import MomAttention
+from robench.attention.neutreno import NeutrenoAttention
+from robench.attention.nystrom import NystromAttention
+from robench.attention.performer import PerformerAttention
+from robench.attention.primal import PrimalAttention
+from robench.attention.rkde import RkdeAttention
 from robench.attention.rpc import RpcAttention
+from robench.attention.rpc_asymmetric import RpcAsymmetricAttention
+from robench.attention.rvt import RvtAttention
+from robench.attention.scaled import ScaledAttention
 from robench.attention.softmax import SoftmaxAttention
+from robench.attention.spkde import SpkdeAttention
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import SymmetricAttention
+from robench.attention.twicing import TwicingAttention
 from robench.core.errors import UnknownNameError
 from robench.declarations import attentions
 from robench.declarations.attentions import Rpc, Softmax, Symmetric
+from robench.declarations.dot_attentions import (
+    Alibi,
+    AttnScale,
+    Bilateral,
+    Elliptical,
+    Neutreno,
+    RpcAsymmetric,
+    Rvt,
+    Scaled,
+    Twicing,
+)
+from robench.declarations.kernel_attentions import Fourier, Kde, Mgk, Rkde
+from robench.declarations.linear_attentions import Linear, LinearTwicing, Linformer, Nystrom, Performer
+from robench.declarations.mom_attentions import FourierMom, Mom
+from robench.declarations.primal_attention import Primal
+from robench.declarations.spkde_attention import Spkde
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +71,28 @@ ATTENTIONS: Mapping[type, Callable[[Any, Geometry], nn.Module]] = {
     Softmax: SoftmaxAttention,
     Symmetric: SymmetricAttention,
     Rpc: RpcAttention,
+    RpcAsymmetric: RpcAsymmetricAttention,
+    Scaled: ScaledAttention,
+    Bilateral: BilateralAttention,
+    Alibi: AlibiAttention,
+    Twicing: TwicingAttention,
+    Linear: LinearAttention,
+    LinearTwicing: LinearTwicingAttention,
+    Neutreno: NeutrenoAttention,
+    AttnScale: AttnScaleAttention,
+    Kde: KdeAttention,
+    Rkde: RkdeAttention,
+    Spkde: SpkdeAttention,
+    Mom: MomAttention,
+    FourierMom: FourierMomAttention,
+    Fourier: FourierAttention,
+    Mgk: MgkAttention,
+    Performer: PerformerAttention,
+    Primal: PrimalAttention,
+    Elliptical: EllipticalAttention,
+    Rvt: RvtAttention,
+    Linformer: LinformerAttention,
+    Nystrom: NystromAttention,
 }
 
 

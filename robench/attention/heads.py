@@ -1,7 +1,7 @@
 """What mechanisms share: tokens split into heads, heads merged into tokens, and one step of dot-product attention.
 
 Axes: B batch, N tokens, C width of a token, H heads, D width of a head (C = H D), M the tokens that are attended to,
-P projections (such as query, key and value) times C.
+P projections (such as query, key and value) times C, F features of a query or key.
 """
 
 from __future__ import annotations
@@ -25,12 +25,31 @@ def merge_heads(x_BHND: Tensor) -> Tensor:
     return x_BHND.transpose(1, 2).reshape(B, N, H * D)
 
 
-def attend(q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
-    """Return softmax(Q K^T / sqrt(D)) V, of shape (B, H, N, D); Vaswani et al. 2017, equation 1.
+def dot_scores(q_BHND: Tensor, k_BHMD: Tensor) -> Tensor:
+    """Return Q K^T / sqrt(D), of shape (B, H, N, M).
 
     Written out, and in the order of timm's unfused path, because fused kernels round differently from device to device
     and some have gradients that change from run to run.
     """
-    scores_BHNM = (q_BHND * q_BHND.shape[-1] ** -0.5) @ k_BHMD.transpose(-2, -1)
-    weights_BHNM: Tensor = scores_BHNM.softmax(dim=-1)
+    scores_BHNM: Tensor = (q_BHND * q_BHND.shape[-1] ** -0.5) @ k_BHMD.transpose(-2, -1)
+    return scores_BHNM
+
+
+def attend(q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
+    """Return softmax(Q K^T / sqrt(D)) V, of shape (B, H, N, D); Vaswani et al. 2017, equation 1."""
+    weights_BHNM: Tensor = dot_scores(q_BHND, k_BHMD).softmax(dim=-1)
     return weights_BHNM @ v_BHMD
+
+
+def feature_factors(log_queries_BHNF: Tensor, log_keys_BHMF: Tensor) -> tuple[Tensor, Tensor]:
+    """Return P (B, H, N, F) and S (B, H, F, M) with P S = A, the weights of attention with positive features.
+
+    A_ij = phi(q_i) . phi(k_j) / sum_j' phi(q_i) . phi(k_j'), whose factors, from the logarithms of the features, are
+
+        S_fj = softmax_j(log phi_f(k_j)),  P_if = softmax_f(log phi_f(q_i) + log sum_j phi_f(k_j))
+
+    so that no sum of features is divided by, and (P (S V)) takes O(N F) memory where A would take O(N M).
+    """
+    totals_BH1F = log_keys_BHMF.logsumexp(dim=-2, keepdim=True)
+    gather_BHFM = log_keys_BHMF.softmax(dim=-2).transpose(-2, -1)
+    return (log_queries_BHNF + totals_BH1F).softmax(dim=-1), gather_BHFM

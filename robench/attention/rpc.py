@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
     from robench.declarations.attentions import Rpc
+    from robench.declarations.dot_attentions import RpcAsymmetric
 
 
 class RpcAttention(nn.Module):
@@ -59,13 +60,18 @@ class RpcAttention(nn.Module):
         return mixed_BNC
 
 
-def pursue(k_BHND: Tensor, v_BHND: Tensor, threshold_BH11: Tensor, num_iterations: int) -> Tensor:
-    """Return the low-rank part L, (B, H, N, D), after ``num_iterations`` of principal attention pursuit."""
+def pursue(
+    k_BHND: Tensor, v_BHND: Tensor, threshold_BH11: Tensor, num_iterations: int, q_BHND: Tensor | None = None
+) -> Tensor:
+    """Return the low-rank part L, (B, H, N, D), after ``num_iterations`` of principal attention pursuit.
+
+    Without queries of their own, the cleaned keys are the queries too.
+    """
     low_rank_BHND = scaled_dual_BHND = torch.zeros_like(k_BHND)
     for _ in range(num_iterations):
         sparse_BHND = shrink(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold_BH11)
         cleaned_BHND = k_BHND - sparse_BHND - scaled_dual_BHND
-        low_rank_BHND = attend(cleaned_BHND, cleaned_BHND, v_BHND)
+        low_rank_BHND = attend(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
         scaled_dual_BHND = scaled_dual_BHND + (k_BHND - low_rank_BHND - sparse_BHND)
     return low_rank_BHND
 
@@ -75,7 +81,7 @@ def shrink(x_BHND: Tensor, threshold_BH11: Tensor) -> Tensor:
     return x_BHND.sign() * (x_BHND.abs() - threshold_BH11).relu()
 
 
-def threshold_of(k_BHND: Tensor, declaration: Rpc) -> Tensor:
+def threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric) -> Tensor:
     """Return the threshold of each example's head, (B, H, 1, 1), by the declared formula."""
     mean_BH11 = k_BHND.abs().mean(dim=(-2, -1), keepdim=True)
     if declaration.formula == "paper":

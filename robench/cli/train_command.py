@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import registry_option
+from robench.cli.options import option, registry_option
 from robench.core.errors import StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
 from robench.declarations.training import Training
@@ -20,15 +20,22 @@ if TYPE_CHECKING:
 
 
 @click.command("train")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1)
+@option("--all", "train_all", is_flag=True, help="All checkpoints whose entries say how to train them.")
 @registry_option
-def command(names: tuple[str, ...], registries: tuple[Path, ...]) -> int:
+def command(names: tuple[str, ...], train_all: bool, registries: tuple[Path, ...]) -> int:
     """Train the checkpoints NAMES; write their weights, and their digest and clean accuracy into the registry file."""
     entries = {
         name: (path, checkpoint)
         for path in (shipped_registry(), *registries)
         for name, checkpoint in read_registry(path).items()
     }
+    if train_all:
+        names = tuple(name for name, (_, checkpoint) in entries.items() if checkpoint.training is not None)
+    if not names:
+        raise UsageError(
+            "nothing to train: name checkpoints, or give --all ('robench list models' says which there are)"
+        )
     for name in names:
         if name not in entries:
             raise UnknownNameError("model", name, entries)

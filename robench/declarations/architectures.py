@@ -43,7 +43,7 @@ class Vit(DeclarationBase):
         return (self.image_size // self.patch_size) ** 2 + 1
 
     def contradictions(self) -> list[str]:
-        """Sizes that do not divide, and layers that do not exist."""
+        """Sizes that do not divide, layers that do not exist, and fields of the attention that do not fit the sizes."""
         problems = []
         if self.image_size % self.patch_size:
             problems.append(f"image_size must be a multiple of patch_size {self.patch_size}, got {self.image_size}")
@@ -52,6 +52,10 @@ class Vit(DeclarationBase):
         layers: Layers = getattr(self.attention, "layers", "all")
         if layers != "all" and (wrong := [layer for layer in layers if not 0 <= layer < self.depth]):
             problems.append(f"attention.layers must lie in 0..{self.depth - 1} (depth {self.depth}), got {wrong}")
+        # Mechanisms whose fields have bounds that the backbone sets, such as the number of tokens, have this method.
+        if (problems_in := getattr(self.attention, "problems_in", None)) is not None:
+            found = problems_in(num_tokens=self.num_tokens, depth=self.depth)
+            problems += [f"attention.{problem}" for problem in found]
         return problems
 
 

@@ -12,6 +12,23 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge
 
 from robench.declarations.base import DeclarationBase
+from robench.declarations.dot_attentions import (
+    Alibi,
+    AttnScale,
+    Bilateral,
+    Elliptical,
+    Neutreno,
+    RpcAsymmetric,
+    Rvt,
+    Scaled,
+    Twicing,
+)
+from robench.declarations.kernel_attentions import Fourier, Kde, Mgk, Rkde
+from robench.declarations.linear_attentions import Linear, LinearTwicing, Linformer, Nystrom, Performer
+from robench.declarations.mom_attentions import FourierMom, Mom
+from robench.declarations.primal_attention import Primal
+from robench.declarations.residuals import Boost, FeatScale
+from robench.declarations.spkde_attention import Spkde
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,5 +79,31 @@ class PlainResidual(DeclarationBase):
     kind: ClassVar[str] = "plain"
 
 
-ATTENTIONS: Mapping[str, type[DeclarationBase]] = {"softmax": Softmax, "symmetric": Symmetric, "rpc": Rpc}
-RESIDUALS: Mapping[str, type[DeclarationBase]] = {"plain": PlainResidual}
+ATTENTIONS: Mapping[str, type[DeclarationBase]] = {
+    "softmax": Softmax,
+    "symmetric": Symmetric,
+    "rpc": Rpc,
+    "rpc-asymmetric": RpcAsymmetric,
+    "scaled": Scaled,
+    "bilateral": Bilateral,
+    "alibi": Alibi,
+    "twicing": Twicing,
+    "linear": Linear,
+    "linear-twicing": LinearTwicing,
+    "neutreno": Neutreno,
+    "attnscale": AttnScale,
+    "kde": Kde,
+    "rkde": Rkde,
+    "spkde": Spkde,
+    "mom": Mom,
+    "fourier-mom": FourierMom,
+    "fourier": Fourier,
+    "mgk": Mgk,
+    "performer": Performer,
+    "primal": Primal,
+    "elliptical": Elliptical,
+    "rvt": Rvt,
+    "linformer": Linformer,
+    "nystrom": Nystrom,
+}
+RESIDUALS: Mapping[str, type[DeclarationBase]] = {"plain": PlainResidual, "boost": Boost, "featscale": FeatScale}

@@ -24,8 +24,8 @@ class DeclarationBase:
             for name, bounds in bounds_of(type(self))
             for wanted in violations(getattr(self, name), bounds)
         ]
-        problems += self.contradictions()
-        if problems:
+        # What relates fields to each other assumes that each is within bounds.
+        if problems := problems or self.contradictions():
             raise ValueError("; ".join(problems))
 
     def contradictions(self) -> list[str]:

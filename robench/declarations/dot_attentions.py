@@ -48,7 +48,8 @@ class Bilateral(DeclarationBase):
 
     Attributes:
         content_bandwidth, position_bandwidth: h^2 of the paper, by which logits are divided; None for sqrt(d).
-        positions: what stands for a token's place; ``none`` is the paper's Nonlocal attention.
+        positions: what stands for a token's place: the backbone's learned vectors, sinusoids, ALiBi's distances in
+            place of the positional logits, or nothing (``none``, the paper's Nonlocal attention).
     """
 
     kind: ClassVar[str] = "bilateral"
@@ -56,6 +57,12 @@ class Bilateral(DeclarationBase):
     content_bandwidth: Annotated[float | None, Gt(0)] = None
     position_bandwidth: Annotated[float | None, Gt(0)] = None
     positions: Literal["learned", "sinusoid", "alibi", "none"] = "learned"
+
+    def contradictions(self) -> list[str]:
+        """Without vectors of positions there is nothing for their bandwidth to divide."""
+        if self.position_bandwidth is None or self.positions in ("learned", "sinusoid"):
+            return []
+        return [f"position_bandwidth has no effect with positions {self.positions}, got {self.position_bandwidth}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +88,11 @@ class Twicing(DeclarationBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neutreno(DeclarationBase):
-    """NeuTRENO: A V + alpha (V0 - V) with V0 the values of layer 0; softmax attention in layer 0 itself."""
+    """NeuTRENO: A V + alpha (V0 - V) with V0 the values of layer 0; softmax attention in layer 0 itself.
+
+    Attributes:
+        alpha: how far the values are drawn towards those of layer 0; 0 is softmax attention.
+    """
 
     kind: ClassVar[str] = "neutreno"
 
@@ -100,7 +111,7 @@ class Elliptical(DeclarationBase):
     """Elliptical attention: coordinates in which the values change much from layer to layer weigh more in the scores.
 
     Attributes:
-        delta: step between layers, by which the change is divided.
+        delta: step between layers, by which the change is divided; it cancels, since the largest change counts as 1.
     """
 
     kind: ClassVar[str] = "elliptical"

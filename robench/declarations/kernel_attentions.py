@@ -14,7 +14,11 @@ Formula = Literal["paper", "released"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kde(DeclarationBase):
-    """Attention as kernel regression: Gaussian kernels on normalised keys. Han et al. 2022, Robust KDE."""
+    """Attention as kernel regression: Gaussian kernels on normalised keys. Han et al. 2023, arXiv:2210.05794.
+
+    Attributes:
+        formula: kernel exp(-|q - k|^2 / (2 sqrt(d))) (``paper``), or exp(-|q - k|^2 / sqrt(d)) (``released``).
+    """
 
     kind: ClassVar[str] = "kde"
 
@@ -28,6 +32,8 @@ class Rkde(DeclarationBase):
     Attributes:
         loss: robust loss; ``threshold``: a of that loss.
         num_iterations: re-weightings; weights start uniform, and stay so where all vanish.
+        formula: kernel as of ``kde``; the distance of a key from the mean as printed (``paper``), or with the sign of
+            its middle term turned, so that outliers weigh more, and a tail of 0.01 for Hampel's loss (``released``).
     """
 
     kind: ClassVar[str] = "rkde"
@@ -40,16 +46,28 @@ class Rkde(DeclarationBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fourier(DeclarationBase):
-    """FourierFormer: products of sinc functions, to the power ``power``, with one learned radius."""
+    """FourierFormer: products of sinc functions with one learned radius. Nguyen et al. 2022, arXiv:2206.00206.
+
+    Attributes:
+        power: of each sinc; even, so that no kernel is negative.
+    """
 
     kind: ClassVar[str] = "fourier"
 
-    power: Annotated[int, Ge(1)] = 4
+    power: Annotated[int, Ge(2)] = 4
+
+    def contradictions(self) -> list[str]:
+        """Odd powers of a sinc are negative in places, where weights have no sense and their sum may be zero."""
+        return [f"power must be even, got {self.power}"] if self.power % 2 else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mgk(DeclarationBase):
-    """Mixture of Gaussian keys: several keys a token, weighed by learned shares. Nguyen et al. 2022."""
+    """Mixture of Gaussian keys: several keys a token, weighed by learned shares. Nguyen et al. 2022, arXiv:2110.08678.
+
+    Attributes:
+        num_mixtures: keys of each token.
+    """
 
     kind: ClassVar[str] = "mgk"
 

@@ -14,24 +14,28 @@ Count = Annotated[int, Ge(1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(DeclarationBase):
-    """Linear attention: the softmax is replaced by the feature map elu(x) + 1. Katharopoulos et al. 2020."""
+    """Linear attention: the softmax is replaced by the feature map elu(x) + 1, with neither a scale nor an epsilon.
+
+    Katharopoulos et al. 2020, arXiv:2006.16236.
+    """
 
     kind: ClassVar[str] = "linear"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearTwicing(DeclarationBase):
-    """Twicing over linear attention: A V + A (V - A V) with A the weights of linear attention."""
+    """Twicing over linear attention: A V + A (V - A V) with A the weights of linear attention. Twicing paper, B.1."""
 
     kind: ClassVar[str] = "linear-twicing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performer(DeclarationBase):
-    """Performer: softmax attention approximated by positive random features. Choromanski et al. 2021.
+    """Performer: softmax attention approximated by positive random features. Choromanski et al. 2021, arXiv:2009.14794.
 
     Attributes:
-        num_features: random features; ``redraw_seed``: of their projection, which is kept in the state dict.
+        num_features: random features of a query or key.
+        redraw_seed: from which each layer draws their projection, once; what was drawn is kept in the state dict.
     """
 
     kind: ClassVar[str] = "performer"
@@ -42,17 +46,42 @@ class Performer(DeclarationBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linformer(DeclarationBase):
-    """Linformer: keys and values are projected to fewer tokens by one learned matrix. Wang et al. 2020."""
+    """Linformer: keys and values are projected to fewer tokens by one learned matrix for each head and layer.
+
+    Wang et al. 2020, arXiv:2006.04768.
+
+    Attributes:
+        projection_length: tokens after the projection, at most those before it.
+    """
 
     kind: ClassVar[str] = "linformer"
 
     projection_length: Count
 
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+        """Return what does not fit a backbone: a projection to more tokens than it has."""
+        return too_many("projection_length", self.projection_length, num_tokens)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nystrom(DeclarationBase):
-    """Nystrom attention: softmax attention approximated through landmarks. Xiong et al. 2021."""
+    """Nystrom attention: softmax attention approximated through landmarks. Xiong et al. 2021, arXiv:2102.03902.
+
+    Attributes:
+        num_landmarks: segments of tokens, of equal length or one more, whose means are the landmarks.
+    """
 
     kind: ClassVar[str] = "nystrom"
 
     num_landmarks: Count
+
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+        """Return what does not fit a backbone: more landmarks than it has tokens."""
+        return too_many("num_landmarks", self.num_landmarks, num_tokens)
+
+
+def too_many(field: str, asked: int, num_tokens: int) -> list[str]:
+    """Return a message where more is asked for than there are tokens, no message elsewhere."""
+    return (
+        [f"{field} must be at most the {num_tokens} tokens of the backbone, got {asked}"] if asked > num_tokens else []
+    )

@@ -14,6 +14,7 @@ from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.declarations.perturbations import threat_model_of
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
+from robench.evaluation.fresh_draws import FreshDraws
 from robench.evaluation.judges import JUDGES
 from robench.perturbations import perturb
 from robench.perturbations.draws import ExampleDraws
@@ -60,8 +61,9 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim) -> tuple[Ou
     batch = _padded(batch, measurement.batch_size, victim.device)
     check_clean(batch, measurement.dataset.name)
     declaration = measurement.condition.perturbation
-    draws = ExampleDraws(_seeds(measurement, declaration.kind, batch.ids), victim.device)
-    perturbed = perturb(declaration, batch, victim, draws).detach()
+    own_seeds = _seeds(measurement, declaration.kind, batch.ids)
+    draws = ExampleDraws(own_seeds, victim.device)
+    perturbed = perturb(declaration, batch, FreshDraws(victim, own_seeds), draws).detach()
     distances = check_perturbed(perturbed, batch.inputs, declaration.kind, threat_model_of(declaration))
     prediction = Stream(purpose="prediction")
     seeds = [stream_seed(seed, prediction) for seed in _seeds(measurement, "prediction", batch.ids)]

@@ -1,29 +1,33 @@
 """Blocks of a vision transformer: attention and MLP, each after a norm and beside a residual connection.
 
 A block takes norms and MLP from timm's ``Block``, so that names in a state dict and initial weights are timm's; the
-attention and what connects it to its input are declared.
+attention and what connects it to its input are declared. Parameters of a connection are the block's own, such as
+``blocks.i.t``. All start so that the block is the plain one, bit for bit; the MLP's own connection is always plain.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from robench.declarations.attentions import PlainResidual
+from robench.declarations.residuals import Boost, FeatScale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from timm.models.vision_transformer import Block
 
     from robench.attention import ForwardState
+    from robench.declarations.base import DeclarationBase
 
 
 class PlainBlock(nn.Module):
     """The usual residual connection: Y + f(Y), with f the attention; timm's block without scale and drop path."""
 
-    def __init__(self, block: Block, attention: nn.Module) -> None:
+    def __init__(self, declaration: DeclarationBase, block: Block, attention: nn.Module) -> None:
         super().__init__()
         self.norm1 = block.norm1
         self.attn = attention
@@ -41,5 +45,50 @@ class PlainBlock(nn.Module):
         return x_BNC + branch_BNC
 
 
-# A block for each residual connection, since their parameters are the block's own.
-BLOCKS: Mapping[type, type[PlainBlock]] = {PlainResidual: PlainBlock}
+class BoostBlock(PlainBlock):
+    """Boosted residual connection: Y' = f(Y) + t Y0 + (1 - t) Y, with a learned scalar t, zero at start.
+
+    Source: "Revisiting Transformers with Insights from Image Filtering and Boosting", arXiv:2506.10371, equation 31;
+    no code is published. Y0 are the tokens that enter the first block, positions added. Where the paper is silent: it
+    writes t without a layer's index but t_l in definition 4.1, so each block has its own (in the first, where
+    Y = Y0, it changes nothing); and it leaves the MLP out, so f is the attention, and the MLP's connection is plain.
+    """
+
+    def __init__(self, declaration: Boost, block: Block, attention: nn.Module) -> None:
+        super().__init__(declaration, block, attention)
+        self.t = nn.Parameter(torch.zeros(()))
+
+    def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
+        """Return f(Y) + t Y0 + (1 - t) Y."""
+        return branch_BNC + self.t * first_BNC + (1 - self.t) * x_BNC
+
+
+class FeatScaleBlock(PlainBlock):
+    """FeatScale: the branch's mean over the tokens and what is left are scaled apart, by learned factors a channel.
+
+    Source: Wang et al. 2022 (Anti-Oversmoothing in Deep Vision Transformers), arXiv:2203.05962: mean
+    and rest of the attention's output, after its projection, get the factors 1 + lamb1 and 1 + lamb2 (``paper``).
+    The authors' code (ViT-Anti-Oversmoothing, featscale.py) adds the scaled parts twice, once to the branch and once
+    more in the residual connection, so that its factors are 1 + 2 lamb1 and 1 + 2 lamb2 (``released``).
+    """
+
+    def __init__(self, declaration: FeatScale, block: Block, attention: nn.Module) -> None:
+        super().__init__(declaration, block, attention)
+        shape = block.norm1.get_parameter("weight").shape
+        self.lamb1 = nn.Parameter(torch.zeros(shape))
+        self.lamb2 = nn.Parameter(torch.zeros(shape))
+        self.times_added = 1 if declaration.formula == "paper" else 2
+
+    def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
+        """Return Y + f(Y) + n (lamb1 mean + lamb2 (f(Y) - mean)), n the times that the scaled parts are added."""
+        mean_B1C = branch_BNC.mean(dim=1, keepdim=True)
+        scaled_BNC = self.lamb1 * mean_B1C + self.lamb2 * (branch_BNC - mean_B1C)
+        return x_BNC + (branch_BNC + self.times_added * scaled_BNC)
+
+
+# A block for each residual connection. Any: each takes its own declaration, which the key beside it names.
+BLOCKS: Mapping[type, Callable[[Any, Block, nn.Module], PlainBlock]] = {
+    PlainResidual: PlainBlock,
+    Boost: BoostBlock,
+    FeatScale: FeatScaleBlock,
+}

@@ -28,6 +28,8 @@ class ClassifierVictim:
         self._module = module.to(device=device, dtype=torch.float32)
         self._module.eval()
         self._module.requires_grad_(False)
+        # A module says so by an attribute; what it computes for a row may then depend on that row's seed.
+        self._takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
         self._mean_C11 = torch.tensor(preprocessing.mean, device=device, dtype=torch.float32).reshape(-1, 1, 1)
         self._std_C11 = torch.tensor(preprocessing.std, device=device, dtype=torch.float32).reshape(-1, 1, 1)
@@ -40,7 +42,7 @@ class ClassifierVictim:
     def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
 
-        ``seeds`` is for victims that draw random numbers; this one does not.
+        ``seeds``, one an example, decide the random numbers of a model that draws any; without them it draws anew.
 
         Raises:
             ContractError: the inputs are no such images, or the model gave no such logits.
@@ -48,7 +50,11 @@ class ClassifierVictim:
         self._check_inputs(inputs)
         if any(submodule.training for submodule in self._submodules):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
-        output = self._module((inputs - self._mean_C11) / self._std_C11)
+        normalised = (inputs - self._mean_C11) / self._std_C11
+        if self._takes_seeds:
+            output = self._module(normalised, None if seeds is None else tuple(seeds))
+        else:
+            output = self._module(normalised)
         return _logits_of(output, len(inputs))
 
     def _check_inputs(self, inputs: Tensor) -> None:

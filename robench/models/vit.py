@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 class DeclaredVisionTransformer(VisionTransformer):
     """timm's vision transformer whose blocks hand a state on to each other."""
 
+    takes_seeds = True
+
     def forward_features(self, x: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:  # type: ignore[override]  # masks are left out: no mechanism takes them
         """Return tokens (B, N, C) after the last norm, of images (B, channels, side, side)."""
         first_BNC: Tensor = self.norm_pre(self.patch_drop(self._pos_embed(self.patch_embed(x))))
-        state, x_BNC = ForwardState(seeds=seeds), first_BNC
+        positions_NC = None if self.pos_embed is None else self.pos_embed[0]
+        state, x_BNC = ForwardState(seeds=seeds, positions_NC=positions_NC), first_BNC
         for block in self.blocks:
             x_BNC = block(x_BNC, first_BNC, state)
         output_BNC: Tensor = self.norm(x_BNC)
@@ -70,7 +73,9 @@ def build_vit(architecture: Vit) -> nn.Module:
             layer=layer,
         )
         attention = build_attention(architecture.attention, geometry)
-        model.blocks[layer] = BLOCKS[type(architecture.residual)](cast("Block", block), attention)
+        model.blocks[layer] = BLOCKS[type(architecture.residual)](
+            architecture.residual, cast("Block", block), attention
+        )
     # A second time, because the first saw the attention that has just been replaced.
     model.init_weights()
     return model

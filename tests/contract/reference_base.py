@@ -26,6 +26,9 @@ class Situation:
         full_width: width of all heads together; ``head``: which one this is, of ``num_heads``.
         parameters: all parameters and buffers of the layer as nested lists, by name in its state dict.
         earlier: this head's values in earlier layers, by layer.
+        positions: vectors of the tokens' places that the backbone has learned, tokens by full width.
+        shared: what the heads of one example have in common.
+        tokens: what entered the layer, tokens by full width.
     """
 
     full_width: int
@@ -33,6 +36,15 @@ class Situation:
     num_heads: int
     parameters: Mapping[str, Any] = field(default_factory=dict)
     earlier: Mapping[int, Matrix] = field(default_factory=dict)
+    positions: Matrix | None = None
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    tokens: Matrix = field(default_factory=list)
+
+
+def nothing_shared(
+    declaration: Any, projections: Sequence[Sequence[Matrix]], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {}
 
 
 def nothing_more(geometry: Geometry) -> dict[str, tuple[int, ...]]:
@@ -46,20 +58,33 @@ class Reference:
     Attributes:
         head: (declaration, one head's projections, situation) -> the head's output, tokens by width.
         declarations: settings at which the code must agree with ``head``.
-        projections: names of the blocks of ``qkv``, in order.
-        more_shapes: what its state dict has beyond ``qkv`` and ``proj``, by name.
+        projections: names of the blocks of the projection ``projection_name``, in order.
+        more_shapes: what its state dict has beyond that projection and ``proj``, by name.
+        of_losses: parameters that only its losses depend on, and no output.
         treats_tokens_alike: permuted tokens give permuted outputs (no positions, no landmarks).
         takes_any_length: works for another number of tokens than it was built for.
         needs_layers: earlier layers whose values it reads; its own layer is the one after the last of them.
+        shared: (declaration, all heads' projections of one example, parameters) -> what its heads have in common.
+        stops_gradients: by its source, no gradient flows through a part of it.
+        exceptions: references of settings, ``declarations`` of this one too, of which other things are true.
     """
 
     head: Callable[[Any, Sequence[Matrix], Situation], Matrix]
     declarations: tuple[Declaration, ...]
     projections: tuple[str, ...] = ("q", "k", "v")
+    projection_name: str = "qkv"
     more_shapes: Callable[[Geometry], dict[str, tuple[int, ...]]] = nothing_more
+    of_losses: tuple[str, ...] = ()
     treats_tokens_alike: bool = True
     takes_any_length: bool = True
     needs_layers: tuple[int, ...] = ()
+    shared: Callable[[Any, Sequence[Sequence[Matrix]], Mapping[str, Any]], dict[str, Any]] = nothing_shared
+    stops_gradients: bool = False
+    exceptions: tuple[Reference, ...] = ()
+
+    def at(self, declaration: Declaration) -> Reference:
+        """What is true of one setting."""
+        return next((other for other in self.exceptions if declaration in other.declarations), self)
 
     @property
     def own_layer(self) -> int:
@@ -96,7 +121,7 @@ def linear(token: Vector, weight: Matrix, bias: Vector) -> Vector:
 def head_projections(
     reference: Reference, tokens: Matrix, weight: Matrix, bias: Vector, num_heads: int, head: int
 ) -> list[Matrix]:
-    """One head's projections of one example: head ``head`` owns that slice of each block of ``qkv``."""
+    """One head's projections of one example: head ``head`` owns that slice of each block of the projection."""
     projected = [linear(token, weight, bias) for token in tokens]
     full_width = len(bias) // len(reference.projections)
     width = full_width // num_heads
@@ -111,24 +136,28 @@ def layer(
     parameters: Mapping[str, Any],
     num_heads: int,
     earlier: Mapping[int, Sequence[Sequence[Matrix]]],
+    positions: Matrix | None = None,
 ) -> list[Matrix]:
     """A whole attention layer, example by example, head by head, token by token.
 
     ``earlier`` has the values of earlier layers: by layer, then example, then head.
     """
     outputs = []
+    weight, bias = (parameters[f"{reference.projection_name}.{part}"] for part in ("weight", "bias"))
     for number, tokens in enumerate(examples):
         merged: Matrix = [[] for _ in tokens]
-        for head in range(num_heads):
-            projections = head_projections(
-                reference, tokens, parameters["qkv.weight"], parameters["qkv.bias"], num_heads, head
-            )
+        of_heads = [head_projections(reference, tokens, weight, bias, num_heads, head) for head in range(num_heads)]
+        shared = reference.shared(declaration, of_heads, parameters)
+        for head, projections in enumerate(of_heads):
             situation = Situation(
                 full_width=len(tokens[0]),
                 head=head,
                 num_heads=num_heads,
                 parameters=parameters,
                 earlier={place: values[number][head] for place, values in earlier.items()},
+                positions=positions,
+                shared=shared,
+                tokens=tokens,
             )
             part = reference.head(declaration, projections, situation)
             for row, of_head in zip(merged, part, strict=True):

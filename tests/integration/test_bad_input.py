@@ -57,6 +57,7 @@ def refused(ended: Ended, code: int, *parts: str) -> None:
         (("validate", "absent.yaml"), ("absent.yaml",)),
         (("train", "digits-vitt"), ("unknown model 'digits-vitt'", "Did you mean 'digits-vit'?")),
         (("train", "rpc-symvit"), ("rpc-symvit", "no 'training' fields")),
+        (("train",), ("nothing to train", "--all")),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else None,
 )  # fmt: skip

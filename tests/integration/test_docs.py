@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,6 +118,15 @@ def test_links_between_documents_lead_somewhere() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_page_on_attention_is_what_the_docstrings_say() -> None:
+    specification = spec_from_file_location("attention_page", ROOT / "scripts" / "attention_page.py")
+    assert specification is not None
+    assert specification.loader is not None
+    script = module_from_spec(specification)
+    specification.loader.exec_module(script)
+    assert script.PAGE.read_text() == script.page(), "run `make docs`"
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:

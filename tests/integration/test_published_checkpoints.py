@@ -10,7 +10,7 @@ import torchattacks
 
 import robench
 from robench.core.protocols import Batch
-from robench.core.seeds import example_seed
+from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.declarations.attacks import Pgd
 from robench.declare import read_registry, shipped_registry
 from robench.models import resolve
@@ -20,6 +20,13 @@ from robench.perturbations.draws import ExampleDraws
 CHECKPOINTS = {name: entry for name, entry in read_registry(shipped_registry()).items() if entry.training}
 DIGITS = robench.load_dataset("digits")
 EVERYTHING = DIGITS.batch(0, len(DIGITS))
+# The attack is compared with another library's on those of make demo; the others differ in the model alone.
+DEMO = ("digits-vit", "digits-symvit", "digits-rpc-symvit")
+# As the harness seeds a prediction, see evaluation/evaluate.py.
+PREDICTION_SEEDS = [
+    stream_seed(example_seed(0, DIGITS.identity.fingerprint, "prediction", example_id), Stream(purpose="prediction"))
+    for example_id in EVERYTHING.ids
+]
 SETTINGS = {"epsilon": Fraction(8, 255), "step_size": Fraction(2, 255), "num_steps": 20}
 
 
@@ -48,13 +55,16 @@ class TestPublishedCheckpoint:
         assert path.suffix == ".safetensors"
         assert path.stat().st_size < 1_000_000
 
-    def test_has_its_published_clean_accuracy_of_at_least_95_per_cent(self, name: str) -> None:
+    def test_has_its_published_clean_accuracy_of_at_least_93_per_cent(self, name: str) -> None:
         with torch.no_grad():
-            logits = robench.load_checkpoint(name).logits(EVERYTHING.inputs)
+            logits = robench.load_checkpoint(name).logits(EVERYTHING.inputs, seeds=PREDICTION_SEEDS)
         accuracy = float((logits.argmax(1) == EVERYTHING.targets).double().mean())
         assert accuracy == pytest.approx(CHECKPOINTS[name].expected["top1_accuracy"], abs=5e-5)
-        assert accuracy >= 0.95
+        assert accuracy >= (0.95 if name in DEMO else 0.93)
 
+
+@pytest.mark.parametrize("name", DEMO)
+class TestAttacked:
     def test_pgd_agrees_with_torchattacks_within_one_point(self, name: str) -> None:
         module = AsModule(name)
         torch.manual_seed(0)
@@ -83,5 +93,5 @@ def attacked_by_robench(module: AsModule, batch: Batch, *, random_start: bool = 
 
 
 def test_the_three_kinds_of_attention_are_published() -> None:
-    kinds = {name: entry.architecture.attention.kind for name, entry in CHECKPOINTS.items()}  # type: ignore[attr-defined]
+    kinds = {name: CHECKPOINTS[name].architecture.attention.kind for name in DEMO}  # type: ignore[attr-defined]
     assert kinds == {"digits-vit": "softmax", "digits-symvit": "symmetric", "digits-rpc-symvit": "rpc"}

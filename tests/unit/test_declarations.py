@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from robench.declarations.architectures import BACKBONES, Python, Vit
 from robench.declarations.attacks import Fgsm, Pgd
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Rpc
-from robench.declarations.base import violations
+from robench.declarations.base import DeclarationBase, violations
 from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import PERTURBATIONS, Clean, threat_model_of
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
@@ -83,3 +84,51 @@ def test_only_bounded_attacks_have_a_threat_model() -> None:
 
 def test_nothing_is_wanted_of_none() -> None:
     assert violations(None, ("anything",)) == []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landmarks(DeclarationBase):
+    """A mechanism of which a backbone knows more than it does itself."""
+
+    kind: ClassVar[str] = "landmarks"
+
+    num_landmarks: int
+    last_layer: int = 0
+
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+        problems = []
+        if self.num_landmarks > num_tokens:
+            problems.append(f"num_landmarks must be at most {num_tokens}, the tokens, got {self.num_landmarks}")
+        if self.last_layer >= depth:
+            problems.append(f"last_layer must be below {depth}, the depth, got {self.last_layer}")
+        return problems
+
+
+def test_an_attention_is_asked_what_does_not_fit_its_backbone() -> None:
+    wanted = (
+        "attention.num_landmarks must be at most 17, the tokens, got 18; "
+        "attention.last_layer must be below 4, the depth, got 4"
+    )
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is what is compared
+        Vit(**VIT, attention=Landmarks(num_landmarks=18, last_layer=4))
+    assert str(caught.value) == wanted
+
+
+def test_what_an_attention_finds_is_told_beside_the_backbones_own_problems() -> None:
+    with pytest.raises(ValueError, match=r"dim must be a multiple.*; attention\.num_landmarks must be at most 17"):
+        Vit(**VIT | {"num_heads": 5}, attention=Landmarks(num_landmarks=18))
+
+
+def test_an_attention_that_fits_its_backbone_is_accepted() -> None:
+    assert Vit(**VIT, attention=Landmarks(num_landmarks=17, last_layer=3)).attention.kind == "landmarks"
+
+
+def test_residual_connections_have_the_kinds_and_fields_that_are_documented() -> None:
+    assert list(RESIDUALS) == ["plain", "boost", "featscale"]
+    assert RESIDUALS["featscale"]().formula == "paper"  # type: ignore[attr-defined]  # of FeatScale alone
+
+
+@pytest.mark.parametrize("field", ["patch_size", "num_heads", "depth"])
+def test_a_size_of_zero_is_refused_by_its_bound_before_anything_is_divided_by_it(field: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{field} must be at least 1, got 0$"):
+        Vit(**VIT | {field: 0})

@@ -18,7 +18,7 @@ from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
 from robench.declarations.architectures import Python, Timm, Vit
 from robench.declarations.attacks import Fgsm, Pgd
-from robench.declarations.attentions import Layers, Rpc, Softmax, Symmetric
+from robench.declarations.attentions import ATTENTIONS, Layers, Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import Training
@@ -29,6 +29,8 @@ from robench.declare.schema import FAMILIES, attempt, construct, construct_membe
 
 VIT = {"backbone": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 MEMBERS = [declared for family in FAMILIES.values() for declared in family.members.values()]
+
+KINDS = ", ".join(sorted(ATTENTIONS))
 
 
 def read(declared: type, value: object) -> object:
@@ -115,7 +117,7 @@ def test_all_fields_are_checked_at_once() -> None:
         "depth: must be at least 1, got 0",
         "dim: must be a whole number, got '64'",
         "mlp_ratio: must be above 0, got -1.0",
-        "attention.kind: unknown attention 'symetric'. Did you mean 'symmetric'? Known: rpc, softmax, symmetric.",
+        f"attention.kind: unknown attention 'symetric'. Did you mean 'symmetric'? Known: {KINDS}.",
         "heads: unknown field 'heads'. Did you mean 'num_heads'? Known: attention, backbone, depth, dim, image_size, "
         "mlp_ratio, num_channels, num_classes, num_heads, patch_size, residual.",
     ]
@@ -149,8 +151,8 @@ def test_contradictions_that_begin_with_no_field_are_problems_of_the_whole() -> 
         ("other", "attention: must be a mapping such as {kind: softmax}, got 'other'"),
         (None, "attention: must be a mapping such as {kind: softmax}, got null"),
         ([], "attention: must be a mapping such as {kind: softmax}, got a list"),
-        ({}, "attention.kind: missing. Known: rpc, softmax, symmetric."),
-        ({"kind": 3}, "attention.kind: must be one of rpc, softmax, symmetric, got 3"),
+        ({}, f"attention.kind: missing. Known: {KINDS}."),
+        ({"kind": 3}, f"attention.kind: must be one of {KINDS}, got 3"),
         ({"kind": "softmax", "scale": 2}, "attention.scale: unknown field 'scale'. Known: kind."),
         (
             {"kind": "rpc", "layers": "al"},

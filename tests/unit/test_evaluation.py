@@ -19,11 +19,12 @@ from robench.core.protocols import Batch
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition, ThreatModel
-from robench.declarations.attacks import Fgsm, UniformNoise
+from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
 from robench.declarations.perturbations import Clean
 from robench.evaluation import Evaluator, evaluate, evaluator
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
+from robench.evaluation.fresh_draws import FreshDraws
 from robench.evaluation.judges import JUDGES, judge_classification
 
 if TYPE_CHECKING:
@@ -122,10 +123,26 @@ class TestEvaluate:
         for shard in (shard_of(FGSM), shard_of(Clean()), shard_of(FGSM, batch_size=25)):
             victim = Watched()
             evaluate(shard, victim, Examples())
-            seeds = [seed for seeds in victim.seeds if seeds is not None for seed in seeds]
-            seen.append(seeds[:10])
-            assert len(set(seeds[:SIZE])) >= SIZE - 5
+            passes_a_batch = len(victim.seeds) // len(range(0, SIZE, shard.measurement.batch_size))
+            predictions = victim.seeds[passes_a_batch - 1 :: passes_a_batch]
+            seen.append([seed for seeds in predictions for seed in seeds or ()][:SIZE])
+        assert len(set(seen[0])) == SIZE
         assert seen[0] == seen[1] == seen[2]
+
+    def test_every_pass_of_an_attack_has_draws_that_no_other_pass_has(self) -> None:
+        pgd = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=5)
+        victim = Watched()
+        evaluate(shard_of(pgd, stop=10), victim, Examples())
+        assert len(victim.seeds) == 6
+        seeds = [seed for of_pass in victim.seeds for seed in of_pass or ()]
+        assert len(set(seeds)) == len(seeds) == 60
+
+    def test_an_attack_that_shows_some_rows_must_say_whose_seeds_they_have(self) -> None:
+        fresh = FreshDraws(Watched(), [1, 2, 3])
+        inputs = Examples.inputs[:2]
+        with pytest.raises(ContractError, match="2 inputs of a batch of 3"):
+            fresh.logits(inputs)
+        assert fresh.logits(inputs, [1, 2]).shape == (2, 3)
 
     def test_provenance_says_where_and_for_which_limit(self) -> None:
         provenance = evaluate(shard_of(Clean()), Watched(), Examples(), limit=7).provenance

@@ -1,0 +1,105 @@
+"""Bilateral attention: logits of contents and logits of positions, through one and the same W, are added.
+
+Source: the Bilateral/Boost paper, arXiv:2506.10371, equation 24: weights proportional to
+
+    exp(p_i^T W p_j / h_p^2 + y_i^T W y_j / h_y^2),  W = W_Q^T W_K
+
+so that the terms between a content and a position, which softmax attention over y + p has, are gone. Without p it is
+the paper's Nonlocal attention (``none``); with -m_h |i - j| in place of p_i^T W p_j, ALiBi (remark 3.4).
+
+There is no released code. Where the paper is silent or contradicts itself:
+
+* p. For ``learned`` it is the backbone's own ``pos_embed``, class token included, handed on in the state: the paper's
+  model has no weights beyond DeiT's, and DeiT's vectors of positions are learned. They enter W as they are, without a
+  LayerNorm, and gradients flow into them. ``sinusoid`` is equation 5 over the token index.
+* W. Vectors of positions pass through ``qkv``, bias included, as contents do; the values are dropped. Table 5 counts so
+  (1.33 GMac for DeiT-tiny while training; projecting to queries and keys alone would be 1.25).
+* The input. Attention alone is replaced, as section 5.3 says: the backbone still adds p to its first tokens, though the
+  text after equation 24 would have the two side by side instead.
+* h^2. The paper puts h_p^2 = h_y^2 = 2 sqrt(d) for standard attention, twice the sqrt(d) that is in use; the default is
+  sqrt(D), so that Nonlocal is softmax attention. ALiBi's logits are not divided by h_p^2, or remark 3.4 would not
+  recover ALiBi.
+
+Positional logits hold for all examples and are made once a pass. Outside training mode, and where no gradient is wanted
+for ``qkv`` or p, they are kept until one of these changes (table 5, 1.08 GMac at inference); switching modes forgets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+from robench.attention.kept import Kept
+from robench.attention.positions import falling_logits, sinusoids
+from robench.core.errors import ContractError
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.dot_attentions import Bilateral
+
+
+class BilateralAttention(nn.Module):
+    """Bilateral attention over tokens (B, N, C) -> (B, N, C); with learned positions it needs those of the state."""
+
+    def __init__(self, declaration: Bilateral, geometry: Geometry) -> None:
+        super().__init__()
+        self.positions = declaration.positions
+        self.content_bandwidth = declaration.content_bandwidth or geometry.head_dim**0.5
+        self.position_bandwidth = declaration.position_bandwidth or geometry.head_dim**0.5
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        self._kept = Kept()
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch to training mode, or with False out of it, and forget what was kept."""
+        self._kept.forget()
+        return super().train(mode)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C).
+
+        Raises:
+            ContractError: positions are learned, and the state has none.
+        """
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        scores_BHNN = (q_BHND / self.content_bandwidth) @ k_BHND.transpose(-2, -1)
+        if self.positions == "alibi":
+            scores_BHNN = scores_BHNN + falling_logits(self.num_heads, x_BNC.shape[1], like=scores_BHNN)
+        elif self.positions != "none":
+            scores_BHNN = scores_BHNN + self.position_scores(scores_BHNN, state)
+        mixed_BNC: Tensor = self.proj(merge_heads(scores_BHNN.softmax(dim=-1) @ v_BHND))
+        return mixed_BNC
+
+    def position_scores(self, scores_BHNN: Tensor, state: ForwardState | None) -> Tensor:
+        """Return the logits of positions, (H, N, N), to be added to those of contents."""
+        num_tokens = scores_BHNN.shape[-1]
+        learned = (learned_positions(state),) if self.positions == "learned" else ()
+
+        def compute() -> Tensor:
+            weight = self.qkv.weight
+            positions_NC = learned[0] if learned else sinusoids(num_tokens, weight.shape[1], like=weight)
+            q_BHND, k_BHND, _ = split_heads(self.qkv(positions_NC[None]), self.num_heads, num_projections=3)
+            return (q_BHND[0] / self.position_bandwidth) @ k_BHND[0].transpose(-2, -1)
+
+        if self.training:
+            return compute()
+        # The dtype, because that of the result depends on autocast too.
+        return self._kept.get((self.qkv.weight, self.qkv.bias, *learned), (num_tokens, scores_BHNN.dtype), compute)
+
+
+def learned_positions(state: ForwardState | None) -> Tensor:
+    """Return the backbone's own vectors of positions, (N, C).
+
+    Raises:
+        ContractError: the state has none.
+    """
+    if state is None or state.positions_NC is None:
+        raise ContractError(
+            "bilateral attention with learned positions got none: the backbone has to hand on its own in the state; "
+            "where it has none, choose positions sinusoid, alibi or none"
+        )
+    return state.positions_NC

@@ -1,0 +1,43 @@
+"""KDE attention: kernel regression on normalised keys, h_i = sum_j v_j k(q_i - k_j) / sum_j k(q_i - k_j).
+
+Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794,
+equation 3, with the Gaussian kernel k(x) = exp(-c |x|^2); keys have length 1, queries keep theirs. Two formulas,
+chosen by a field:
+
+* ``paper``: sigma^2 = sqrt(D), c = 1 / (2 sqrt(D)): softmax attention on normalised keys.
+* ``released``: the authors' code (robust_transformer, imagenet/models.py) has c = 1 / sqrt(D): logits twice as large.
+
+Where this differs: the rows are computed without |q|^2, which cancels. A key that is zero stays zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+from robench.attention.kernels import gaussian_scores, precision_of, unit
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.kernel_attentions import Kde
+
+
+class KdeAttention(nn.Module):
+    """KDE attention over tokens (B, N, C) -> (B, N, C)."""
+
+    def __init__(self, declaration: Kde, geometry: Geometry) -> None:
+        super().__init__()
+        self.num_heads = geometry.num_heads
+        self.precision = precision_of(declaration.formula, geometry.head_dim)
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        weights_BHNM = gaussian_scores(q_BHND, unit(k_BHND), self.precision).softmax(dim=-1)
+        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNM @ v_BHND))
+        return mixed_BNC

@@ -1,0 +1,44 @@
+"""Twicing over linear attention: what the smoothing by A lost is smoothed and added again, (2A - A^2) V.
+
+Source: Abdullaev & Nguyen 2025 (Twicing Attention), appendix B.1, "Non-conventional attention mechanisms", with A the
+normalised weights of linear attention, phi(x) = elu(x) + 1 (see ``linear``). Computed as
+
+    H = A V + A (V - A V)
+
+so that neither A nor its square is formed: each product with A goes through its two factors, and the cost stays linear
+in the number of tokens. The paper says that its own experiments construct A; the results agree up to rounding. The
+released code has no twicing in its linear attention, so there is no other reading. Weights are those of ``linear``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from robench.attention.heads import feature_factors, merge_heads, split_heads
+from robench.attention.linear import log_feature
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.linear_attentions import LinearTwicing
+
+
+class LinearTwicingAttention(nn.Module):
+    """Twicing over linear attention, tokens (B, N, C) -> (B, N, C)."""
+
+    def __init__(self, declaration: LinearTwicing, geometry: Geometry) -> None:
+        super().__init__()
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        spread_BHND, gather_BHDN = feature_factors(log_feature(q_BHND), log_feature(k_BHND))
+        smoothed_BHND = spread_BHND @ (gather_BHDN @ v_BHND)
+        regained_BHND = spread_BHND @ (gather_BHDN @ (v_BHND - smoothed_BHND))
+        mixed_BNC: Tensor = self.proj(merge_heads(smoothed_BHND + regained_BHND))
+        return mixed_BNC

@@ -1,0 +1,46 @@
+"""Linformer: keys and values are projected to fewer tokens, K' = E K and V' = E V, before softmax attention.
+
+Source: Wang et al. 2020, arXiv:2006.04768, equation 7, H = softmax(Q (E K)^T / sqrt(D)) F V, here with F = E. Weights:
+``qkv`` is [3C, C], order q, k, v, with bias, ``proj``, and ``E``, [H, projection_length, num_tokens], normal with
+standard deviation 0.02 at start. It is one linear map over places, so that inputs have exactly ``num_tokens`` tokens.
+
+The paper leaves open what is shared. As in the code of the Long Range Arena experiments (mlpen/Nystromformer and, from
+it, PrimalAttention) keys and values share E, and each head has its own. That code also shares one E over all layers of
+a model, and of every further model in the process, through an attribute of the class. Here each layer owns its E, so
+that a layer depends on nothing outside it. A state dict of that code names ``E`` in every layer with the same numbers,
+and gives the same outputs here; what differs is training, where these copies part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import attend, merge_heads, split_heads
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.linear_attentions import Linformer
+
+INITIAL_DEVIATION = 0.02
+
+
+class LinformerAttention(nn.Module):
+    """Linformer attention over tokens (B, N, C) -> (B, N, C), N that of the geometry."""
+
+    def __init__(self, declaration: Linformer, geometry: Geometry) -> None:
+        super().__init__()
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        self.E = nn.Parameter(torch.empty(geometry.num_heads, declaration.projection_length, geometry.num_tokens))
+        nn.init.normal_(self.E, std=INITIAL_DEVIATION)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        mixed_BNC: Tensor = self.proj(merge_heads(attend(q_BHND, self.E @ k_BHND, self.E @ v_BHND)))
+        return mixed_BNC

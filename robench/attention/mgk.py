@@ -1,0 +1,66 @@
+"""Mixture of Gaussian keys: each token has several keys, whose kernels are added with learned shares.
+
+Source: Nguyen et al. 2022, Improving Transformers with Probabilistic Attention Keys, arXiv:2110.08678, in the form of
+the authors' code (transformer-mgk, language model, ``rbf2keys``):
+
+    h_i = sum_j v_j k_ij / (sum_j k_ij + 1e-6),    k_ij = sum_r pi_r exp(-(r + 1/2) |q_i - k_rj|^2 / sqrt(D))
+
+so that with two keys the factors are 0.5 and 1.5; for more, where the code is silent, the row 0.5, 1.5, 2.5 ... goes
+on. ``qkv`` is [(M + 2) C, C] for M keys, order q, k0, k1, ..., v. Queries and keys are not normalised.
+
+``pi0``, ``pi1``, ... are the shares, 1 / M at start, held within [0, 1] where they are used; they need not add up to
+one. In the language model each is [H, 1, 1, 256], a share for each head and each place of a key in a text of 256
+tokens; here it is [H, 1, 1, 1], one share for all places, so that any number of tokens is taken and a token's place
+does not count. (The code for long sequences has one share for all heads, too.)
+
+The paper's quotient has no 1e-6; the code has it, and so has this, because all shares of a head may be zero, and then
+so is its output.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+from robench.attention.kernels import gaussian_kernels
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.kernel_attentions import Mgk
+
+FLOOR = 1e-6
+
+
+class MgkAttention(nn.Module):
+    """Attention to a mixture of Gaussian keys over tokens (B, N, C) -> (B, N, C)."""
+
+    def __init__(self, declaration: Mgk, geometry: Geometry) -> None:
+        super().__init__()
+        self.num_heads = geometry.num_heads
+        self.num_mixtures = declaration.num_mixtures
+        self.qkv = nn.Linear(geometry.dim, (self.num_mixtures + 2) * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        for place in range(self.num_mixtures):
+            share_H111 = torch.full((self.num_heads, 1, 1, 1), 1 / self.num_mixtures)
+            self.register_parameter(f"pi{place}", nn.Parameter(share_H111))
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        parts = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=self.num_mixtures + 2)
+        q_BHND, keys, v_BHND = parts[0], parts[1:-1], parts[-1]
+        kernels_BHNM = torch.stack([self.kernels(r, q_BHND, k_BHND) for r, k_BHND in enumerate(keys)]).sum(dim=0)
+        weights_BHNM = kernels_BHNM / (kernels_BHNM.sum(dim=-1, keepdim=True) + FLOOR)
+        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNM @ v_BHND))
+        return mixed_BNC
+
+    def kernels(self, place: int, q_BHND: Tensor, k_BHND: Tensor) -> Tensor:
+        """Return pi_r exp(-(r + 1/2) |q - k|^2 / sqrt(D)) for one of the keys, (B, H, N, M)."""
+        # Not get_parameter, which refuses the plain tensors that torch.func puts in a parameter's place.
+        share_H111: Tensor = getattr(self, f"pi{place}")
+        precision = (place + 0.5) / math.sqrt(q_BHND.shape[-1])
+        return share_H111.squeeze(-1).clamp(min=0, max=1) * gaussian_kernels(q_BHND, k_BHND, precision)

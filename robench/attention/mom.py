@@ -1,0 +1,95 @@
+"""Median-of-means attention: of random subsets of the keys, each query attends to the one of median density.
+
+Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794, section
+3.2, equation 12, and algorithm 1. With kernels k(q, k_j) on keys of unit length and subsets I_1..I_L of S keys each,
+
+    H_i = sum_{j in I_l} v_j k(q_i, k_j) / sum_{j in I_l} k(q_i, k_j)
+
+where l is the subset that has the median of these denominators. Subsets overlap, since the paper samples each anew
+from all keys; within one no key is repeated, as in the released code. They are drawn for each example and layer and
+shared by its heads and queries; the class token may be left out.
+
+Two formulas, chosen by a field (robust_transformer, imagenet/models.py, 606-669):
+
+* ``paper``: k(q, k) = exp(-|q - k|^2 / (2 sqrt(D))); each query of each head has a median of its own.
+* ``released``: k(q, k) = exp(-|q - k|^2 / sqrt(D)); one subset for all queries and heads, the median of the sum of
+  -|q - k|^2 / sqrt(D) over them. The code sums over the batch as well and draws from numpy's global generator, so that
+  a prediction depends on its neighbours and is never the same twice; here each example has its own subset and seed.
+
+Which subset is the median is a choice, through which no gradient flows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+from robench.attention.kernels import gaussian_scores, precision_of, unit
+from robench.attention.subsets import random_subsets
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.mom_attentions import MedianOfMeans, Mom
+
+
+class MomAttention(nn.Module):
+    """Median-of-means attention over tokens (B, N, C) -> (B, N, C)."""
+
+    def __init__(self, declaration: Mom, geometry: Geometry) -> None:
+        super().__init__()
+        self.declaration = declaration
+        self.precision = precision_of(declaration.formula, geometry.head_dim)
+        self.layer = geometry.layer
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C); random subsets come from the state's seeds."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        log_kernel_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
+        members_BLN = subsets_of(self.declaration, x_BNC, self.layer, state)
+        members_BHNN = median_members(log_kernel_BHNN, members_BLN, self.declaration.formula)
+        weights_BHNN = log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf).softmax(dim=-1)
+        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNN @ v_BHND))
+        return mixed_BNC
+
+
+def subsets_of(declaration: MedianOfMeans, x_BNC: Tensor, layer: int, state: ForwardState | None) -> Tensor:
+    """Return the random subsets of each example's tokens, (B, L, N) truth values on the tokens' device."""
+    num_tokens = x_BNC.shape[1]
+    members_BLN = random_subsets(
+        None if state is None else state.seeds,
+        batch_size=len(x_BNC),
+        layer=layer,
+        num_subsets=declaration.num_blocks,
+        num_tokens=num_tokens,
+        size=max(1, int(num_tokens * declaration.block_fraction)),
+    )
+    return members_BLN.to(x_BNC.device)
+
+
+def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -> Tensor:
+    """Return which keys are of the median subset, (B, H, N, M) truth values; no gradient flows through the choice."""
+    with torch.no_grad():
+        densities_BHNL = torch.stack(
+            [_density(log_kernel_BHNM, members_BM, formula) for members_BM in members_BLM.unbind(1)], dim=-1
+        )
+        middle = densities_BHNL.shape[-1] // 2
+        chosen_BHN = densities_BHNL.argsort(dim=-1, stable=True)[..., middle]
+        batch_B11 = torch.arange(len(members_BLM), device=members_BLM.device)[:, None, None]
+        return members_BLM[batch_B11, chosen_BHN]
+
+
+def _density(log_kernel_BHNM: Tensor, members_BM: Tensor, formula: str) -> Tensor:
+    """Return what the median is taken of, (B, H, N)."""
+    members_B11M = members_BM[:, None, None, :]
+    if formula == "paper":
+        density_BHN: Tensor = log_kernel_BHNM.masked_fill(~members_B11M, -torch.inf).logsumexp(dim=-1)
+        return density_BHN
+    total_B11 = (log_kernel_BHNM * members_B11M).sum(dim=(1, 2, 3))[:, None, None]
+    return total_B11.expand(log_kernel_BHNM.shape[:3])

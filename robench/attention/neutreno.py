@@ -1,0 +1,53 @@
+"""NeuTRENO: softmax attention whose output is drawn towards the values of the first layer, so that tokens stay apart.
+
+Source: Nguyen, Nguyen & Baraniuk 2023 (Mitigating Over-smoothing in Transformers via Regularized Nonlocal
+Functionals), arXiv:2312.00751. In layer 0, and in each later one,
+
+    H = A V,    H = A V + alpha (V0 - V),  A = softmax(Q K^T / sqrt(D))
+
+with V0 the values of layer 0, after their projection and before that of its output. ``qkv`` is [3C, C], order q, k, v.
+
+Paper and released code (NeuTRENO_NeurIPS2024, DeiT/neutreno.py) agree: alpha is 0.6 for images (0.4 in their language
+models), the same for all layers and not learned. Gradients flow to V0 as well, as they do in the code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.state import ForwardState
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.declarations.dot_attentions import Neutreno
+
+
+class NeutrenoAttention(nn.Module):
+    """NeuTRENO over tokens (B, N, C) -> (B, N, C); its layer 0 hands its values on to the later ones."""
+
+    def __init__(self, declaration: Neutreno, geometry: Geometry) -> None:
+        super().__init__()
+        self.alpha = declaration.alpha
+        self.layer = geometry.layer
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C).
+
+        Raises:
+            ContractError: this is a later layer, and the state holds no values of layer 0.
+        """
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        output_BHND = attend(q_BHND, k_BHND, v_BHND)
+        state = ForwardState() if state is None else state
+        if self.layer == 0:
+            state.values_BHND[0] = v_BHND
+        else:
+            output_BHND = output_BHND + self.alpha * (state.values_of(0) - v_BHND)
+        mixed_BNC: Tensor = self.proj(merge_heads(output_BHND))
+        return mixed_BNC

@@ -1,0 +1,94 @@
+"""Nystrom attention: softmax attention approximated through landmarks, and a convolution over the values beside it.
+
+Source: Xiong et al. 2021 (Nystromformer), arXiv:2102.03902, algorithm 1. With q and k over D^(1/4), and landmarks Q~
+and K~ that are means over M segments of consecutive tokens,
+
+    H = softmax(Q K~^T) Z softmax(Q~ K^T) V + conv(V),  Z ~ pseudo-inverse of A = softmax(Q~ K~^T)
+
+where Z comes from 6 Newton-Schulz steps of third order, from Z = A^T / (|A|_1 |A|_inf),
+
+    Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4
+
+Weights: ``qkv`` is [3C, C], order q, k, v, with bias, ``proj``, and ``conv``, [H, 1, 35, 1] without bias: one kernel
+for each head, along the tokens in their order, the class token first.
+
+Where paper and code differ, or are silent:
+
+* N not a multiple of M: segments have floor(N / M) or one more tokens, the shorter ones first, as in the authors'
+  T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
+* |A|_1, the largest sum of a column, is taken for each example and head, as in the paper; the released code takes the
+  largest of the whole batch by default. |A|_inf is 1, since rows of a softmax sum to one.
+* M = N: the released code takes softmax attention itself; here the formula holds as it stands, and tends to the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.linear_attentions import Nystrom
+
+NUM_STEPS = 6
+KERNEL_SIZE = 35
+
+
+class NystromAttention(nn.Module):
+    """Nystrom attention over tokens (B, N, C) -> (B, N, C)."""
+
+    def __init__(self, declaration: Nystrom, geometry: Geometry) -> None:
+        super().__init__()
+        self.num_heads = heads = geometry.num_heads
+        self.num_landmarks = declaration.num_landmarks
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        self.conv = nn.Conv2d(heads, heads, (KERNEL_SIZE, 1), padding=(KERNEL_SIZE // 2, 0), groups=heads, bias=False)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        attended_BHND = attend_through_landmarks(q_BHND, k_BHND, v_BHND, self.num_landmarks)
+        mixed_BNC: Tensor = self.proj(merge_heads(attended_BHND + self.conv(v_BHND)))
+        return mixed_BNC
+
+
+def attend_through_landmarks(
+    q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor, num_landmarks: int, num_steps: int = NUM_STEPS
+) -> Tensor:
+    """Return the approximation of softmax(Q K^T / sqrt(D)) V, (B, H, N, D), with at most N landmarks."""
+    scale = q_BHND.shape[-1] ** -0.25
+    q_BHND, k_BHND = q_BHND * scale, k_BHND * scale
+    q_BHMD, k_BHMD = segment_means(q_BHND, num_landmarks), segment_means(k_BHND, num_landmarks)
+    spread_BHNM = (q_BHND @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
+    among_BHMM = (q_BHMD @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
+    gather_BHMN = (q_BHMD @ k_BHND.transpose(-2, -1)).softmax(dim=-1)
+    return spread_BHNM @ (pseudo_inverse(among_BHMM, num_steps) @ (gather_BHMN @ v_BHND))
+
+
+def segment_means(x_BHND: Tensor, num_segments: int) -> Tensor:
+    """Return the mean of each of min(M, N) segments of tokens, (B, H, M, D), the shorter segments first."""
+    num_tokens = x_BHND.shape[-2]
+    count = min(num_segments, num_tokens)
+    length, num_longer = divmod(num_tokens, count)
+    boundary = (count - num_longer) * length
+    shorter = x_BHND[..., :boundary, :].unflatten(-2, (count - num_longer, length))
+    longer = x_BHND[..., boundary:, :].unflatten(-2, (num_longer, length + 1))
+    return torch.cat([shorter.mean(dim=-2), longer.mean(dim=-2)], dim=-2)
+
+
+def pseudo_inverse(weights_BHMM: Tensor, num_steps: int = NUM_STEPS) -> Tensor:
+    """Return the approximate Moore-Penrose inverse of matrices whose rows are positive and sum to one."""
+    identity_MM = torch.eye(weights_BHMM.shape[-1], dtype=weights_BHMM.dtype, device=weights_BHMM.device)
+    largest_column_BH11 = weights_BHMM.sum(dim=-2, keepdim=True).amax(dim=-1, keepdim=True)
+    inverse_BHMM = weights_BHMM.transpose(-2, -1) / largest_column_BH11
+    for _ in range(num_steps):
+        product_BHMM = weights_BHMM @ inverse_BHMM
+        inner_BHMM = 15 * identity_MM - product_BHMM @ (7 * identity_MM - product_BHMM)
+        inverse_BHMM = inverse_BHMM @ (13 * identity_MM - product_BHMM @ inner_BHMM) / 4
+    return inverse_BHMM

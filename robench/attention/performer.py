@@ -1,0 +1,74 @@
+"""Performer: softmax attention approximated by positive random features (FAVOR+), linear in the number of tokens.
+
+Source: Choromanski et al. 2021, arXiv:2009.14794, lemma 1 and section 2.4. With x = q / D^(1/4) or k / D^(1/4) and
+projections w_f, f = 1..F,
+
+    phi_f(x) = exp(w_f . x - |x|^2 / 2) / sqrt(F),  A_ij = phi(q_i) . phi(k_j) / sum_j' phi(q_i) . phi(k_j')
+
+whose inner products have exp(q . k / sqrt(D)) for their mean. The projections are Gaussian, and orthogonal within each
+block of D: directions of a uniformly random orthogonal matrix, lengths of independent Gaussian vectors. Weights are
+those of softmax attention: ``qkv`` is [3C, C], order q, k, v, with bias, and ``proj``; beside them the buffer
+``projection``, [F, D], the same for all heads, part of the state dict.
+
+Where this differs: the authors' code subtracts maxima before the exponential and then adds an epsilon to each feature,
+which does not cancel; here features are kept as logarithms, so that all that is common to a query cancels exactly, and
+no epsilon is needed. The signs of the QR factorisation are put right, without which its orthogonal matrix is not
+uniform. The authors draw anew during training and do not save what was drawn; here a layer draws once, from
+``redraw_seed`` and its place, by a generator of its own, and the state dict carries what was drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import feature_factors, merge_heads, split_heads
+from robench.core.seeds import Stream, stream_seed
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.linear_attentions import Performer
+
+
+class PerformerAttention(nn.Module):
+    """Performer attention over tokens (B, N, C) -> (B, N, C)."""
+
+    projection: Tensor
+
+    def __init__(self, declaration: Performer, geometry: Geometry) -> None:
+        super().__init__()
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        seed = stream_seed(declaration.redraw_seed, Stream(purpose="performer", draw=geometry.layer))
+        drawn_FD = orthogonal_gaussian(declaration.num_features, geometry.head_dim, seed)
+        self.register_buffer("projection", drawn_FD.to(self.qkv.weight))
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        scale = q_BHND.shape[-1] ** -0.25
+        # The features of one query share |q|^2 / 2, and all of them sqrt(F): both cancel in the weights.
+        log_queries_BHNF = (q_BHND * scale) @ self.projection.T
+        log_keys_BHNF = (k_BHND * scale) @ self.projection.T - (k_BHND * scale).square().sum(-1, keepdim=True) / 2
+        spread_BHNF, gather_BHFN = feature_factors(log_queries_BHNF, log_keys_BHNF)
+        mixed_BNC: Tensor = self.proj(merge_heads(spread_BHNF @ (gather_BHFN @ v_BHND)))
+        return mixed_BNC
+
+
+def orthogonal_gaussian(num_features: int, head_dim: int, seed: int) -> Tensor:
+    """Return (F, D) Gaussian rows in float64 on the CPU, orthogonal within each block of D; equal seeds, equal rows."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
+
+    num_blocks = -(-num_features // head_dim)
+    q_PDD, r_PDD = torch.linalg.qr(normal(num_blocks, head_dim, head_dim))
+    uniform_PDD = q_PDD * r_PDD.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    lengths_F1 = normal(num_features, head_dim).norm(dim=-1, keepdim=True)
+    projection_FD: Tensor = lengths_F1 * uniform_PDD.reshape(-1, head_dim)[:num_features]
+    return projection_FD

@@ -1,0 +1,98 @@
+"""Primal-Attention: asymmetric kernel SVD of queries and keys in its primal form, without the kernel matrix.
+
+Source: Chen, Tao, Tonin & Suykens 2023, arXiv:2305.19798, algorithm 1 of the supplement. A head with s directions has
+
+    e_i = (F^T W_e)^T phi(q_i),  r_i = (F^T W_r)^T phi(k_i),  o_i = W_o [e_i; r_i],  phi(x) = x / |x|
+
+F are n = min(s rank_multiplier, N) of the head's tokens as they enter the layer, not projected; where not
+``data_dependent``, F is the identity. There are neither values nor a softmax: if W_e is sum_j F phi(k_j) h_j^T, then
+e_i = sum_j K_ij h_j with the kernel K_ij = <F phi(q_i), F phi(k_j)>, so that the h_j stand for the values (remark 3.3).
+Weights: ``qk`` is [2C, C], order q, k, with bias; ``we`` and ``wr`` [H, n, s] (data-independent: [H, D, s]); ``Lambda``
+[H, s]; ``concate_weight``, which is W_o with a bias, [D, 2s], shared by the heads; ``proj``.
+
+The KSVD loss J is zero where W_e and W_r solve the SVD of K (lemma 4.2). It is to be added to the task's, times eta
+(0.05 on ImageNet); no output depends on Lambda. Averaged over the heads, in the two readings of ``formula``:
+
+    paper     J = sum_i (e_i^T Lambda e_i + r_i^T Lambda r_i) / 2 - tr(W_e^T W_r)
+    released  J^2 with J = mean_i (|Lambda e_i|^2 + |Lambda r_i|^2) / 2 - tr(W_e^T W_r)
+
+The printed J has no lower bound. The authors' code (PrimalAttention_CV) averages over the batch too before it squares;
+here each example's own J is squared, so that no example's loss depends on its neighbours. The supplement averages over
+no heads, since it speaks of one. It has Lambda positive; as in the code, nothing keeps it so.
+
+"Uniformly sampled" tokens are evenly spaced ones, as in the code: token floor(i (N - 1) / (n - 1)) for i = 0..n-1. The
+code rounds this in float32 and is one token off now and then, but never for 197 tokens and a rank_multiplier of 10.
+Where it takes all tokens it refuses inputs of another length; here n of them are taken by the same rule. A vector of
+length zero has no direction: as in the code it is divided by 1e-12, and gives zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from robench.attention.heads import merge_heads, split_heads
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.primal_attention import Primal
+
+
+class PrimalAttention(nn.Module):
+    """Primal-Attention over tokens (B, N, C) -> (B, N, C); S are the directions, M the rows of ``we`` and ``wr``."""
+
+    def __init__(self, declaration: Primal, geometry: Geometry) -> None:
+        super().__init__()
+        self.formula = declaration.formula
+        self.data_dependent = declaration.data_dependent
+        self.num_heads = geometry.num_heads
+        num_directions = declaration.num_directions
+        num_sampled = min(geometry.num_tokens, num_directions * declaration.rank_multiplier)
+        num_rows = num_sampled if self.data_dependent else geometry.head_dim
+        self.qk = nn.Linear(geometry.dim, 2 * geometry.dim)
+        self.we = nn.Parameter(nn.init.orthogonal_(torch.empty(geometry.num_heads, num_rows, num_directions)))
+        self.wr = nn.Parameter(nn.init.orthogonal_(torch.empty(geometry.num_heads, num_rows, num_directions)))
+        self.Lambda = nn.Parameter(torch.rand(geometry.num_heads, num_directions))
+        self.concate_weight = nn.Linear(2 * num_directions, geometry.head_dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C); the KSVD loss is added to the losses of the state, where it asks for them."""
+        q_BHND, k_BHND = split_heads(self.qk(x_BNC), self.num_heads, num_projections=2)
+        e_BHNS = normalize(q_BHND, dim=-1) @ self.projection(self.we, x_BNC)
+        r_BHNS = normalize(k_BHND, dim=-1) @ self.projection(self.wr, x_BNC)
+        if state is not None and state.losses_B is not None:
+            state.losses_B.append(self.ksvd_loss(e_BHNS, r_BHNS))
+        mixed_BHND = self.concate_weight(torch.cat([e_BHNS, r_BHNS], dim=-1))
+        mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
+        return mixed_BNC
+
+    def projection(self, weight_HMS: Tensor, x_BNC: Tensor) -> Tensor:
+        """Return F^T W, (B, H, D, S), or W itself, (H, D, S), where it does not depend on the tokens."""
+        if not self.data_dependent:
+            return weight_HMS
+        sampled_BMC = x_BNC[:, evenly_spaced(weight_HMS.shape[1], x_BNC.shape[1], x_BNC.device)]
+        (sampled_BHMD,) = split_heads(sampled_BMC, self.num_heads, num_projections=1)
+        return sampled_BHMD.transpose(-2, -1) @ weight_HMS
+
+    def ksvd_loss(self, e_BHNS: Tensor, r_BHNS: Tensor) -> Tensor:
+        """Return the KSVD loss of each example, (B,), from the scores of its queries and keys."""
+        weights_HS = self.Lambda if self.formula == "paper" else self.Lambda.square()
+        energies_BHN = (weights_HS[:, None] * (e_BHNS.square() + r_BHNS.square())).sum(dim=-1) / 2
+        trace_H = (self.we * self.wr).sum(dim=(-2, -1))
+        if self.formula == "paper":
+            return (energies_BHN.sum(dim=-1) - trace_H).mean(dim=-1)
+        return (energies_BHN.mean(dim=-1) - trace_H).mean(dim=-1).square()
+
+
+def evenly_spaced(count: int, num_tokens: int, device: torch.device) -> Tensor:
+    """Return ``count`` places among ``num_tokens``, first and last included; repeated where there are fewer.
+
+    >>> evenly_spaced(4, 7, torch.device("cpu")).tolist()
+    [0, 2, 4, 6]
+    """
+    return torch.arange(count, device=device) * (num_tokens - 1) // max(count - 1, 1)

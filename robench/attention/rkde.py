@@ -1,0 +1,97 @@
+"""Robust KDE attention: h_i = sum_j v_j w_j k(q_i - k_j) / sum_j u_j k(q_i - k_j), where outliers weigh less.
+
+Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794,
+Algorithm 1 and appendix B. k is the Gaussian kernel of ``kde``, keys normalised. The weights w of the joint density,
+of x_j = [k_j, v_j], and u of the marginal one, of x_j = k_j, are each found by iteratively re-weighted least squares
+(equations 25 and 26):
+
+    h_j^2 = k(x_j, x_j) - 2 sum_m w_m k(x_m, x_j) + sum_mn w_m w_n k(x_m, x_n),    w_j = psi(h_j) / sum_m psi(h_m)
+
+with psi from ``robust_losses``. They start uniform (the paper says random, the code does this) and stay as they are
+where all would vanish. Values are not normalised, and both densities have the same bandwidth.
+
+Two formulas, chosen by a field:
+
+* ``paper``: as above, k(x, y) = exp(-|x - y|^2 / (2 sqrt(D))), so that k(x, x) = 1.
+* ``released``: the authors' code (robust_transformer, imagenet/models.py) has exp(-|x - y|^2 / sqrt(D)), and adds
+  sum_m w_m k(x_m, x_j) where the paper takes it away twice, so that h lies in [1, sqrt(3)] and is *smaller* for
+  outliers. So Huber with a <= 1 weighs all by 1 / h whatever a is, and Hampel with a <= 1/3 is plain KDE. Weights from
+  Hampel's c on are 0.01. Welsch and Tukey are not in the code: here they read its h by their own psi, without a tail.
+
+Where this differs: from the second iteration on the code averages weights over the batch and all heads; here each head
+of each example has its own, so that no example depends on its neighbours. Rows do not sum to one, in either formula. A
+row's quotient has no bound where u vanishes and w does not, so a weight is held below the fourth root of the largest
+number (4e9 in float32), where neither output nor gradient overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
+from robench.attention.robust_losses import LOG_WEIGHTS
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.kernel_attentions import Formula, Rkde
+
+
+class RkdeAttention(nn.Module):
+    """Robust KDE attention over tokens (B, N, C) -> (B, N, C)."""
+
+    def __init__(self, declaration: Rkde, geometry: Geometry) -> None:
+        super().__init__()
+        self.declaration = declaration
+        self.num_heads = geometry.num_heads
+        self.precision = precision_of(declaration.formula, geometry.head_dim)
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        k_BHND = unit(k_BHND)
+        joint_BHMM = gaussian_gram(torch.cat([k_BHND, v_BHND], dim=-1), self.precision)
+        weights_BHNM = quotients(
+            gaussian_scores(q_BHND, k_BHND, self.precision),
+            robust_log_weights(joint_BHMM, self.declaration),
+            robust_log_weights(gaussian_gram(k_BHND, self.precision), self.declaration),
+        )
+        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNM @ v_BHND))
+        return mixed_BNC
+
+
+def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde) -> Tensor:
+    """Return the logarithms of each point's weight, (B, H, M), after the declared number of re-weightings."""
+    tail = 0.01 if declaration.loss == "hampel" and declaration.formula == "released" else 0.0
+    log_weights_BHM = torch.full_like(gram_BHMM[..., 0], -math.log(gram_BHMM.shape[-1]))
+    for _ in range(declaration.num_iterations):
+        squared_BHM = squared_distances(gram_BHMM, log_weights_BHM, declaration.formula)
+        log_psi_BHM = LOG_WEIGHTS[declaration.loss](squared_BHM, declaration.threshold, tail)
+        vanished_BH1 = log_psi_BHM.isneginf().all(dim=-1, keepdim=True)
+        log_psi_BHM = torch.where(vanished_BH1, log_weights_BHM, log_psi_BHM)
+        log_weights_BHM = log_psi_BHM.log_softmax(dim=-1)
+    return log_weights_BHM
+
+
+def squared_distances(gram_BHMM: Tensor, log_weights_BHM: Tensor, formula: Formula) -> Tensor:
+    """Return h^2 of each point, (B, H, M): in the kernel's space, from the weighted mean of all; as the code has it."""
+    weights_BHM = log_weights_BHM.exp()
+    to_mean_BHM = (gram_BHMM @ weights_BHM.unsqueeze(-1)).squeeze(-1)
+    of_mean_BH1 = (weights_BHM * to_mean_BHM).sum(dim=-1, keepdim=True)
+    if formula == "released":
+        return 1 + to_mean_BHM + of_mean_BH1
+    return (1 - 2 * to_mean_BHM + of_mean_BH1).clamp(min=0)
+
+
+def quotients(scores_BHNM: Tensor, log_joint_BHM: Tensor, log_marginal_BHM: Tensor) -> Tensor:
+    """Return w_j k(q_i - k_j) / sum_m u_m k(q_i - k_m), of shape (B, H, N, M), from the logarithms."""
+    marginal_BHN1 = (log_marginal_BHM.unsqueeze(-2) + scores_BHNM).logsumexp(dim=-1, keepdim=True)
+    log_quotients_BHNM = log_joint_BHM.unsqueeze(-2) + scores_BHNM - marginal_BHN1
+    return log_quotients_BHNM.clamp(max=math.log(torch.finfo(scores_BHNM.dtype).max) / 4).exp()

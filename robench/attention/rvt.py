@@ -1,0 +1,43 @@
+"""RVT's position-aware attention scaling: the logits are multiplied by the sigmoid of a learned matrix.
+
+Source: Mao et al. 2022, arXiv:2105.07926 (Towards Robust Vision Transformer), with the matrix W_p as in its code:
+
+    H = softmax(W_p * Q K^T / sqrt(D)) V,  * elementwise, W_p = sigmoid(``att_mask``), of shape [H, N, N]
+
+In RVT itself there is no class token, and only some blocks are scaled. Here every layer is and the class token is
+included, as in the Robust KDE authors' code (robust_transformer, imagenet/models.py); that normalises the keys as well,
+which RVT does not, and so this does not. Both leave ``att_mask`` uninitialised; here it starts at zero, which halves
+every logit. Softmax attention is the limit of large entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import dot_scores, merge_heads, split_heads
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.dot_attentions import Rvt
+
+
+class RvtAttention(nn.Module):
+    """Position-aware scaled attention over tokens (B, N, C) -> (B, N, C), N as it was built for."""
+
+    def __init__(self, declaration: Rvt, geometry: Geometry) -> None:
+        super().__init__()
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        self.att_mask = nn.Parameter(torch.zeros(geometry.num_heads, geometry.num_tokens, geometry.num_tokens))
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        scores_BHNN = dot_scores(q_BHND, k_BHND) * self.att_mask.sigmoid()
+        mixed_BNC: Tensor = self.proj(merge_heads(scores_BHNN.softmax(dim=-1) @ v_BHND))
+        return mixed_BNC

@@ -1,0 +1,52 @@
+"""Scaled attention: H = softmax(Q K^T / sqrt(D)) (I - S) V with a learned S, zero at start.
+
+Source: Teo & Nguyen 2024, remark 3, equation 12, and appendix E.1. Two parameterizations of S, both learned for each
+layer:
+
+* ``matrix``: S = ``s`` itself, [H, N, N], one matrix a head; the factor 1 / N of remark 3 is absorbed.
+* ``scalar``: S = s softmax(K K^T / sqrt(D)) with ``s`` of shape [1], shared by the heads. Appendix E.1 derives
+  S = A_sym / (N A_sym^T), elementwise, and lets s stand for the reciprocal.
+
+Paper and released code (KPCA_code, Scaled_Attention/softmax.py) agree. The paper's figures call the second one
+"alpha x Asym", its text alpha A_sym; the text and the code are followed. Here (I - S) V is computed as V - S V.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import attend, merge_heads, split_heads
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.dot_attentions import Scaled
+
+
+class ScaledAttention(nn.Module):
+    """Scaled attention over tokens (B, N, C) -> (B, N, C); ``matrix`` takes the number of tokens it was built for."""
+
+    def __init__(self, declaration: Scaled, geometry: Geometry) -> None:
+        super().__init__()
+        self.parameterization = declaration.parameterization
+        self.num_heads = geometry.num_heads
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        of_matrix = (geometry.num_heads, geometry.num_tokens, geometry.num_tokens)
+        self.s = nn.Parameter(torch.zeros(of_matrix if self.parameterization == "matrix" else (1,)))
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        mixed_BHND = attend(q_BHND, k_BHND, v_BHND - self.shift(k_BHND, v_BHND))
+        mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
+        return mixed_BNC
+
+    def shift(self, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
+        """Return S V, (B, H, N, D)."""
+        if self.parameterization == "matrix":
+            return self.s @ v_BHND
+        return self.s * attend(k_BHND, k_BHND, v_BHND)

@@ -1,0 +1,91 @@
+"""SPKDE attention: h_i = sum_j v_j w_j k(q_i - k_j) / sum_j u_j k(q_i - k_j), with weights by scaling and projecting.
+
+Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794,
+Algorithm 1 and equations 6 to 9, after Vandermeulen & Scott 2014. k is the Gaussian kernel of ``kde``, keys normalised.
+The weights w of the joint density, of x_j = [k_j, v_j], and u of the marginal one, of x_j = k_j, are each the weighted
+density nearest to beta times the usual one, in the space of the kernel:
+
+    min_w  w^T G w / 2 - q^T w,  w >= 0,  sum w = 1,    G_jm = k(x_j - x_m),  q = (beta / N) G 1
+
+(equation 7, halved), a quadratic program for each example, head and density, solved in float64 by ``simplex_qp``. For
+beta = 1 all weights are 1 / N, and this is ``kde``; for large beta all weight goes to the densest point.
+
+Two formulas, chosen by a field:
+
+* ``paper``: k(x) = exp(-|x|^2 / (2 sqrt(D))), D the width of a head, for the joint density too. Gradients flow through
+  the weights: the paper does not speak of them.
+* ``released``: the authors' code (robust_transformer, imagenet/models.py) has k(x) = exp(-|x|^2 / sqrt(D)), and solves
+  for the weights apart from the graph (cvxopt), so that no gradient flows through them. The program is the same.
+
+Where this differs: the code averages G over the batch and all heads and has one w and one u for all; here each head of
+each example has its own, so that no example depends on its neighbours. The code's beta is 1 / (1 - 0.05) by default;
+here it is the paper's 1.4 in both.
+
+Rows do not sum to one. A row's quotient has no bound where u vanishes and w does not, so weights are held above 1e-15,
+their rounding (the code's solver stops short of zero, at about 1e-9), and quotients below the bound of ``rkde``. Where
+tokens are equal, G is singular, and they share their weight alike, by the solver's ridge: 1e-11 in float64, 1e-7 where
+gradients are float32 or coarser (the objective is within 1e-8 there too), and a bound on the rounding of distances,
+which counts for values of size 50 and more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
+from robench.attention.rkde import quotients
+from robench.attention.simplex_qp import RIDGE, minimise_on_simplex
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.spkde_attention import Spkde
+
+SMALLEST_WEIGHT = 1e-15
+
+
+class SpkdeAttention(nn.Module):
+    """SPKDE attention over tokens (B, N, C) -> (B, N, C)."""
+
+    def __init__(self, declaration: Spkde, geometry: Geometry) -> None:
+        super().__init__()
+        self.beta = declaration.beta
+        self.stops_gradients = declaration.formula == "released"
+        self.num_heads = geometry.num_heads
+        self.precision = precision_of(declaration.formula, geometry.head_dim)
+        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        k_BHND = unit(k_BHND)
+        weights_BHNN = quotients(
+            gaussian_scores(q_BHND, k_BHND, self.precision),
+            self.log_weights(torch.cat([k_BHND, v_BHND], dim=-1)),
+            self.log_weights(k_BHND),
+        )
+        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNN @ v_BHND))
+        return mixed_BNC
+
+    def log_weights(self, points_BHND: Tensor) -> Tensor:
+        """Return the logarithms of the weights of the density of these points, (B, H, N), in their dtype."""
+        exact_BHND = points_BHND.double()
+        gram_BHNN = gaussian_gram(exact_BHND, self.precision)
+        if self.stops_gradients:
+            gram_BHNN = gram_BHNN.detach()
+        linear_BHN = self.beta * gram_BHNN.mean(dim=-1)
+        weights_BHN = minimise_on_simplex(gram_BHNN, linear_BHN, ridge=ridges(points_BHND, self.precision))
+        return weights_BHN.clamp(min=SMALLEST_WEIGHT).log().to(points_BHND.dtype)
+
+
+def ridges(points_BHND: Tensor, precision: float) -> Tensor:
+    """Return the ridge of each program, (B, H): the solver's or the rounding of gradients, and that of distances."""
+    # Gradients come back in the points' dtype; the rounding of coarser ones than float32 would make weights uniform.
+    least = RIDGE if points_BHND.dtype == torch.float64 else torch.finfo(torch.float32).eps
+    squares_BH = points_BHND.detach().double().square().sum(dim=-1).amax(dim=-1)
+    return least + sum(points_BHND.shape[-2:]) * torch.finfo(torch.float64).eps * precision * squares_BH

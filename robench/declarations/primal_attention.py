@@ -1,0 +1,48 @@
+"""Primal-Attention: tokens projected on the singular directions of an attention kernel that is never formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge
+
+from robench.declarations.base import DeclarationBase
+from robench.declarations.dot_attentions import Formula, Layers
+from robench.declarations.linear_attentions import Count, too_many
+
+DEFAULT_RANK_MULTIPLIER = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Primal(DeclarationBase):
+    """Primal-Attention: scores of the asymmetric kernel SVD of queries and keys. Chen et al. 2023, arXiv:2305.19798.
+
+    Attributes:
+        num_directions: s of the paper, the singular directions of a head; at most as many as there are tokens.
+        rank_multiplier: the projection weights are made of num_directions times as many tokens, at most of all.
+        data_dependent: the projection weights are mixtures of the tokens; without, they are parameters themselves.
+        layers: 0-based layers that do so, or ``all`` (the authors' DeiT-small does in its last layer alone);
+            ``elsewhere``: mechanism of the other layers.
+        formula: of the KSVD loss, which no output depends on: the objective as printed, sums weighted by Lambda
+            (``paper``); or the square of means weighted by Lambda squared (``released``).
+    """
+
+    kind: ClassVar[str] = "primal"
+
+    num_directions: Count
+    rank_multiplier: Annotated[int, Ge(1)] = DEFAULT_RANK_MULTIPLIER
+    data_dependent: bool = True
+    layers: Layers = "all"
+    elsewhere: Literal["softmax"] = "softmax"
+    formula: Formula = "paper"
+
+    def contradictions(self) -> list[str]:
+        """Where no tokens are mixed, nothing says how many of them are."""
+        if self.data_dependent or self.rank_multiplier == DEFAULT_RANK_MULTIPLIER:
+            return []
+        return [f"rank_multiplier has no effect unless data_dependent, got {self.rank_multiplier}"]
+
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+        """Return what does not fit a backbone: more directions than its kernel matrix has singular vectors."""
+        return too_many("num_directions", self.num_directions, num_tokens)

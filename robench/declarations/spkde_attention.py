@@ -1,0 +1,29 @@
+"""Attention by a scaled kernel density estimate, projected on the weighted ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge
+
+from robench.declarations.base import DeclarationBase
+
+Formula = Literal["paper", "released"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spkde(DeclarationBase):
+    """Scaled and projected kernel density attention: outlying keys get less weight, by a quadratic program.
+
+    Han et al. 2023, arXiv:2210.05794, equations 6, 7 and 9.
+
+    Attributes:
+        beta: scale of the density that is projected, 1 / (1 - share of outliers); 1 weighs all keys alike, as ``kde``.
+        formula: kernel as of ``kde``; gradients through the weights (``paper``), or not (``released``).
+    """
+
+    kind: ClassVar[str] = "spkde"
+
+    beta: Annotated[float, Ge(1)] = 1.4
+    formula: Formula = "paper"

@@ -1,0 +1,178 @@
+"""References of the attention mechanisms whose cost grows linearly with the number of tokens, as the papers print them.
+
+Here every weight is formed, features are exponentials and quotients are divided out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from reference_base import Matrix, Reference, Situation, Vector, attention, mixed, softmax_row
+
+from robench.declarations.linear_attentions import Linear, LinearTwicing, Linformer, Nystrom, Performer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from robench.attention import Geometry
+
+NUM_FEATURES = 7
+PROJECTION_LENGTH = 3
+KERNEL = 35
+
+
+def dot(left: Vector, right: Vector) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def product(left: Matrix, right: Matrix) -> Matrix:
+    columns = list(zip(*right, strict=True))
+    return [[dot(row, list(column)) for column in columns] for row in left]
+
+
+def transposed(matrix: Matrix) -> Matrix:
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+def kernel_weights(queries: Matrix, keys: Matrix, feature_map: Callable[[Vector], Vector]) -> Matrix:
+    """Equation 3 of Katharopoulos et al. with sim(q, k) = phi(q) . phi(k)."""
+    weights = []
+    for query in queries:
+        similarities = [dot(feature_map(query), feature_map(key)) for key in keys]
+        weights.append([similarity / sum(similarities) for similarity in similarities])
+    return weights
+
+
+def elu_features(x: Vector) -> Vector:
+    """Equation 7 of Katharopoulos et al.: phi(x) = elu(x) + 1, elu(x) = x above zero, e^x - 1 below."""
+    return [(entry if entry > 0 else math.exp(entry) - 1) + 1 for entry in x]
+
+
+def linear_head(declaration: Linear, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    queries, keys, values = projections
+    return mixed(kernel_weights(queries, keys, elu_features), values)
+
+
+def linear_twicing_head(declaration: LinearTwicing, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    """(2A - A^2) V with A and its square formed, as appendix B.1 of the Twicing paper says of its experiments."""
+    queries, keys, values = projections
+    weights = kernel_weights(queries, keys, elu_features)
+    squared = product(weights, weights)
+    return mixed(
+        [[2 * a - b for a, b in zip(*rows, strict=True)] for rows in zip(weights, squared, strict=True)], values
+    )
+
+
+def random_features(x: Vector, projection: Matrix) -> Vector:
+    """Positive random features of the softmax kernel, lemma 1 of Choromanski et al.; x is divided by D^(1/4) first."""
+    scaled = [entry / math.sqrt(math.sqrt(len(x))) for entry in x]
+    norm = math.exp(-dot(scaled, scaled) / 2) / math.sqrt(len(projection))
+    return [norm * math.exp(dot(row, scaled)) for row in projection]
+
+
+def performer_head(declaration: Performer, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    queries, keys, values = projections
+    projection = situation.parameters["projection"]
+    return mixed(kernel_weights(queries, keys, lambda x: random_features(x, projection)), values)
+
+
+def linformer_head(declaration: Linformer, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    """Equation 7 of Wang et al. with E = F: attention to E K and E V."""
+    queries, keys, values = projections
+    projection = situation.parameters["E"][situation.head]
+    return attention(queries, product(projection, keys), product(projection, values))
+
+
+def segments(num_tokens: int, num_segments: int) -> list[range]:
+    """Consecutive tokens in segments that are as long as each other or one token longer, the shorter ones first."""
+    num_segments = min(num_segments, num_tokens)
+    lengths = sorted(len(range(place, num_tokens, num_segments)) for place in range(num_segments))
+    return [range(sum(lengths[:place]), sum(lengths[: place + 1])) for place in range(num_segments)]
+
+
+def landmarks(tokens: Matrix, num_landmarks: int) -> Matrix:
+    width = range(len(tokens[0]))
+    return [
+        [sum(tokens[i][d] for i in segment) / len(segment) for d in width]
+        for segment in segments(len(tokens), num_landmarks)
+    ]
+
+
+def softmax_of_dots(left: Matrix, right: Matrix) -> Matrix:
+    return [softmax_row([dot(a, b) for b in right]) for a in left]
+
+
+def newton_schulz(matrix: Matrix, num_steps: int = 6) -> Matrix:
+    """Z_0 = A^T / (|A|_1 |A|_inf), Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4, Xiong et al."""
+    size = range(len(matrix))
+    norm_1 = max(sum(abs(matrix[i][j]) for i in size) for j in size)
+    norm_inf = max(sum(abs(entry) for entry in row) for row in matrix)
+
+    def less(diagonal: float, subtracted: Matrix) -> Matrix:
+        return [[diagonal * (i == j) - subtracted[i][j] for j in size] for i in size]
+
+    inverse = [[entry / (norm_1 * norm_inf) for entry in row] for row in transposed(matrix)]
+    for _ in range(num_steps):
+        az = product(matrix, inverse)
+        inner = less(13, product(az, less(15, product(az, less(7, az)))))
+        inverse = [[entry / 4 for entry in row] for row in product(inverse, inner)]
+    return inverse
+
+
+def convolved(values: Matrix, kernel: Vector) -> Matrix:
+    """sum_t kernel_t v_(i + t - 17), with zeros beyond the first and the last token."""
+    reach, width = KERNEL // 2, range(len(values[0]))
+    near = [range(max(i - reach, 0), min(i + reach + 1, len(values))) for i in range(len(values))]
+    return [[sum(kernel[j - i + reach] * values[j][d] for j in around) for d in width] for i, around in enumerate(near)]
+
+
+def nystrom_head(declaration: Nystrom, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    """Algorithm 1 of Xiong et al., and the convolution over the values."""
+    queries, keys, values = projections
+    root = math.sqrt(math.sqrt(len(queries[0])))
+    queries, keys = ([[entry / root for entry in row] for row in rows] for rows in (queries, keys))
+    query_landmarks, key_landmarks = (landmarks(rows, declaration.num_landmarks) for rows in (queries, keys))
+    inverse = newton_schulz(softmax_of_dots(query_landmarks, key_landmarks))
+    to_landmarks, from_landmarks = softmax_of_dots(queries, key_landmarks), softmax_of_dots(query_landmarks, keys)
+    attended = mixed(product(product(to_landmarks, inverse), from_landmarks), values)
+    kernel = [entry for (entry,) in situation.parameters["conv.weight"][situation.head][0]]
+    return [
+        [a + b for a, b in zip(*rows, strict=True)] for rows in zip(attended, convolved(values, kernel), strict=True)
+    ]
+
+
+def performer_shapes(geometry: Geometry) -> dict[str, tuple[int, ...]]:
+    return {"projection": (NUM_FEATURES, geometry.head_dim)}
+
+
+def linformer_shapes(geometry: Geometry) -> dict[str, tuple[int, ...]]:
+    return {"E": (geometry.num_heads, PROJECTION_LENGTH, geometry.num_tokens)}
+
+
+def nystrom_shapes(geometry: Geometry) -> dict[str, tuple[int, ...]]:
+    return {"conv.weight": (geometry.num_heads, 1, KERNEL, 1)}
+
+
+REFERENCES: Mapping[str, Reference] = {
+    "linear": Reference(head=linear_head, declarations=(Linear(),)),
+    "linear-twicing": Reference(head=linear_twicing_head, declarations=(LinearTwicing(),)),
+    "performer": Reference(
+        head=performer_head,
+        declarations=tuple(Performer(num_features=NUM_FEATURES, redraw_seed=seed) for seed in (0, 1)),
+        more_shapes=performer_shapes,
+    ),
+    "linformer": Reference(
+        head=linformer_head,
+        declarations=(Linformer(projection_length=PROJECTION_LENGTH),),
+        more_shapes=linformer_shapes,
+        treats_tokens_alike=False,
+        takes_any_length=False,
+    ),
+    "nystrom": Reference(
+        head=nystrom_head,
+        declarations=tuple(Nystrom(num_landmarks=count) for count in (1, 2, 3, 5)),
+        more_shapes=nystrom_shapes,
+        treats_tokens_alike=False,
+    ),
+}

@@ -1,0 +1,699 @@
+"""Laws of asymmetric RPC, scaled, bilateral, ALiBi, AttnScale and RVT attention, and of what bilateral layers keep."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from functools import partial
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from reference_base import head_projections
+from reference_dot import ASYMMETRIC_DECLARATIONS, BILATERALS, REFERENCES, asymmetric_pursuits
+from torch import Tensor, nn
+
+from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.attention.kept import Kept
+from robench.attention.positions import falling_logits, sinusoids
+from robench.attention.softmax import SoftmaxAttention
+from robench.core.errors import ContractError
+from robench.core.identity import to_plain
+from robench.declarations.architectures import Vit
+from robench.declarations.attentions import Rpc, Softmax, Symmetric
+from robench.declarations.dot_attentions import Alibi, AttnScale, Bilateral, RpcAsymmetric, Rvt, Scaled
+from robench.models import build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from robench.core.protocols import Declaration
+
+GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)
+SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}
+DEIT_TINY: dict[str, Any] = {
+    "image_size": 224, "patch_size": 16, "num_classes": 1000, "depth": 12, "dim": 192, "num_heads": 3
+}  # fmt: skip
+KEEPING = [Bilateral(), Bilateral(positions="sinusoid")]
+
+
+def made(declaration: Declaration, *, seed: int = 0, geometry: Geometry = GEOMETRY) -> nn.Module:
+    """A layer in float64 whose common parameters are the same for all kinds; its own are scattered too."""
+    module = build_attention(declaration, geometry).double()
+    scatter(module, seed)
+    return module
+
+
+def scatter(module: nn.Module, seed: int = 0) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    common: list[Tensor] = []
+    own: list[Tensor] = []
+    for name, parameter in module.named_parameters():
+        (common if name.startswith(("qkv", "proj")) else own).append(parameter)
+    with torch.no_grad():
+        for tensor in common + own:
+            tensor.copy_(0.5 * torch.randn(tensor.shape, generator=generator, dtype=torch.float64))
+
+
+def tokens(*, batch: int = 2, num_tokens: int = 5, dim: int = 6, seed: int = 1) -> Tensor:
+    return torch.randn(batch, num_tokens, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def with_positions(positions_NC: Tensor | None = None) -> ForwardState:
+    return ForwardState(positions_NC=tokens(seed=11)[0] if positions_NC is None else positions_NC)
+
+
+def filled(module: nn.Module, name: str, value: float) -> nn.Module:
+    with torch.no_grad():
+        module.get_parameter(name).fill_(value)
+    return module
+
+
+def parts(module: nn.Module, x_BNC: Tensor) -> tuple[Tensor, ...]:
+    """Queries, keys and values, each (B, N, C)."""
+    return tuple(module.get_submodule("qkv")(x_BNC).chunk(3, dim=-1))
+
+
+def mean_output(module: nn.Module, x_BNC: Tensor) -> Tensor:
+    """What comes out where all tokens weigh the same."""
+    mean_B1C = parts(module, x_BNC)[2].mean(dim=1, keepdim=True)
+    output_BNC: Tensor = module.get_submodule("proj")(mean_B1C.expand_as(x_BNC))
+    return output_BNC
+
+
+def close(one: Tensor, other: Tensor) -> bool:
+    return torch.allclose(one, other, rtol=0, atol=1e-12)
+
+
+def differ(one: Tensor, other: Tensor) -> bool:
+    return bool((one - other).abs().max() > 1e-3)
+
+
+def softmax_output() -> Tensor:
+    output_BNC: Tensor = made(Softmax())(tokens())
+    return output_BNC
+
+
+class TestRpcAsymmetric:
+    @pytest.mark.parametrize("formula", ["paper", "released"])
+    def test_one_iteration_is_softmax_attention_where_no_key_passes_the_threshold(self, formula: Any) -> None:
+        module = made(RpcAsymmetric(num_iterations=1, sparsity=1e6, formula=formula))
+        assert torch.equal(module(tokens()), softmax_output())
+
+    def test_without_sparsity_cost_one_iteration_calls_all_of_the_keys_sparse(self) -> None:
+        module = made(RpcAsymmetric(num_iterations=1, sparsity=0.0))
+        assert close(module(tokens()), mean_output(module, tokens()))
+
+    def test_the_queries_are_not_cleaned(self) -> None:
+        """Where queries equal keys, cleaning both, as ``rpc`` does, gives something else than cleaning the keys."""
+        asymmetric = made(RpcAsymmetric(num_iterations=1, sparsity=0.5))
+        symmetric = build_attention(Rpc(num_iterations=1, sparsity=0.5), GEOMETRY).double()
+        with torch.no_grad():
+            for name in ("qkv.weight", "qkv.bias"):
+                parameter = asymmetric.get_parameter(name)
+                parameter[:6] = parameter[6:12]
+            state = asymmetric.state_dict()
+            symmetric.load_state_dict({key: value[6:] if "qkv" in key else value for key, value in state.items()})
+        assert differ(asymmetric(tokens()), symmetric(tokens()))
+
+    def test_every_further_iteration_changes_the_output(self) -> None:
+        outputs = [made(RpcAsymmetric(num_iterations=count, sparsity=0.5))(tokens()) for count in range(1, 6)]
+        assert all(differ(before, after) for before, after in pairwise(outputs))
+
+    def test_the_formulas_differ(self) -> None:
+        paper, released = (
+            made(RpcAsymmetric(num_iterations=2, sparsity=0.5, formula=formula))(tokens())
+            for formula in ("paper", "released")
+        )
+        assert differ(paper, released)
+
+    @pytest.mark.parametrize("formula", ["paper", "released"])
+    def test_the_thresholds_of_the_references_bite(self, formula: str) -> None:
+        shares = []
+        for declaration in ASYMMETRIC_DECLARATIONS:
+            if declaration.formula == formula:
+                for step in self.steps(declaration):
+                    entries = [entry for row in step.sparse for entry in row]
+                    shares.append(sum(entry != 0 for entry in entries) / len(entries))
+        assert sum(0 < share < 1 for share in shares) >= len(shares) / 3
+        assert any(share == 0 for share in shares)
+
+    def test_gradients_are_checked_away_from_kinks(self) -> None:
+        geometry = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
+        for declaration, head in product(ASYMMETRIC_DECLARATIONS, range(2)):
+            for step in self.steps(declaration, head=head, geometry=geometry, scale=1.4, seed=3):
+                entries = [abs(entry) for row in step.candidates for entry in row]
+                assert min(abs(entry - step.threshold) for entry in entries) > 1e-4
+
+    def steps(
+        self,
+        declaration: RpcAsymmetric,
+        head: int = 0,
+        geometry: Geometry = GEOMETRY,
+        scale: float = 1.0,
+        seed: int = 1,
+    ) -> list[Any]:
+        state = made(declaration, geometry=geometry).state_dict()
+        x_NC = tokens(batch=1, num_tokens=geometry.num_tokens, dim=geometry.dim, seed=seed)[0].tolist()
+        weight, bias = (scale * state["qkv.weight"]).tolist(), (scale * state["qkv.bias"]).tolist()
+        projections = head_projections(REFERENCES["rpc-asymmetric"], x_NC, weight, bias, 2, head)
+        return asymmetric_pursuits(declaration, projections, full_width=geometry.dim)
+
+    @pytest.mark.parametrize("declaration", ASYMMETRIC_DECLARATIONS, ids=str)
+    def test_keys_that_are_all_zero_give_the_mean_value_and_finite_gradients(self, declaration: RpcAsymmetric) -> None:
+        module = made(declaration).float()
+        with torch.no_grad():
+            for name in ("qkv.weight", "qkv.bias"):
+                module.get_parameter(name)[6:12] = 0
+        x_BNC = tokens().float().requires_grad_()
+        output_BNC = module(x_BNC)
+        output_BNC.square().sum().backward()
+        assert torch.allclose(output_BNC, mean_output(module, x_BNC), rtol=0, atol=1e-5)
+        assert x_BNC.grad is not None
+        assert x_BNC.grad.isfinite().all()
+
+    def test_the_first_layer_alone_cleans_its_keys_unless_told_otherwise(self) -> None:
+        kinds = [type(declaration_at(RpcAsymmetric(), layer)) for layer in range(3)]
+        assert kinds == [RpcAsymmetric, Softmax, Softmax]
+        assert declaration_at(RpcAsymmetric(elsewhere="symmetric"), 1) == Symmetric()
+
+    def test_a_whole_model_has_the_weights_of_deit(self) -> None:
+        model = build(Vit(**SMALL, attention=RpcAsymmetric()))
+        assert isinstance(model.get_submodule("blocks.1.attn"), SoftmaxAttention)
+        shapes = {name: value.shape for name, value in model.state_dict().items()}
+        assert shapes == {name: value.shape for name, value in build(Vit(**SMALL)).state_dict().items()}
+
+
+class TestScaled:
+    @pytest.mark.parametrize("parameterization", ["matrix", "scalar"])
+    def test_it_starts_as_softmax_attention(self, parameterization: Any) -> None:
+        declaration = Scaled(parameterization=parameterization)
+        assert not build_attention(declaration, GEOMETRY).get_parameter("s").any()
+        assert torch.equal(filled(made(declaration), "s", 0.0)(tokens()), softmax_output())
+
+    @pytest.mark.parametrize("parameterization", ["matrix", "scalar"])
+    def test_the_output_is_affine_in_s(self, parameterization: Any) -> None:
+        module = made(Scaled(parameterization=parameterization))
+        start_BNC, once_BNC = softmax_output(), module(tokens())
+        with torch.no_grad():
+            module.get_parameter("s").mul_(2)
+        assert differ(start_BNC, once_BNC)
+        assert close(module(tokens()) - start_BNC, 2 * (once_BNC - start_BNC))
+
+    def test_a_multiple_of_the_identity_shrinks_the_output_of_softmax_attention(self) -> None:
+        module = made(Scaled())
+        bias_C = module.get_parameter("proj.bias")
+        with torch.no_grad():
+            module.get_parameter("s").copy_(0.25 * torch.eye(5).expand(2, 5, 5))
+        assert close(module(tokens()) - bias_C, 0.75 * (softmax_output() - bias_C))
+
+    def test_every_head_has_a_matrix_of_its_own(self) -> None:
+        module = made(Scaled())
+        with torch.no_grad():
+            module.get_parameter("proj.weight").copy_(torch.eye(6))
+            before_BNC = module(tokens())
+            module.get_parameter("s")[1] *= 2
+            after_BNC = module(tokens())
+        assert torch.equal(before_BNC[..., :3], after_BNC[..., :3])
+        assert differ(before_BNC[..., 3:], after_BNC[..., 3:])
+
+    def test_the_scalar_takes_away_symmetric_attention_of_the_values(self) -> None:
+        """With uniform keys both attentions take means, so that s = 1 leaves nothing but the bias of proj."""
+        module = filled(made(Scaled(parameterization="scalar")), "s", 1.0)
+        with torch.no_grad():
+            for name in ("qkv.weight", "qkv.bias"):
+                module.get_parameter(name)[6:12] = 0
+        assert close(module(tokens()), module.get_parameter("proj.bias").expand(2, 5, 6))
+
+
+class TestBilateral:
+    def test_without_positions_it_is_softmax_attention(self) -> None:
+        assert close(made(Bilateral(positions="none"))(tokens()), softmax_output())
+
+    def test_with_the_distances_of_alibi_it_is_alibi(self) -> None:
+        assert close(made(Bilateral(positions="alibi"))(tokens()), made(Alibi())(tokens()))
+
+    @pytest.mark.parametrize("positions", ["learned", "sinusoid"])
+    def test_an_endless_position_bandwidth_forgets_the_positions(self, positions: Any) -> None:
+        module = made(Bilateral(positions=positions, position_bandwidth=1e15))
+        assert close(module(tokens(), with_positions()), softmax_output())
+
+    @pytest.mark.parametrize("positions", ["learned", "sinusoid"])
+    def test_an_endless_content_bandwidth_leaves_weights_that_all_examples_share(self, positions: Any) -> None:
+        module = made(Bilateral(positions=positions, content_bandwidth=1e15))
+        with torch.no_grad():
+            one_BNC, other_BNC = tokens(), tokens(seed=2)
+            sum_BNC = module(one_BNC + other_BNC, with_positions())
+            zero_BNC = module(torch.zeros_like(one_BNC), with_positions())
+            apart = [module(x_BNC, with_positions()) for x_BNC in (one_BNC, other_BNC)]
+        assert close(sum_BNC + zero_BNC, sum(apart, torch.zeros(())))
+        assert differ(apart[0][:, 0], apart[0][:, 1])
+
+    def test_one_vector_for_all_places_says_nothing(self) -> None:
+        same_NC = tokens(seed=11)[0, :1].expand(5, 6)
+        assert close(made(Bilateral())(tokens(), with_positions(same_NC)), softmax_output())
+
+    def test_positions_twice_as_long_need_four_times_their_bandwidth(self) -> None:
+        state, longer = with_positions(), with_positions(2 * tokens(seed=11)[0])
+        near, wide, too_wide = (
+            filled(made(declaration), "qkv.bias", 0.0)
+            for declaration in (
+                Bilateral(position_bandwidth=0.6),
+                Bilateral(position_bandwidth=2.4),
+                Bilateral(position_bandwidth=0.6, content_bandwidth=4 * math.sqrt(3)),
+            )
+        )
+        assert close(wide(tokens(), longer), near(tokens(), state))
+        assert differ(too_wide(tokens(), longer), near(tokens(), state))
+
+    @pytest.mark.parametrize("positions", ["learned", "sinusoid"])
+    def test_queries_twice_as_long_need_twice_both_bandwidths(self, positions: Any) -> None:
+        near = made(Bilateral(positions=positions, content_bandwidth=0.5, position_bandwidth=1.5))
+        wide = made(Bilateral(positions=positions, content_bandwidth=1.0, position_bandwidth=3.0))
+        with torch.no_grad():
+            for name in ("qkv.weight", "qkv.bias"):
+                wide.get_parameter(name)[:6] *= 2
+        assert close(wide(tokens(), with_positions()), near(tokens(), with_positions()))
+
+    def test_default_bandwidths_are_the_root_of_the_heads_width(self) -> None:
+        explicit = Bilateral(content_bandwidth=math.sqrt(3), position_bandwidth=math.sqrt(3))
+        outputs = [made(declaration)(tokens(), with_positions()) for declaration in (Bilateral(), explicit)]
+        assert torch.equal(*outputs)
+
+    def test_every_setting_gives_another_output(self) -> None:
+        outputs = [made(declaration)(tokens(), with_positions()) for declaration in BILATERALS]
+        for first in range(len(outputs)):
+            assert all(differ(outputs[first], other) for other in outputs[first + 1 :])
+
+    def test_tokens_permuted_together_with_their_positions_give_permuted_outputs(self) -> None:
+        module, order, positions_NC = made(Bilateral()), torch.tensor([3, 0, 4, 1, 2]), tokens(seed=11)[0]
+        permuted_BNC = module(tokens()[:, order], with_positions(positions_NC[order]))
+        assert close(permuted_BNC, module(tokens(), with_positions(positions_NC))[:, order])
+
+    def test_gradients_flow_into_the_learned_positions(self) -> None:
+        module, positions_NC = made(Bilateral()).requires_grad_(False), tokens(seed=11)[0].requires_grad_()
+
+        def output(positions_NC: Tensor) -> Tensor:
+            output_BNC: Tensor = module(tokens(), with_positions(positions_NC))
+            return output_BNC
+
+        for training in (True, False):
+            module.train(training)
+            assert torch.autograd.gradcheck(output, (positions_NC,))
+
+    @pytest.mark.parametrize("state", [None, ForwardState()], ids=["no state", "no positions"])
+    def test_learned_positions_that_nobody_hands_on_are_asked_for(self, state: ForwardState | None) -> None:
+        with pytest.raises(ContractError, match=r"learned positions got none: .* choose positions sinusoid, alibi or"):
+            made(Bilateral())(tokens(), state)
+
+    @pytest.mark.parametrize("positions", ["alibi", "none"])
+    def test_a_bandwidth_that_nothing_is_divided_by_is_refused(self, positions: Any) -> None:
+        with pytest.raises(ValueError, match=f"position_bandwidth has no effect with positions {positions}, got 2.0"):
+            Bilateral(positions=positions, position_bandwidth=2.0)
+        assert to_plain(Bilateral(positions=positions)) == {"kind": "bilateral", "positions": positions}
+
+    @pytest.mark.parametrize("field", ["content_bandwidth", "position_bandwidth"])
+    def test_a_bandwidth_is_above_zero(self, field: str) -> None:
+        with pytest.raises(ValueError, match=f"{field} must be above 0, got 0"):
+            Bilateral(**{field: 0.0})  # type: ignore[arg-type]  # both are fields
+
+
+def gradient_of(tensor: Tensor) -> Tensor:
+    assert tensor.grad is not None
+    return tensor.grad
+
+
+def calls_of(module: nn.Module, name: str = "qkv") -> list[int]:
+    """The number of rows of each later call of a part, in a list that grows."""
+    calls: list[int] = []
+    module.get_submodule(name).register_forward_hook(lambda part, inputs, output: calls.append(len(inputs[0])))
+    return calls
+
+
+def changes() -> Iterator[tuple[str, Callable[[nn.Module], object]]]:
+    """Ways in which weights change between two passes, training mode never entered."""
+
+    def in_place(module: nn.Module) -> None:
+        with torch.no_grad():
+            module.get_parameter("qkv.weight")[0, 0] += 1.0
+
+    def of_bias(module: nn.Module) -> None:
+        with torch.no_grad():
+            module.get_parameter("qkv.bias")[:6] += 1.0
+
+    def loaded(module: nn.Module) -> None:
+        module.load_state_dict(made(Bilateral(), seed=5).state_dict())
+
+    def assigned(module: nn.Module) -> None:
+        module.load_state_dict(made(Bilateral(), seed=5).state_dict(), assign=True)
+
+    def new_data(module: nn.Module) -> None:
+        parameter = module.get_parameter("qkv.weight")
+        parameter.data = 2 * parameter.data
+
+    def rounded(module: nn.Module) -> None:
+        module.bfloat16().double()
+
+    def optimised(module: nn.Module) -> None:
+        parameter = module.get_parameter("qkv.weight")
+        parameter.grad = torch.ones_like(parameter)
+        torch.optim.SGD([parameter], lr=0.1).step()
+        parameter.grad = None
+
+    for change in (in_place, of_bias, loaded, assigned, new_data, rounded, optimised):
+        yield change.__name__, change
+
+
+@pytest.mark.parametrize("declaration", KEEPING, ids=str)
+class TestWhatBilateralAttentionKeeps:
+    """Outside training mode, logits of positions are kept for as long as nothing that they depend on changes."""
+
+    def kept(self, declaration: Bilateral) -> nn.Module:
+        module = made(declaration).requires_grad_(False).eval()
+        module(tokens(), with_positions())
+        return module
+
+    def test_positions_are_projected_once_and_never_again(self, declaration: Bilateral) -> None:
+        module, state = made(declaration).requires_grad_(False).eval(), with_positions()
+        calls = calls_of(module)
+        outputs = [module(tokens(batch=3), state) for _ in range(3)]
+        assert calls == [3, 1, 3, 3]
+        assert all(torch.equal(outputs[0], other) for other in outputs)
+
+    def test_another_view_of_the_same_positions_counts_as_the_same(self, declaration: Bilateral) -> None:
+        module, embedding_1NC = made(declaration).requires_grad_(False).eval(), tokens(batch=1, seed=11)
+        calls = calls_of(module)
+        for _ in range(2):
+            module(tokens(), with_positions(embedding_1NC[0]))
+        assert calls == [2, 1, 2]
+
+    def test_training_projects_them_in_every_pass_once_for_all_examples(self, declaration: Bilateral) -> None:
+        module = made(declaration).requires_grad_(False).train()
+        calls = calls_of(module)
+        for _ in range(2):
+            module(tokens(batch=4), with_positions())
+        assert calls == [4, 1, 4, 1]
+
+    @pytest.mark.parametrize(("name", "change"), list(changes()))
+    def test_a_change_of_weights_is_seen(
+        self, declaration: Bilateral, name: str, change: Callable[[nn.Module], object]
+    ) -> None:
+        module, fresh, state = self.kept(declaration), made(declaration).requires_grad_(False), with_positions()
+        before_BNC = module(tokens(), state)
+        change(module)
+        fresh.load_state_dict(module.state_dict())
+        assert torch.equal(module(tokens(), state), fresh.train()(tokens(), state))
+        assert not torch.equal(module(tokens(), state), before_BNC)
+
+    def test_a_write_that_torch_does_not_count_is_seen_after_a_switch_of_modes(self, declaration: Bilateral) -> None:
+        module, fresh = self.kept(declaration), made(declaration)
+        for one in (module, fresh):
+            one.get_parameter("qkv.weight").data[0, 0] += 1.0
+        assert close(module.train().eval()(tokens(), with_positions()), fresh(tokens(), with_positions()))
+
+    def test_weights_handed_in_for_one_call_are_used(self, declaration: Bilateral) -> None:
+        module, other = self.kept(declaration), made(declaration, seed=5).requires_grad_(False)
+        call = (tokens(), with_positions())
+        assert torch.equal(torch.func.functional_call(module, dict(other.named_parameters()), call), other(*call))
+        assert torch.equal(module(*call), made(declaration)(*call))
+
+    def test_another_number_of_tokens_is_seen(self, declaration: Bilateral) -> None:
+        module = self.kept(declaration)
+        state = with_positions(tokens(batch=1, num_tokens=7)[0])
+        x_BNC = tokens(num_tokens=7)
+        assert torch.equal(module(x_BNC, state), made(declaration)(x_BNC, state))
+
+    def test_a_lower_precision_of_one_pass_does_not_stay(self, declaration: Bilateral) -> None:
+        module, state = made(declaration).float().requires_grad_(False).eval(), with_positions(tokens()[0].float())
+        wanted_BNC = module(tokens().float(), state)
+        module.train().eval()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            lower_BNC = module(tokens().float(), state)
+        assert lower_BNC.dtype == torch.bfloat16
+        assert torch.equal(module(tokens().float(), state), wanted_BNC)
+
+    def test_wanted_gradients_of_weights_are_those_of_training_mode(self, declaration: Bilateral) -> None:
+        gradients = []
+        for module in (self.kept(declaration).requires_grad_(True), made(declaration).train()):
+            for _ in range(2):
+                module(tokens(), with_positions()).square().sum().backward()
+            gradients.append(gradient_of(module.get_parameter("qkv.weight")))
+        assert torch.equal(*gradients)
+
+    def test_gradients_of_inputs_are_those_of_training_mode(self, declaration: Bilateral) -> None:
+        gradients = []
+        for module in (self.kept(declaration), made(declaration).train()):
+            for _ in range(2):
+                x_BNC = tokens().requires_grad_()
+                module(x_BNC, with_positions()).square().sum().backward()
+                gradients.append(gradient_of(x_BNC))
+        assert all(torch.equal(gradients[0], other) for other in gradients)
+
+    def test_what_was_kept_in_inference_mode_serves_under_gradients_later(self, declaration: Bilateral) -> None:
+        module, state = made(declaration).requires_grad_(False).eval(), with_positions()
+        calls = calls_of(module)
+        with torch.inference_mode():
+            module(tokens(), state)
+        x_BNC = tokens().requires_grad_()
+        module(x_BNC, state).square().sum().backward()
+        assert calls == [2, 1, 2]
+        assert x_BNC.grad is not None
+
+    def test_weights_made_in_inference_mode_are_taken_and_nothing_is_kept(self, declaration: Bilateral) -> None:
+        with torch.inference_mode():
+            module = made(declaration).eval()
+            state = with_positions()
+            calls = calls_of(module)
+            outputs = [module(tokens(), state) for _ in range(2)]
+        assert calls == [2, 1, 2, 1]
+        assert torch.equal(*outputs)
+
+    def test_copies_and_pickles_keep_nothing_and_compute_the_same(self, declaration: Bilateral) -> None:
+        module = self.kept(declaration)
+        for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+            calls = calls_of(other)
+            assert torch.equal(other(tokens(), with_positions()), module(tokens(), with_positions()))
+            assert calls == [2, 1]
+
+    def test_the_state_dict_is_that_of_softmax(self, declaration: Bilateral) -> None:
+        assert list(self.kept(declaration).state_dict()) == list(made(Softmax()).state_dict())
+
+
+class TestNewPositions:
+    def test_they_are_seen_whether_they_are_written_over_or_others(self) -> None:
+        module, state = made(Bilateral()).requires_grad_(False).eval(), with_positions()
+        module(tokens(), state)
+        other = with_positions(tokens(seed=12)[0])
+        assert torch.equal(module(tokens(), other), made(Bilateral())(tokens(), other))
+        assert other.positions_NC is not None
+        other.positions_NC += 1.0
+        assert torch.equal(module(tokens(), other), made(Bilateral())(tokens(), other))
+
+
+class TestKept:
+    def test_memory_is_held_so_that_a_new_tensor_cannot_be_mistaken_for_an_old_one(self) -> None:
+        kept, results = Kept(), []
+        for value in range(20):
+            parameter = torch.full((1000,), float(value))
+            results.append(kept.get((parameter,), None, parameter.clone)[0].item())
+            del parameter
+        assert results == list(range(20))
+
+    def test_what_else_decides_the_result_is_part_of_the_question(self) -> None:
+        kept, parameter = Kept(), torch.ones(1)
+        answers = [kept.get((parameter,), setting, partial(torch.tensor, setting)) for setting in (1, 1, 2)]
+        assert [answer.item() for answer in answers] == [1, 1, 2]
+        assert answers[0] is answers[1]
+
+    def test_results_of_inference_mode_are_fit_for_gradients(self) -> None:
+        kept, parameter = Kept(), torch.ones(3)
+        with torch.inference_mode():
+            result = kept.get((parameter,), None, lambda: 2 * parameter)
+        assert not result.is_inference()
+
+    def test_copies_and_pickles_are_empty(self) -> None:
+        kept, parameter = Kept(), torch.ones(3)
+        kept.get((parameter,), None, parameter.clone)
+        for other in (copy.deepcopy(kept), pickle.loads(pickle.dumps(kept))):
+            assert vars(other) == vars(Kept())
+
+    def test_nothing_is_kept_after_forgetting(self) -> None:
+        kept, parameter = Kept(), torch.ones(1)
+        first = kept.get((parameter,), None, parameter.clone)
+        kept.forget()
+        assert kept.get((parameter,), None, parameter.clone) is not first
+
+
+def multiply_adds(model: nn.Module) -> float:
+    """Giga multiply-adds of linear layers and convolutions in a pass over one image; products of tokens not counted."""
+    count = 0
+
+    def add(part: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        nonlocal count
+        count += part.get_parameter("weight")[0].numel() * output.numel()
+
+    hooks = [part.register_forward_hook(add) for part in model.modules() if isinstance(part, nn.Linear | nn.Conv2d)]
+    model(torch.zeros(1, 3, 224, 224, device="meta"))
+    for hook in hooks:
+        hook.remove()
+    return count / 1e9
+
+
+class TestBilateralModel:
+    def test_the_backbone_hands_on_its_own_positions_class_token_included(self) -> None:
+        model = build(Vit(**SMALL, attention=Bilateral()))
+        states: list[ForwardState] = []
+        for layer in range(3):
+            part = model.get_submodule(f"blocks.{layer}.attn")
+            part.register_forward_pre_hook(lambda part, inputs: states.append(inputs[1]))
+        model(torch.zeros(2, 3, 8, 8))
+        for state in states:
+            assert state.positions_NC is not None
+            assert state.positions_NC.shape == (5, 12)
+            assert state.positions_NC.requires_grad
+            assert torch.equal(state.positions_NC, model.get_parameter("pos_embed")[0])
+        assert len(states) == 3
+
+    def test_it_has_the_state_dict_of_deit(self) -> None:
+        shapes = [
+            {name: value.shape for name, value in build(Vit(**SMALL, attention=attention)).state_dict().items()}
+            for attention in (Softmax(), *BILATERALS)
+        ]
+        assert all(other == shapes[0] for other in shapes)
+
+    def test_nonlocal_is_the_plain_model_and_learned_positions_are_not(self) -> None:
+        plain = build(Vit(**SMALL)).double().eval()
+        for parameter in plain.parameters():
+            parameter.data.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
+        images = tokens(batch=6, num_tokens=8, dim=8).reshape(2, 3, 8, 8)
+        outputs = {}
+        for positions in ("none", "learned", "sinusoid", "alibi"):
+            model = build(Vit(**SMALL, attention=Bilateral(positions=positions))).double().eval()
+            model.load_state_dict(plain.state_dict())
+            outputs[positions] = model(images)
+        assert close(outputs["none"], plain(images))
+        assert all(differ(outputs[positions], plain(images)) for positions in ("learned", "sinusoid", "alibi"))
+
+    def test_changed_positions_of_a_whole_model_are_seen_outside_training(self) -> None:
+        model = build(Vit(**SMALL, attention=Bilateral())).double().eval().requires_grad_(False)
+        images = tokens(batch=6, num_tokens=8, dim=8).reshape(2, 3, 8, 8)
+        model(images)
+        with torch.no_grad():
+            model.get_parameter("pos_embed").add_(1.0)
+        assert torch.equal(model(images), copy.deepcopy(model).train()(images))
+
+    def test_its_multiply_adds_are_those_of_table_5_of_the_paper(self) -> None:
+        with torch.device("meta"):
+            plain, bilateral = (build(Vit(**DEIT_TINY, attention=kind)) for kind in (Softmax(), Bilateral()))
+        bilateral.requires_grad_(False)
+        assert multiply_adds(plain) == pytest.approx(1.08, abs=0.0075)
+        assert multiply_adds(bilateral.train()) == pytest.approx(1.33, abs=0.0075)
+        multiply_adds(bilateral.eval())
+        assert multiply_adds(bilateral) == multiply_adds(plain)
+
+
+class TestAlibi:
+    def test_eight_heads_have_the_slopes_of_the_paper(self) -> None:
+        logits_HNN = falling_logits(8, 3, like=torch.zeros((), dtype=torch.float64))
+        assert torch.equal(-logits_HNN[:, 0, 1], torch.tensor([2.0**-power for power in range(1, 9)]).double())
+        assert torch.equal(logits_HNN[:, 0, 2], 2 * logits_HNN[:, 0, 1])
+
+    @pytest.mark.parametrize("num_heads", [1, 3, 4, 12])
+    def test_slopes_are_a_geometric_sequence_that_ends_at_2_to_the_minus_8(self, num_heads: int) -> None:
+        slopes_H = -falling_logits(num_heads, 2, like=torch.zeros((), dtype=torch.float64))[:, 0, 1]
+        assert slopes_H[-1] == 2**-8
+        assert torch.allclose(slopes_H[1:] / slopes_H[:-1], slopes_H[:1].expand(num_heads - 1))
+
+    def test_a_token_has_no_distance_to_itself_and_the_same_in_both_directions(self) -> None:
+        logits_HNN = falling_logits(3, 4, like=torch.zeros(()))
+        assert not logits_HNN.diagonal(dim1=1, dim2=2).any()
+        assert torch.equal(logits_HNN, logits_HNN.transpose(1, 2))
+
+    def test_reversed_tokens_give_reversed_outputs(self) -> None:
+        module = made(Alibi())
+        assert close(module(tokens().flip(1)), module(tokens()).flip(1))
+
+    def test_it_is_softmax_attention_where_there_is_one_token(self) -> None:
+        x_BNC = tokens(num_tokens=1)
+        assert torch.equal(made(Alibi())(x_BNC), made(Softmax())(x_BNC))
+
+    def test_nearer_tokens_weigh_more_where_contents_say_nothing(self) -> None:
+        module = made(Alibi())
+        with torch.no_grad():
+            module.get_parameter("qkv.weight")[:6] = module.get_parameter("qkv.bias")[:6] = 0
+            module.get_parameter("qkv.weight")[12:] = module.get_parameter("proj.weight")[:] = torch.eye(6)
+            module.get_parameter("qkv.bias")[12:] = module.get_parameter("proj.bias")[:] = 0
+            x_BNC = torch.zeros(1, 5, 6).double()
+            x_BNC[0, 0] = 1.0  # outputs are the weights of token 0
+            weights_NH = module(x_BNC)[0, :, ::3]
+        assert (weights_NH.diff(dim=0) < 0).all()
+        slope = 2**-4
+        assert weights_NH[0, 0] == pytest.approx(1 / sum(math.exp(-slope * distance) for distance in range(5)))
+
+
+class TestSinusoids:
+    def test_places_on_a_line_turn_each_pair_of_columns_by_one_angle(self) -> None:
+        """So that products of two vectors know their distance alone: p_i . p_j = sum_t cos((i - j) / T^(2t/C))."""
+        vectors_NC = sinusoids(6, 8, like=torch.zeros((), dtype=torch.float64))
+        for i, j in product(range(6), repeat=2):
+            wanted = sum(math.cos((i - j) / 10_000 ** (2 * t / 8)) for t in range(4))
+            assert (vectors_NC[i] @ vectors_NC[j]).item() == pytest.approx(wanted, abs=1e-12)
+
+    def test_the_first_place_has_no_angle_and_the_first_pair_turns_fastest(self) -> None:
+        vectors_NC = sinusoids(3, 5, like=torch.zeros(()))
+        assert vectors_NC.shape == (3, 5)
+        assert vectors_NC[0].tolist() == [0, 1, 0, 1, 0]
+        assert vectors_NC[1, :2].tolist() == pytest.approx([math.sin(1), math.cos(1)])
+
+
+class TestAttnScale:
+    def test_it_starts_as_softmax_attention(self) -> None:
+        assert not build_attention(AttnScale(), GEOMETRY).get_parameter("lamb").any()
+        assert close(filled(made(AttnScale()), "lamb", 0.0)(tokens()), softmax_output())
+
+    def test_minus_one_leaves_uniform_weights(self) -> None:
+        module = filled(made(AttnScale()), "lamb", -1.0)
+        assert close(module(tokens()), mean_output(module, tokens()))
+
+    def test_what_differs_from_the_mean_grows_by_one_plus_lambda(self) -> None:
+        module = filled(made(AttnScale()), "lamb", 1.5)
+        mean_BNC = mean_output(module, tokens())
+        assert close(module(tokens()) - mean_BNC, 2.5 * (softmax_output() - mean_BNC))
+
+    def test_every_head_has_a_factor_of_its_own(self) -> None:
+        module = made(AttnScale())
+        with torch.no_grad():
+            module.get_parameter("proj.weight").copy_(torch.eye(6))
+            before_BNC = module(tokens())
+            module.get_parameter("lamb")[1] += 1
+            after_BNC = module(tokens())
+        assert torch.equal(before_BNC[..., :3], after_BNC[..., :3])
+        assert differ(before_BNC[..., 3:], after_BNC[..., 3:])
+
+
+class TestRvt:
+    def test_it_is_softmax_attention_where_the_mask_is_open(self) -> None:
+        assert torch.equal(filled(made(Rvt()), "att_mask", 40.0)(tokens()), softmax_output())
+
+    def test_weights_are_uniform_where_the_mask_is_shut(self) -> None:
+        module = filled(made(Rvt()), "att_mask", -1e3)
+        assert close(module(tokens()), mean_output(module, tokens()))
+
+    def test_it_starts_as_softmax_attention_of_half_the_logits(self) -> None:
+        assert not build_attention(Rvt(), GEOMETRY).get_parameter("att_mask").any()
+        softmax = made(Softmax())
+        with torch.no_grad():
+            for name in ("qkv.weight", "qkv.bias"):
+                softmax.get_parameter(name)[:6] /= 2
+        assert close(filled(made(Rvt()), "att_mask", 0.0)(tokens()), softmax(tokens()))
+
+    def test_a_token_whose_row_is_shut_alone_takes_the_mean(self) -> None:
+        module = filled(made(Rvt()), "att_mask", 40.0)
+        with torch.no_grad():
+            module.get_parameter("att_mask")[:, 2] = -1e3
+        output_BNC = module(tokens())
+        assert close(output_BNC[:, 2], mean_output(module, tokens())[:, 2])
+        others = [0, 1, 3, 4]
+        assert close(output_BNC[:, others], softmax_output()[:, others])

@@ -1,0 +1,605 @@
+"""The laws of single kernel attentions: what their neutral parameters and known limits give."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from reference_base import Reference, head_projections, layer
+from reference_kernel import (
+    REFERENCES,
+    RKDE_DECLARATIONS,
+    Reweighting,
+    densities,
+    length,
+    mgk_head,
+    psi,
+    squared_distance,
+)
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from robench.attention import Geometry
+from robench.attention.fourier import FourierAttention, LogSincProducts, log_sinc_slope, sinc
+from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.kde import KdeAttention
+from robench.attention.kernels import gaussian_gram, gaussian_kernels, unit, weights_above
+from robench.attention.mgk import MgkAttention
+from robench.attention.rkde import RkdeAttention, quotients, robust_log_weights, squared_distances
+from robench.attention.robust_losses import LOG_WEIGHTS
+from robench.declarations.kernel_attentions import Fourier, Kde, Mgk, Rkde
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robench.core.protocols import Declaration
+
+GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=1, layer=0)
+SMALLEST = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
+FORMULAS = ("paper", "released")
+LOSSES = ("huber", "hampel", "welsch", "tukey")
+IMPLEMENTATIONS: dict[type, Callable[[Any, Geometry], nn.Module]] = {
+    Kde: KdeAttention,
+    Rkde: RkdeAttention,
+    Fourier: FourierAttention,
+    Mgk: MgkAttention,
+}
+EVERY = [declaration for reference in REFERENCES.values() for declaration in reference.declarations]
+
+
+def made(declaration: Declaration, *, seed: int = 0, spread: float = 0.5, geometry: Geometry = GEOMETRY) -> nn.Module:
+    """A layer in float64 whose parameters are all of size ``spread``."""
+    module = IMPLEMENTATIONS[type(declaration)](declaration, geometry).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(spread * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return module
+
+
+def tokens(*, batch: int = 2, num_tokens: int = 5, dim: int = 6, seed: int = 1) -> Tensor:
+    return torch.randn(batch, num_tokens, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def rkde(loss: str, threshold: float, formula: str, num_iterations: int = 1) -> Rkde:
+    return Rkde(loss=loss, threshold=threshold, formula=formula, num_iterations=num_iterations)  # type: ignore[arg-type]  # literals
+
+
+def projections(module: nn.Module, x_BNC: Tensor, number: int = 3) -> tuple[Tensor, ...]:
+    return split_heads(module.get_submodule("qkv")(x_BNC), 2, number)
+
+
+def projected(module: nn.Module, mixed_BHND: Tensor) -> Tensor:
+    output_BNC: Tensor = module.get_submodule("proj")(merge_heads(mixed_BHND))
+    return output_BNC
+
+
+def equal(left: Tensor, right: Tensor, tolerance: float = 1e-12) -> bool:
+    return torch.allclose(left, right, rtol=0, atol=tolerance)
+
+
+def has_finite_gradients(module: nn.Module, x: Tensor) -> bool:
+    gradients = [x.grad, *(parameter.grad for parameter in module.parameters())]
+    return all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
+
+
+class TestDeclarations:
+    def test_defaults_are_those_of_the_papers(self) -> None:
+        assert Kde().formula == Rkde().formula == "paper"
+        assert (Rkde().loss, Rkde().threshold, Rkde().num_iterations) == ("huber", 0.2, 1)
+        assert (Fourier().power, Mgk().num_mixtures) == (4, 2)
+
+    @pytest.mark.parametrize("power", [1, 3, 0, -2])
+    def test_powers_that_make_kernels_negative_or_constant_are_refused(self, power: int) -> None:
+        with pytest.raises(ValueError, match=rf"power must be (even|at least 2), got {power}"):
+            Fourier(power=power)
+
+    def test_other_fields_out_of_bounds_are_refused(self) -> None:
+        with pytest.raises(ValueError, match=r"threshold must be above 0, got 0; num_iterations must be at least 1"):
+            Rkde(threshold=0, num_iterations=0)
+        with pytest.raises(ValueError, match=r"num_mixtures must be at least 2, got 1"):
+            Mgk(num_mixtures=1)
+
+
+@pytest.mark.parametrize("declaration", EVERY, ids=str)
+class TestEveryKernel:
+    def test_float32_stays_near_float64(self, declaration: Declaration) -> None:
+        double, single = made(declaration, spread=0.3), made(declaration, spread=0.3).float()
+        assert equal(double(tokens()).float(), single(tokens().float()), 1e-4)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    @pytest.mark.parametrize("scale", [0.0, 1e-4, 1.0, 1e3])
+    def test_low_precision_stays_finite(self, declaration: Declaration, dtype: torch.dtype, scale: float) -> None:
+        module, x_BNC = made(declaration).to(dtype), (scale * tokens()).to(dtype).requires_grad_()
+        output_BNC = module(x_BNC)
+        output_BNC.square().mean().backward()
+        assert output_BNC.isfinite().all()
+        assert has_finite_gradients(module, x_BNC)
+
+    def test_tokens_that_are_all_the_same_have_finite_gradients(self, declaration: Declaration) -> None:
+        module, x_BNC = made(declaration), tokens(num_tokens=1).repeat(1, 5, 1).requires_grad_()
+        output_BNC = module(x_BNC)
+        output_BNC.square().sum().backward()
+        assert equal(output_BNC, output_BNC[:, :1].expand(-1, 5, -1))
+        assert has_finite_gradients(module, x_BNC)
+
+    def test_a_head_does_not_depend_on_the_others(self, declaration: Declaration) -> None:
+        module, num_parts = made(declaration), 4 if isinstance(declaration, Mgk) else 3
+        with torch.no_grad():
+            module.get_parameter("proj.weight").copy_(torch.eye(6))
+            before_BNC = module(tokens())
+            of_second = [6 * part + 3 + d for part in range(num_parts) for d in range(3)]
+            module.get_parameter("qkv.weight")[of_second] *= -2
+            after_BNC = module(tokens())
+        assert torch.equal(before_BNC[..., :3], after_BNC[..., :3])
+        assert not equal(before_BNC[..., 3:], after_BNC[..., 3:], 1e-3)
+
+    def test_nothing_larger_than_tokens_by_tokens_is_made(self, declaration: Declaration) -> None:
+        geometry = Geometry(dim=16, num_heads=2, num_tokens=128, depth=1, layer=0)
+        module = IMPLEMENTATIONS[type(declaration)](declaration, geometry)
+        with LargestTensor() as largest:  # type: ignore[no-untyped-call]  # torch's own
+            module(torch.randn(1, 128, 16).requires_grad_()).sum().backward()
+        # Two heads of tokens by, at most, two keys a token and one for the floor.
+        assert 2 * 128 * 128 <= largest.num_elements <= 2 * 128 * (2 * 128 + 1)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Watches how many elements the largest tensor has that any operation returns."""
+
+    num_elements = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for each in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(each, Tensor):
+                self.num_elements = max(self.num_elements, each.numel())
+        return result
+
+
+class TestKde:
+    def test_the_papers_is_softmax_attention_with_keys_of_length_one(self) -> None:
+        module = made(Kde())
+        q_BHND, k_BHND, v_BHND = projections(module, tokens())
+        unit_BHND = k_BHND / k_BHND.square().sum(dim=-1, keepdim=True).sqrt()
+        assert equal(module(tokens()), projected(module, attend(q_BHND, unit_BHND, v_BHND)))
+
+    def test_the_released_one_has_queries_of_twice_the_length(self) -> None:
+        paper, released = made(Kde()), made(Kde(formula="released"))
+        assert not equal(paper(tokens()), released(tokens()), 1e-3)
+        with torch.no_grad():
+            paper.get_parameter("qkv.weight")[:6] *= 2
+            paper.get_parameter("qkv.bias")[:6] *= 2
+        assert equal(paper(tokens()), released(tokens()))
+
+    @pytest.mark.parametrize("formula", FORMULAS)
+    def test_longer_keys_change_nothing_and_longer_queries_do(self, formula: str) -> None:
+        module = made(Kde(formula=formula))  # type: ignore[arg-type]  # parametrised
+        before_BNC = module(tokens())
+        for rows, changes in [(slice(6, 12), False), (slice(0, 6), True)]:
+            with torch.no_grad():
+                module.get_parameter("qkv.weight")[rows] *= 9
+                module.get_parameter("qkv.bias")[rows] *= 9
+            assert equal(module(tokens()), before_BNC) != changes
+
+    @pytest.mark.parametrize("formula", FORMULAS)
+    def test_a_key_of_zero_is_nearer_to_a_query_of_zero_than_any_other(self, formula: str) -> None:
+        module = made(Kde(formula=formula))  # type: ignore[arg-type]  # parametrised
+        x_BNC = tokens(batch=1)
+        x_BNC[0, 2] = 0
+        with torch.no_grad():
+            module.get_parameter("qkv.weight")[:6] = 0
+            module.get_parameter("qkv.bias")[:12] = 0
+        _, _, v_BHND = projections(module, x_BNC)
+        others = math.exp(-1 / math.sqrt(3) / (2 if formula == "paper" else 1))
+        weights_N = torch.full((5,), others, dtype=torch.float64)
+        weights_N[2] = 1
+        mean_BH1D = (weights_N / weights_N.sum()) @ v_BHND
+        assert equal(module(x_BNC), projected(module, mean_BH1D.unsqueeze(-2).expand(-1, -1, 5, -1)))
+
+
+class TestRobustLosses:
+    @pytest.mark.parametrize(("loss", "formula"), list(product(LOSSES, FORMULAS)))
+    def test_they_are_the_logarithms_of_the_reference(self, loss: str, formula: str) -> None:
+        tail = 0.01 if formula == "released" and loss == "hampel" else 0.0
+        for a, step in product([0.2, 0.7], range(60)):
+            h = 0.04 * step + 0.001
+            found = LOG_WEIGHTS[loss](torch.tensor(h**2, dtype=torch.float64), a, tail).exp().item()
+            assert found == pytest.approx(psi(loss, formula, a, h), abs=1e-12), (a, h)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_they_are_the_slopes_of_the_losses_over_h(self, loss: str) -> None:
+        for step in range(1, 50):
+            h = 0.0503 * step
+            slope = (RHO[loss](h + 1e-6, 0.6) - RHO[loss](h - 1e-6, 0.6)) / 2e-6
+            assert psi(loss, "paper", 0.6, h) == pytest.approx(slope / h, abs=1e-6)
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_they_start_at_one_and_never_rise(self, loss: str) -> None:
+        squares = torch.linspace(0, 3, 1000, dtype=torch.float64)
+        weights = LOG_WEIGHTS[loss](squares, 0.5, 0.0).exp()
+        assert weights[0] == 1
+        assert (weights.diff() <= 0).all()
+        assert (weights[-1] == 0) == (loss in ("hampel", "tukey"))
+
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_their_gradients_are_finite_where_points_coincide_and_where_they_vanish(self, loss: str) -> None:
+        squares = torch.tensor([0.0, 1e-40, 0.2, 0.3, 50.0]).requires_grad_()
+        weights = LOG_WEIGHTS[loss](squares, 0.5, 0.0).exp()
+        weights.sum().backward()
+        assert squares.grad is not None
+        assert squares.grad.isfinite().all()
+
+
+def rho_huber(x: float, a: float) -> float:
+    return x**2 / 2 if x <= a else a * x - a**2 / 2
+
+
+def rho_hampel(x: float, a: float) -> float:
+    b, c = 2 * a, 3 * a
+    if x < b:
+        return rho_huber(x, a)
+    return rho_huber(b, a) + a * ((c - b) ** 2 - max(c - x, 0) ** 2) / (2 * (c - b))
+
+
+RHO: dict[str, Callable[[float, float], float]] = {
+    "huber": rho_huber,
+    "hampel": rho_hampel,
+    "welsch": lambda x, a: a**2 / 2 * (1 - math.exp(-((x / a) ** 2))),
+    "tukey": lambda x, a: a**2 / 6 * (1 - max(1 - (x / a) ** 2, 0) ** 3),
+}
+
+
+def all_steps(declaration: Rkde, *, spread: float, geometry: Geometry, x_BNC: Tensor) -> list[Reweighting]:
+    """Every re-weighting that the reference does for these tokens, joint and marginal, of all examples and heads."""
+    state = made(declaration, spread=spread, geometry=geometry).state_dict()
+    weight, bias = state["qkv.weight"].tolist(), state["qkv.bias"].tolist()
+    steps = []
+    for example, head in product(x_BNC.tolist(), range(2)):
+        _, keys, values = head_projections(REFERENCES["rkde"], example, weight, bias, 2, head)
+        steps += [step for density in densities(declaration, keys, values) for step in density]
+    return steps
+
+
+def pieces(declaration: Rkde, h: float) -> int:
+    """Which piece of the loss h falls on."""
+    a = declaration.threshold
+    bounds = {"huber": [a], "hampel": [a, 2 * a, 3 * a], "welsch": [], "tukey": [a]}[declaration.loss]
+    return sum(h >= bound for bound in bounds)
+
+
+def cluster_and_outlier() -> Tensor:
+    """Nine points near each other and one far away, (1, 1, 10, 3)."""
+    points_ND = 0.2 * tokens(batch=1, num_tokens=10, dim=3)[0]
+    points_ND[-1] = torch.tensor([2.0, -2.0, 1.0])
+    return points_ND[None, None]
+
+
+def huber_objective(gram_BHMM: Tensor, log_weights_BHM: Tensor, threshold: float) -> float:
+    h = squared_distances(gram_BHMM, log_weights_BHM, "paper").sqrt().flatten()
+    return sum(rho_huber(each, threshold) for each in h.tolist())
+
+
+class TestRkde:
+    @pytest.mark.parametrize(("loss", "formula"), list(product(["huber", "hampel", "tukey"], FORMULAS)))
+    def test_the_thresholds_of_the_references_bite(self, loss: str, formula: str) -> None:
+        found: Counter[int] = Counter()
+        for declaration in RKDE_DECLARATIONS:
+            if (declaration.loss, declaration.formula) == (loss, formula):
+                for step in all_steps(declaration, spread=0.5, geometry=GEOMETRY, x_BNC=tokens()):
+                    found.update(pieces(declaration, h) for h in step.distances)
+        assert set(found) == set(range(4 if loss == "hampel" else 2))
+        assert min(found.values()) >= 10
+
+    def test_the_references_meet_weights_that_all_vanish_and_some_that_do(self) -> None:
+        for loss, threshold in [("hampel", 0.2), ("tukey", 0.3), ("tukey", 0.7)]:
+            steps = all_steps(rkde(loss, threshold, "paper"), spread=0.5, geometry=GEOMETRY, x_BNC=tokens())
+            vanished = [sum(h >= (3 if loss == "hampel" else 1) * threshold for h in step.distances) for step in steps]
+            assert any(count == 5 for count in vanished)
+            assert loss == "tukey" or any(0 < count < 5 for count in vanished)
+
+    def test_gradients_are_checked_away_from_kinks(self) -> None:
+        x_BNC = tokens(batch=1, num_tokens=3, dim=4, seed=3)
+        for declaration in RKDE_DECLARATIONS:
+            for step in all_steps(declaration, spread=0.7, geometry=SMALLEST, x_BNC=x_BNC):
+                kinks = [times * declaration.threshold for times in (1, 2, 3)]
+                assert min(abs(h - kink) for h, kink in product(step.distances, kinks)) > 1e-4
+
+    @pytest.mark.parametrize(("loss", "formula"), list(product(LOSSES, FORMULAS)))
+    def test_a_threshold_that_no_point_passes_gives_kde(self, loss: str, formula: str) -> None:
+        robust = made(rkde(loss, 1e5, formula, num_iterations=3))
+        assert equal(robust(tokens()), made(Kde(formula=formula))(tokens()), 1e-8)  # type: ignore[arg-type]  # parametrised
+
+    @pytest.mark.parametrize(
+        ("loss", "threshold", "formula"),
+        [
+            ("hampel", 0.05, "paper"),
+            ("tukey", 0.1, "paper"),
+            ("hampel", 1 / 3, "released"),
+            ("hampel", 0.1, "released"),
+            ("tukey", 1.0, "released"),
+        ],
+    )
+    @pytest.mark.parametrize("num_iterations", [1, 4])
+    def test_weights_that_all_vanish_or_are_all_in_the_tail_give_kde(
+        self, loss: str, threshold: float, formula: str, num_iterations: int
+    ) -> None:
+        robust = made(rkde(loss, threshold, formula, num_iterations))
+        assert equal(robust(tokens()), made(Kde(formula=formula))(tokens()))  # type: ignore[arg-type]  # parametrised
+
+    @pytest.mark.parametrize("num_iterations", [1, 3])
+    def test_the_released_huber_does_not_depend_on_thresholds_up_to_one(self, num_iterations: int) -> None:
+        outputs = [made(rkde("huber", a, "released", num_iterations))(tokens()) for a in (0.1, 0.2, 0.4, 1.0)]
+        assert all(equal(first, second) for first, second in pairwise(outputs))
+        assert not equal(outputs[0], made(Kde(formula="released"))(tokens()), 1e-4)
+
+    def test_the_papers_huber_depends_on_its_threshold(self) -> None:
+        outputs = [made(rkde("huber", a, "paper"))(tokens()) for a in (0.2, 0.6, 0.7, 0.8, 2.0)]
+        assert not any(equal(first, second, 1e-4) for first, second in pairwise(outputs))
+
+    @pytest.mark.parametrize("num_iterations", [1, 5])
+    @pytest.mark.parametrize("loss", LOSSES)
+    def test_the_papers_formula_gives_an_outlier_less_weight(self, loss: str, num_iterations: int) -> None:
+        gram_BHMM = gaussian_gram(cluster_and_outlier(), 0.5)
+        threshold = {"tukey": 1.2, "welsch": 0.5, "hampel": 0.4, "huber": 0.2}[loss]
+        weights_M = robust_log_weights(gram_BHMM, rkde(loss, threshold, "paper", num_iterations)).exp()[0, 0]
+        assert weights_M[-1] < 0.6 * weights_M[:-1].min()
+
+    def test_the_released_formula_gives_an_outlier_more_weight(self) -> None:
+        gram_BHMM = gaussian_gram(cluster_and_outlier(), 1.0)
+        weights_M = robust_log_weights(gram_BHMM, rkde("huber", 0.2, "released")).exp()[0, 0]
+        assert weights_M[-1] > weights_M[:-1].max()
+
+    @pytest.mark.parametrize(("loss", "formula"), list(product(LOSSES, FORMULAS)))
+    def test_weights_add_up_to_one_and_distances_stay_in_the_formulas_range(self, loss: str, formula: str) -> None:
+        gram_BHMM = gaussian_gram(tokens(num_tokens=20).reshape(2, 2, 10, 6), 0.3)
+        low, high = (0.0, math.sqrt(2)) if formula == "paper" else (1.0, math.sqrt(3))
+        for num_iterations in (1, 2, 6):
+            log_weights_BHM = robust_log_weights(gram_BHMM, rkde(loss, 0.9, formula, num_iterations))
+            assert equal(log_weights_BHM.exp().sum(dim=-1), torch.ones(2, 2, dtype=torch.float64))
+            h_BHM = squared_distances(gram_BHMM, log_weights_BHM, formula).sqrt()  # type: ignore[arg-type]  # parametrised
+            assert h_BHM.min() >= low
+            assert h_BHM.max() <= high
+
+    @pytest.mark.parametrize("threshold", [0.1, 0.3, 0.6])
+    def test_no_iteration_raises_the_loss_and_they_come_to_rest(self, threshold: float) -> None:
+        gram_BHMM = gaussian_gram(cluster_and_outlier(), 0.5)
+        weights = [robust_log_weights(gram_BHMM, rkde("huber", threshold, "paper", n)) for n in (1, 2, 3, 4, 60, 61)]
+        objectives = [huber_objective(gram_BHMM, each, threshold) for each in weights]
+        assert all(later <= earlier + 1e-12 for earlier, later in pairwise(objectives))
+        assert equal(weights[-1], weights[-2], 1e-8)
+        assert not equal(weights[0], weights[1], 1e-4)
+
+    def test_points_that_coincide_with_the_mean_weigh_the_same(self) -> None:
+        gram_BHMM = gaussian_gram(torch.ones(1, 1, 4, 3), 0.5).requires_grad_()
+        for loss in LOSSES:
+            weights_M = robust_log_weights(gram_BHMM, rkde(loss, 0.2, "paper", 2)).exp()[0, 0]
+            assert equal(weights_M, torch.full((4,), 0.25), 1e-6)
+
+    def test_values_have_a_part_in_the_joint_weights_alone(self) -> None:
+        module = made(rkde("huber", 0.2, "paper"))
+        with torch.no_grad():
+            module.get_parameter("qkv.weight")[12:] *= 1e-9
+            module.get_parameter("qkv.bias")[12:] = 1.0
+        # Equal values leave joint weights that are those of the keys, so that rows add up to one.
+        output_BNC = module(tokens())
+        assert equal(output_BNC, projected(module, torch.ones(2, 2, 5, 3, dtype=torch.float64)), 1e-8)
+
+    def test_a_quotient_without_bound_is_held(self) -> None:
+        scores_BHNM = torch.tensor([[[[4000.0, 0.0]]]]).requires_grad_()
+        joint_BHM = torch.tensor([[[0.5, 0.5]]]).log()
+        marginal_BHM = torch.tensor([[[0.0, 1.0]]]).log()
+        weights_BHNM = quotients(scores_BHNM, joint_BHM, marginal_BHM)
+        weights_BHNM.sum().backward()
+        assert weights_BHNM.flatten().tolist() == pytest.approx([torch.finfo(torch.float32).max ** 0.25, 0.5], rel=1e-4)
+        assert scores_BHNM.grad is not None
+        assert scores_BHNM.grad.isfinite().all()
+
+
+class TestKernels:
+    def test_a_gram_matrix_has_ones_on_its_diagonal_however_large_its_points(self) -> None:
+        points_BHMD = 1e4 * tokens(num_tokens=8).float()[:, None]
+        gram_BHMM = gaussian_gram(points_BHMD, 0.5)
+        assert (gram_BHMM.diagonal(dim1=-2, dim2=-1) == 1).all()
+        assert gram_BHMM.max() == 1
+
+    def test_a_gram_matrix_is_that_of_the_distances(self) -> None:
+        points = tokens(batch=1, num_tokens=4, dim=3)
+        gram_MM = gaussian_gram(points[None], 0.7)[0, 0]
+        for i, j in product(range(4), range(4)):
+            wanted = math.exp(-0.7 * squared_distance(points[0, i].tolist(), points[0, j].tolist()))
+            assert gram_MM[i, j].item() == pytest.approx(wanted, abs=1e-12)
+
+    def test_rounding_makes_no_kernel_larger_than_one(self) -> None:
+        # Far from zero and near each other, so that the squares of their distances are all rounding.
+        points_BHMD = 1e4 + 1e-2 * tokens(num_tokens=8).float()[:, None]
+        for kernels in (gaussian_kernels(points_BHMD, points_BHMD, 0.5), gaussian_gram(points_BHMD, 0.5)):
+            assert kernels.max() <= 1
+
+    def test_rounding_makes_no_squared_distance_negative(self) -> None:
+        for num_points in range(1, 60):
+            log_weights_BHM = torch.full((1, 1, num_points), -math.log(num_points))
+            gram_BHMM = torch.ones(1, 1, num_points, num_points)
+            assert squared_distances(gram_BHMM, log_weights_BHM, "paper").min() >= 0
+
+    def test_unit_vectors_have_length_one_and_zero_stays_zero(self) -> None:
+        x_BHND = torch.cat([tokens()[:, None], torch.zeros(2, 1, 1, 6)], dim=-2)
+        lengths = [[length(token) for token in head[0]] for head in unit(x_BHND).tolist()]
+        assert lengths == [pytest.approx([1, 1, 1, 1, 1, 0])] * 2
+
+    def test_the_floor_takes_what_tiny_kernels_leave(self) -> None:
+        kernels_N = torch.tensor([0.5, 1e-6, 1e-9, 0.0], dtype=torch.float64)
+        for kernel in kernels_N:
+            weight = weights_above(kernel.log().reshape(1, 1, 1, 1), 1e-6).item()
+            assert weight == pytest.approx(kernel.item() / (kernel.item() + 1e-6), abs=1e-12)
+
+
+class TestFourier:
+    def test_the_radius_starts_at_one(self) -> None:
+        assert FourierAttention(Fourier(), GEOMETRY).paramR.tolist() == [1.0]
+
+    @pytest.mark.parametrize("power", [2, 4])
+    def test_without_radius_all_keys_weigh_the_same(self, power: int) -> None:
+        module = made(Fourier(power=power))
+        with torch.no_grad():
+            module.get_parameter("paramR").zero_()
+        _, _, v_BHND = projections(module, tokens())
+        mean_BHND = (v_BHND.sum(dim=-2, keepdim=True) / (5 + 1e-6)).expand_as(v_BHND)
+        assert equal(module(tokens()), projected(module, mean_BHND))
+
+    def test_the_sign_of_the_radius_does_not_count_and_its_size_is_that_of_queries_and_keys(self) -> None:
+        module = made(Fourier())
+        before_BNC = module(tokens())
+        with torch.no_grad():
+            module.get_parameter("paramR").mul_(-1)
+            assert equal(module(tokens()), before_BNC)
+            module.get_parameter("paramR").mul_(4)
+            assert not equal(module(tokens()), before_BNC, 1e-3)
+            module.get_parameter("qkv.weight")[:12] /= 4
+            module.get_parameter("qkv.bias")[:12] /= 4
+        assert equal(module(tokens()), before_BNC)
+
+    def test_high_powers_of_small_radii_tend_to_gaussian_kernels(self) -> None:
+        differences = []
+        for power in (40, 400, 4000):
+            module = made(Fourier(power=power), spread=0.2)
+            with torch.no_grad():
+                module.get_parameter("paramR").fill_(math.sqrt(6 * 0.3 / power))
+            q_BHND, k_BHND, v_BHND = projections(module, tokens())
+            weights_BHNM = (-0.3 * torch.cdist(q_BHND, k_BHND).square()).softmax(dim=-1)
+            differences.append((module(tokens()) - projected(module, weights_BHNM @ v_BHND)).abs().max().item())
+        assert differences[0] > 5 * differences[1] > 0
+        assert differences[2] < 1e-4
+
+    def test_a_query_far_from_all_keys_gets_no_value(self) -> None:
+        module = made(Fourier())
+        with torch.no_grad():
+            module.get_parameter("qkv.bias")[:6] = 1e3
+            module.get_parameter("paramR").fill_(1)
+        assert equal(module(tokens()), module.get_parameter("proj.bias").expand(2, 5, 6), 1e-9)
+
+    def test_what_is_kept_for_the_gradient_does_not_grow_by_tokens_squared_times_width(self) -> None:
+        kept = []
+        for dim in (8, 64):
+            module = FourierAttention(Fourier(), replace(GEOMETRY, dim=dim, num_tokens=32))
+            kept.append(Kept())
+            with torch.autograd.graph.saved_tensors_hooks(kept[-1].pack, kept[-1].unpack):
+                module(torch.randn(1, 32, dim))
+        assert kept[1].num_elements - kept[0].num_elements < 32 * 32 * 64 / 2
+        assert kept[1].num_elements > 32 * 32
+
+    @pytest.mark.parametrize("width", [1, 3, 4, 5, 256])
+    def test_products_are_those_of_float64_though_they_are_too_small_for_float32(self, width: int) -> None:
+        q_BHND = 50 * torch.randn(1, 1, 4, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        logs_BHNM = LogSincProducts.apply(q_BHND, -q_BHND.flip(-2))
+        differences_BHNMD = q_BHND[..., :, None, :] + q_BHND.flip(-2)[..., None, :, :]
+        assert equal(logs_BHNM, (differences_BHNMD.sin() / differences_BHNMD).abs().log().sum(dim=-1), 1e-9)
+        single_BHNM = LogSincProducts.apply(q_BHND.float(), -q_BHND.float().flip(-2))
+        assert torch.allclose(single_BHNM.double(), logs_BHNM, rtol=1e-3, atol=1e-3)
+        assert width < 256 or logs_BHNM.max() < -500
+
+    def test_sinc_is_even_and_one_at_zero(self) -> None:
+        x = torch.tensor([0.0, 1e-45, 1e-20, math.pi / 2, 4.0])
+        assert sinc(x).tolist() == pytest.approx([1, 1, 1, 2 / math.pi, math.sin(4) / 4])
+        assert torch.equal(sinc(-x), sinc(x))
+
+    def test_gradients_agree_with_finite_differences_where_coordinates_coincide(self) -> None:
+        q_BHND = tokens(batch=1, num_tokens=3, dim=4)[None].requires_grad_()
+        k_BHND = q_BHND.detach().clone()
+        k_BHND[..., 0] += 0.0999
+        k_BHND.requires_grad_()
+        assert torch.autograd.gradcheck(LogSincProducts.apply, (q_BHND, k_BHND), eps=1e-6, atol=1e-7)
+
+    def test_the_slope_is_exact_on_both_sides_of_where_its_series_ends(self) -> None:
+        x = torch.tensor([1e-30, 1e-4, 0.01, 0.0999999, 0.1000001, 0.5, 2.0, 4.0], dtype=torch.float64)
+        for sign in (1, -1):
+            wanted = (sinc(sign * x + 1e-5).abs().log() - sinc(sign * x - 1e-5).abs().log()) / 2e-5
+            assert equal(log_sinc_slope(sign * x), wanted, 1e-7)
+        left, right = log_sinc_slope(torch.tensor([0.1 - 1e-15, 0.1], dtype=torch.float64)).tolist()
+        assert left == pytest.approx(right, abs=1e-13)
+        assert log_sinc_slope(torch.zeros(1)).item() == 0
+
+    def test_the_slope_is_exact_in_float32(self) -> None:
+        x = torch.logspace(-8, 0.4, 500, dtype=torch.float64)
+        assert equal(log_sinc_slope(x.float()).double(), log_sinc_slope(x), 3e-6)
+
+
+class Kept:
+    """Counts the elements of tensors of four axes that are kept for the backward pass."""
+
+    num_elements = 0
+
+    def pack(self, tensor: Tensor) -> Tensor:
+        self.num_elements += tensor.numel() if tensor.dim() > 3 else 0
+        return tensor
+
+    def unpack(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+
+def with_shares(module: nn.Module, *shares: float) -> nn.Module:
+    with torch.no_grad():
+        for place, share in enumerate(shares):
+            module.get_parameter(f"pi{place}").fill_(share)
+    return module
+
+
+class TestMgk:
+    def test_shares_start_equal(self) -> None:
+        for num_mixtures in (2, 3):
+            state = MgkAttention(Mgk(num_mixtures=num_mixtures), GEOMETRY).state_dict()
+            for place in range(num_mixtures):
+                assert state[f"pi{place}"].flatten().tolist() == pytest.approx([1 / num_mixtures] * 2)
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_with_one_share_it_is_attention_to_that_key_by_distance(self, place: int) -> None:
+        module = with_shares(made(Mgk()), float(place == 0), float(place == 1))
+        q_BHND, *keys, v_BHND = projections(module, tokens(), 4)
+        kernels_BHNM = torch.exp(-(0.5 + place) / math.sqrt(3) * torch.cdist(q_BHND, keys[place]).square())
+        weights_BHNM = kernels_BHNM / (kernels_BHNM.sum(dim=-1, keepdim=True) + 1e-6)
+        assert equal(module(tokens()), projected(module, weights_BHNM @ v_BHND))
+
+    def test_with_the_first_share_and_keys_of_equal_length_it_is_softmax_attention_up_to_the_floor(self) -> None:
+        module = with_shares(made(Mgk()), 1.0, 0.0)
+        with torch.no_grad():
+            # Keys that are rows of +-1, and so of equal length.
+            module.get_parameter("qkv.weight")[6:12] = torch.eye(6, dtype=torch.float64)
+            module.get_parameter("qkv.bias")[6:12] = 0
+        x_BNC = tokens().sign()
+        q_BHND, k_BHND, _, v_BHND = projections(module, x_BNC, 4)
+        assert equal(module(x_BNC), projected(module, attend(q_BHND, k_BHND, v_BHND)), 1e-4)
+
+    def test_shares_count_as_their_nearest_within_zero_and_one(self) -> None:
+        output_BNC = with_shares(made(Mgk()), 1.0, 0.25)(tokens())
+        assert torch.equal(with_shares(made(Mgk()), 7.0, 0.25)(tokens()), output_BNC)
+        assert not equal(with_shares(made(Mgk()), 0.8, 0.25)(tokens()), output_BNC, 1e-4)
+        without = with_shares(made(Mgk()), 0.3, 0.0)(tokens())
+        assert torch.equal(with_shares(made(Mgk()), 0.3, -2.0)(tokens()), without)
+
+    def test_a_head_whose_shares_are_all_zero_gives_nothing_and_learns_on(self) -> None:
+        module, x_BNC = with_shares(made(Mgk()), 0.0, -1.0), tokens().requires_grad_()
+        output_BNC = module(x_BNC)
+        output_BNC.square().sum().backward()
+        assert torch.equal(output_BNC, module.get_parameter("proj.bias").expand(2, 5, 6))
+        assert has_finite_gradients(module, x_BNC)
+
+    def test_the_two_keys_have_different_widths(self) -> None:
+        module = made(Mgk())
+        with torch.no_grad():
+            for name in ("qkv.weight", "qkv.bias"):
+                module.get_parameter(name)[12:18] = module.get_parameter(name)[6:12]
+        outputs = [with_shares(module, *shares)(tokens()) for shares in ((0.6, 0.0), (0.0, 0.6), (0.3, 0.3))]
+        assert not any(equal(first, second, 1e-3) for first, second in pairwise(outputs))
+
+    def test_three_keys_equal_the_reference_too(self) -> None:
+        declaration = Mgk(num_mixtures=3)
+        module = with_shares(made(declaration), 0.5, 0.9, 0.3)
+        reference = Reference(head=mgk_head, declarations=(declaration,), projections=("q", "k0", "k1", "k2", "v"))
+        parameters = {name: value.tolist() for name, value in module.state_dict().items()}
+        assert {name: len(parameters[name]) for name in ("qkv.weight", "pi2")} == {"qkv.weight": 30, "pi2": 2}
+        wanted = torch.tensor(layer(reference, declaration, tokens().tolist(), parameters, 2, {}), dtype=torch.float64)
+        assert equal(module(tokens()), wanted, 1e-10)

@@ -1,0 +1,397 @@
+"""Laws of twicing, NeuTRENO and elliptical attention, alone and in whole models."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from reference_base import head_projections
+from reference_layers import CONNECTIONS, REFERENCES, block_of_softmax, relevances
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.attention.heads import split_heads
+from robench.core.errors import ContractError
+from robench.declarations.architectures import Vit
+from robench.declarations.attentions import RESIDUALS, PlainResidual, Softmax
+from robench.declarations.dot_attentions import Elliptical, Neutreno, Twicing
+from robench.declarations.residuals import Boost, FeatScale
+from robench.models import build
+from robench.models.blocks import BLOCKS
+
+if TYPE_CHECKING:
+    from robench.core.protocols import Declaration
+
+SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}
+NEEDING = [Neutreno(), Elliptical()]
+CONNECTED = [PlainResidual(), Boost(), FeatScale(), FeatScale(formula="released")]
+
+
+def made(declaration: Declaration, *, layer: int = 0, seed: int = 0) -> nn.Module:
+    """A layer of two heads of width 3, in float64, whose parameters are the same for all kinds."""
+    module = build_attention(declaration, Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=layer)).double()
+    return scattered(module, seed)
+
+
+def scattered(module: nn.Module, seed: int = 0) -> nn.Module:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+    return module
+
+
+def tokens(seed: int = 1) -> Tensor:
+    return torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def projections(module: nn.Module, x_BNC: Tensor) -> tuple[Tensor, ...]:
+    return split_heads(module.get_submodule("qkv")(x_BNC), num_heads=2, num_projections=3)
+
+
+def after(values_BHND: Tensor, layer: int = 0) -> ForwardState:
+    return ForwardState(values_BHND={layer: values_BHND})
+
+
+def heads(seed: int = 7) -> Tensor:
+    return torch.randn(2, 2, 5, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+class TestTwicing:
+    def test_it_equals_twice_the_weights_less_their_square(self) -> None:
+        module = made(Twicing())
+        q, k, v = projections(module, tokens())
+        weights = (q @ k.transpose(-2, -1) / 3**0.5).softmax(dim=-1)
+        heads_BHND = (2 * weights - weights @ weights) @ v
+        output_BNC = module.get_submodule("proj")(heads_BHND.transpose(1, 2).reshape(2, 5, 6))
+        assert (module(tokens()) - output_BNC).abs().max() <= 1e-12
+
+    def test_it_costs_one_more_product_with_the_values_and_no_square_of_the_weights(self) -> None:
+        def cost(declaration: Declaration) -> int:
+            with FlopCounterMode(display=False) as counter:
+                made(declaration)(torch.zeros(1, 50, 6, dtype=torch.float64))
+            return int(counter.get_total_flops())
+
+        assert cost(Twicing()) - cost(Softmax()) == 2 * 50 * 50 * 6
+
+    def test_it_is_softmax_attention_where_all_weights_are_equal(self) -> None:
+        twicing, softmax = made(Twicing()), made(Softmax())
+        for module in (twicing, softmax):
+            with torch.no_grad():
+                module.get_parameter("qkv.weight")[6:12] = 0
+        assert torch.allclose(twicing(tokens()), softmax(tokens()), rtol=0, atol=1e-12)
+        assert not torch.allclose(made(Twicing())(tokens()), made(Softmax())(tokens()), rtol=0, atol=1e-3)
+
+    def test_values_that_are_the_same_for_all_tokens_stay_as_they_are(self) -> None:
+        twicing = made(Twicing())
+        with torch.no_grad():
+            twicing.get_parameter("qkv.weight")[12:] = 0
+        values_C = twicing.get_parameter("qkv.bias")[12:]
+        wanted_BNC = twicing.get_submodule("proj")(values_C).expand(2, 5, 6)
+        assert torch.allclose(twicing(tokens()), wanted_BNC, rtol=0, atol=1e-12)
+
+    def test_layers_that_are_not_listed_are_softmax_attention_of_the_same_keys(self) -> None:
+        declaration = Twicing(layers=(0, 2))
+        assert [type(declaration_at(declaration, layer)) for layer in range(3)] == [Twicing, Softmax, Twicing]
+        states = [build_attention(declaration, geometry(layer)).state_dict() for layer in range(3)]
+        for one, other in pairwise(states):
+            assert {name: value.shape for name, value in one.items()} == {
+                name: value.shape for name, value in other.items()
+            }
+
+
+def geometry(layer: int) -> Geometry:
+    return Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=layer)
+
+
+@pytest.mark.parametrize("declaration", NEEDING, ids=lambda declaration: declaration.kind)
+class TestMechanismsThatReadEarlierValues:
+    def test_their_first_layer_is_softmax_attention_and_hands_on_its_values(self, declaration: Declaration) -> None:
+        module, state = made(declaration), ForwardState()
+        assert torch.equal(module(tokens(), state), made(Softmax())(tokens()))
+        assert set(state.values_BHND) == {0}
+        assert torch.equal(state.values_of(0), projections(module, tokens())[2])
+
+    def test_their_first_layer_may_be_called_alone(self, declaration: Declaration) -> None:
+        assert torch.equal(made(declaration)(tokens()), made(Softmax())(tokens()))
+
+    @pytest.mark.parametrize("state", [None, ForwardState()])
+    def test_a_later_layer_called_alone_says_what_it_misses(
+        self, declaration: Declaration, state: ForwardState | None
+    ) -> None:
+        wanted = (
+            r"layer 0 has handed on no values \(layers that have: none\); .* must be called with the state of a "
+            r"forward pass in which layer 0 came first"
+        )
+        with pytest.raises(ContractError, match=wanted):
+            made(declaration, layer=1)(tokens(), state)
+
+    def test_values_of_another_layer_are_no_substitute(self, declaration: Declaration) -> None:
+        with pytest.raises(ContractError, match=r"no values \(layers that have: 2, 7\)"):
+            made(declaration, layer=1)(tokens(), ForwardState(values_BHND={7: heads(), 2: heads()}))
+
+    def test_the_settings_of_its_reference_differ_from_softmax_attention(self, declaration: Declaration) -> None:
+        for setting in REFERENCES[declaration.kind].declarations:
+            difference = made(setting, layer=1)(tokens(), after(heads())) - made(Softmax())(tokens())
+            assert (difference.abs().max() > 1e-2) == (setting != Neutreno(alpha=0.0))
+
+    @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
+    def test_bfloat16_outputs_are_finite(self, declaration: Declaration, scale: float) -> None:
+        module = made(declaration, layer=1).bfloat16()
+        state = after((scale * heads()).bfloat16())
+        assert module((scale * tokens()).bfloat16(), state).isfinite().all()
+
+
+class TestNeutreno:
+    def test_alpha_0_is_softmax_attention_in_every_layer(self) -> None:
+        for layer in range(3):
+            module = made(Neutreno(alpha=0.0), layer=layer)
+            assert torch.equal(module(tokens(), after(heads())), made(Softmax())(tokens()))
+
+    def test_values_that_are_those_of_the_first_layer_leave_softmax_attention(self) -> None:
+        module = made(Neutreno(alpha=3.0), layer=2)
+        own_BHND = projections(module, tokens())[2]
+        assert torch.equal(module(tokens(), after(own_BHND)), made(Softmax())(tokens()))
+
+    def test_its_output_is_linear_in_alpha(self) -> None:
+        outputs = [made(Neutreno(alpha=alpha), layer=1)(tokens(), after(heads())) for alpha in (0.0, 1.0, 0.6)]
+        assert torch.allclose(outputs[2], 0.4 * outputs[0] + 0.6 * outputs[1], rtol=0, atol=1e-12)
+
+    def test_it_adds_alpha_times_the_first_values_before_the_projection(self) -> None:
+        module, shift_BHND = made(Neutreno(alpha=0.6), layer=1), torch.zeros(2, 2, 5, 3, dtype=torch.float64)
+        shift_BHND[0, 1, 4, 2] = 1.0  # second head, so the last of six channels of the last token
+        with torch.no_grad():
+            module.get_submodule("proj").load_state_dict({"weight": torch.eye(6), "bias": torch.zeros(6)})
+        moved_BNC = module(tokens(), after(heads() + shift_BHND)) - module(tokens(), after(heads()))
+        wanted_BNC = torch.zeros(2, 5, 6, dtype=torch.float64)
+        wanted_BNC[0, 4, 5] = 0.6
+        assert torch.allclose(moved_BNC, wanted_BNC, rtol=0, atol=1e-12)
+
+    def test_later_layers_leave_the_values_of_the_first_in_place(self) -> None:
+        state = after(heads())
+        for layer in (1, 2):
+            made(Neutreno(), layer=layer)(tokens(), state)
+        assert set(state.values_BHND) == {0}
+        assert torch.equal(state.values_of(0), heads())
+
+    def test_gradients_reach_the_values_of_the_first_layer(self) -> None:
+        first_BHND = heads().requires_grad_()
+        made(Neutreno(), layer=1)(tokens(), after(first_BHND)).sum().backward()
+        assert first_BHND.grad is not None
+        assert (first_BHND.grad != 0).all()
+
+
+class TestElliptical:
+    def output_after_change(self, change_BHND: Tensor, declaration: Elliptical | None = None) -> Tensor:
+        module = made(declaration or Elliptical(), layer=1)
+        own_BHND = projections(module, tokens())[2]
+        output_BNC: Tensor = module(tokens(), after(own_BHND - change_BHND))
+        return output_BNC
+
+    def test_each_layer_hands_on_its_values_and_reads_those_of_the_one_before(self) -> None:
+        state = ForwardState()
+        modules = [made(Elliptical(), layer=layer, seed=layer) for layer in range(3)]
+        for module in modules:
+            output_BNC = module(tokens(), state)
+        assert sorted(state.values_BHND) == [0, 1, 2]
+        for layer, module in enumerate(modules):
+            assert torch.equal(state.values_of(layer), projections(module, tokens())[2])
+        with pytest.raises(ContractError, match=r"layer 1 has handed on no values \(layers that have: 0\)"):
+            modules[2](tokens(), after(heads()))
+        assert torch.equal(modules[2](tokens(), after(state.values_of(1), layer=1)), output_BNC)
+
+    def test_delta_cancels(self) -> None:
+        outputs = [self.output_after_change(heads(), Elliptical(delta=delta)) for delta in (5.0, 1e-300, 1e300)]
+        assert all(torch.equal(one, other) for one, other in pairwise(outputs))
+
+    def test_only_the_ratios_of_the_changes_count(self) -> None:
+        outputs = [self.output_after_change(factor * heads()) for factor in (1.0, -1.0, 1e-3, 1e3)]
+        assert all(torch.allclose(one, other, rtol=0, atol=1e-9) for one, other in pairwise(outputs))
+
+    def test_coordinates_that_change_alike_give_softmax_attention(self) -> None:
+        same_BHND = torch.full((2, 2, 5, 3), 0.3, dtype=torch.float64)
+        assert torch.allclose(self.output_after_change(same_BHND), made(Softmax())(tokens()), rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize("still", [True, False])
+    def test_a_coordinate_that_does_not_change_has_no_say_in_the_scores(self, still: bool) -> None:
+        change_BHND, outputs = heads(), []
+        if still:
+            change_BHND[:, 1, :, 2] = 0
+        for query_bias in (0.0, 10.0):
+            module = made(Elliptical(), layer=1)
+            with torch.no_grad():
+                module.get_parameter("qkv.bias")[5] = query_bias  # third coordinate of the second head's query
+            outputs.append(module(tokens(), after(projections(module, tokens())[2] - change_BHND)))
+        assert torch.allclose(outputs[0], outputs[1], rtol=0, atol=1e-6) == still
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_where_no_value_changes_it_is_softmax_attention_with_finite_gradients(self, dtype: torch.dtype) -> None:
+        module, x_BNC = made(Elliptical(), layer=1).to(dtype), tokens().to(dtype).requires_grad_()
+        output_BNC = module(x_BNC, after(projections(module, x_BNC)[2].detach()))
+        assert torch.equal(output_BNC, made(Softmax()).to(dtype)(x_BNC))
+        output_BNC.sum().backward()
+        assert x_BNC.grad is not None
+        assert x_BNC.grad.isfinite().all()
+
+    def test_one_head_without_change_leaves_the_other_alone(self) -> None:
+        change_BHND = heads()
+        change_BHND[:, 0] = 0
+        still, whole = self.output_after_change(change_BHND), self.output_after_change(heads())
+        change_BHND[:, 0] = 1
+        assert torch.allclose(still, self.output_after_change(change_BHND), rtol=0, atol=1e-12)
+        assert not torch.allclose(still, whole, rtol=0, atol=1e-2)
+
+    @pytest.mark.parametrize("size", [1e-45, 1e-30, 1e30])
+    def test_changes_of_any_size_give_finite_float32_outputs(self, size: float) -> None:
+        module = made(Elliptical(), layer=1).float()
+        with torch.no_grad():
+            module.get_parameter("qkv.weight")[12:] = 0
+            module.get_parameter("qkv.bias")[12:] = 0
+        change_BHND = torch.zeros(2, 2, 5, 3)
+        change_BHND[..., 1] = size
+        assert module(tokens().float(), after(change_BHND)).isfinite().all()
+
+    def test_no_gradient_flows_through_the_relevance(self) -> None:
+        module, earlier_BHND = made(Elliptical(), layer=1), heads().requires_grad_()
+        x_BNC, held_BNC = tokens().requires_grad_(), tokens().requires_grad_()
+        module(x_BNC, after(earlier_BHND)).square().sum().backward()
+        q, k, v = projections(module, held_BNC)
+        change = (v - heads()).abs().mean(dim=-2, keepdim=True)
+        relevance = (change / change.amax(dim=-1, keepdim=True)).detach()
+        heads_BHND = ((q * relevance) @ k.transpose(-2, -1) / 3**0.5).softmax(dim=-1) @ v
+        module.get_submodule("proj")(heads_BHND.transpose(1, 2).reshape(2, 5, 6)).square().sum().backward()
+        assert earlier_BHND.grad is None
+        assert x_BNC.grad is not None
+        assert held_BNC.grad is not None
+        assert torch.allclose(x_BNC.grad, held_BNC.grad, rtol=0, atol=1e-12)
+
+    def test_the_relevances_of_the_contract_test_differ_between_coordinates(self) -> None:
+        state = made(Elliptical(), layer=1).state_dict()
+        weight, bias = state["qkv.weight"].tolist(), state["qkv.bias"].tolist()
+        values = head_projections(REFERENCES["elliptical"], tokens()[0].tolist(), weight, bias, 2, 0)[2]
+        found = relevances(Elliptical(), values, heads()[0, 0].tolist())
+        assert max(found) == 1
+        assert 0 < min(found) < 0.9
+
+
+def test_every_declared_residual_has_a_reference() -> None:
+    assert set(RESIDUALS) == set(CONNECTIONS) == {declaration.kind for declaration in CONNECTED}
+
+
+@pytest.mark.parametrize("residual", CONNECTED, ids=str)
+def test_a_whole_block_equals_the_slow_reference_to_1e_10(residual: Any) -> None:
+    timms = Block(dim=6, num_heads=2, norm_layer=partial(nn.LayerNorm, eps=1e-6))  # type: ignore[arg-type]  # any callable
+    block = BLOCKS[type(residual)](residual, timms, build_attention(Softmax(), geometry(0)))
+    scattered(block.double())
+    parameters = {name: value.tolist() for name, value in block.state_dict().items()}
+    output_BNC = block(tokens(), tokens(seed=2), ForwardState())
+    wanted = [
+        block_of_softmax(residual, parameters, y, first, num_heads=2)
+        for y, first in zip(tokens().tolist(), tokens(seed=2).tolist(), strict=True)
+    ]
+    assert (output_BNC - torch.tensor(wanted, dtype=torch.float64)).abs().max() <= 1e-10
+
+
+def images(seed: int = 3) -> Tensor:
+    return torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def model_of(attention: Any) -> nn.Module:
+    return scattered(build(Vit(**SMALL, attention=attention)).double()).eval()
+
+
+def logits_by_hand(model: Any, heads_of: Any) -> Tensor:
+    """The whole model, with ``heads_of(layer, q, k, v, values of all layers so far)`` for its attention."""
+    x_BNC, values = model._pos_embed(model.patch_embed(images())), []
+    for layer, block in enumerate(model.blocks):
+        q, k, v = split_heads(block.attn.qkv(block.norm1(x_BNC)), num_heads=3, num_projections=3)
+        values.append(v)
+        x_BNC = x_BNC + block.attn.proj(heads_of(layer, q, k, v, values).transpose(1, 2).reshape(2, 5, 12))
+        x_BNC = x_BNC + block.mlp(block.norm2(x_BNC))
+    logits: Tensor = model.head(model.norm(x_BNC)[:, 0])
+    return logits
+
+
+def softmax_heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores: Tensor = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    return scores.softmax(dim=-1) @ v
+
+
+def interrupt(block: nn.Module, arguments: Any) -> None:
+    raise KeyboardInterrupt
+
+
+class TestInWholeModels:
+    def test_neutreno_draws_every_later_layer_towards_the_values_of_the_first(self) -> None:
+        def heads_of(layer: int, q: Tensor, k: Tensor, v: Tensor, values: list[Tensor]) -> Tensor:
+            return softmax_heads(q, k, v) + 0.6 * (values[0] - v)
+
+        model = model_of(Neutreno())
+        assert torch.allclose(model(images()), logits_by_hand(model, heads_of), rtol=0, atol=1e-10)
+
+    def test_elliptical_layers_read_the_values_of_the_layer_before(self) -> None:
+        def heads_of(layer: int, q: Tensor, k: Tensor, v: Tensor, values: list[Tensor]) -> Tensor:
+            if layer == 0:
+                return softmax_heads(q, k, v)
+            change = (v - values[layer - 1]).abs().mean(dim=-2, keepdim=True)
+            return softmax_heads(q * change / change.amax(dim=-1, keepdim=True), k, v)
+
+        model = model_of(Elliptical())
+        assert torch.allclose(model(images()), logits_by_hand(model, heads_of), rtol=0, atol=1e-10)
+
+    @pytest.mark.parametrize(("attention", "layer"), [(Neutreno(), 0), (Elliptical(), 0), (Elliptical(), 1)])
+    def test_values_reach_later_layers_even_where_the_layers_own_output_is_cut_off(
+        self, attention: Declaration, layer: int
+    ) -> None:
+        for declaration, wanted in ((attention, True), (Softmax(), False)):
+            model = model_of(declaration)
+            with torch.no_grad():
+                model.get_parameter(f"blocks.{layer}.attn.proj.weight").zero_()
+                before = model(images())
+                model.get_parameter(f"blocks.{layer}.attn.qkv.weight")[24:28] *= 5
+                assert ((model(images()) - before).abs().max() > 1e-6) == wanted
+
+    @pytest.mark.parametrize("attention", [*NEEDING, Twicing()], ids=lambda declaration: declaration.kind)
+    def test_a_pass_leaves_no_trace_on_the_next(self, attention: Declaration) -> None:
+        model = model_of(attention)
+        alone = model(images())
+        model(100 * images(seed=4))
+        interruption = model.get_submodule("blocks.2").register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model(10 * images(seed=5))
+        interruption.remove()
+        assert torch.equal(model(images()), alone)
+
+    @pytest.mark.parametrize("attention", NEEDING, ids=lambda declaration: declaration.kind)
+    def test_values_are_let_go_when_the_pass_is_over(self, attention: Declaration) -> None:
+        model, seen = model_of(attention), []
+
+        def remember(block: nn.Module, arguments: Any, output: Tensor) -> None:
+            seen.append(weakref.ref(arguments[2].values_of(0)))
+
+        for block in model.get_submodule("blocks").children():
+            block.register_forward_hook(remember)
+        with torch.no_grad():
+            model(images())
+        gc.collect()
+        assert [reference() for reference in seen] == [None] * 3
+
+    @pytest.mark.parametrize(("attention", "wanted"), [(Neutreno(), True), (Elliptical(), False)])
+    def test_the_loss_reaches_the_first_values_through_neutrenos_later_layers_and_not_through_relevances(
+        self, attention: Declaration, wanted: bool
+    ) -> None:
+        model = model_of(attention)
+        with torch.no_grad():
+            model.get_parameter("blocks.0.attn.proj.weight").zero_()
+        model(images()).square().sum().backward()
+        gradient = model.get_parameter("blocks.0.attn.qkv.weight").grad
+        assert gradient is not None
+        assert bool(gradient[24:].any()) == wanted
+        assert not gradient[:24].any()

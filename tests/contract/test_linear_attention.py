@@ -1,0 +1,492 @@
+"""Laws of the attention mechanisms whose cost grows linearly with the number of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import reference_linear
+import torch
+from reference_base import layer
+from scipy.stats import kstest  # type: ignore[import-untyped]  # its stubs are no dependency
+from test_attention_contract import GEOMETRY, gradients_are_finite, made, title, tokens
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from robench.attention import build_attention
+from robench.attention.heads import attend, feature_factors
+from robench.attention.linear import log_feature
+from robench.attention.nystrom import attend_through_landmarks, pseudo_inverse, segment_means
+from robench.attention.performer import orthogonal_gaussian
+from robench.declarations.architectures import Vit
+from robench.declarations.attentions import Softmax
+from robench.declarations.linear_attentions import Linear, LinearTwicing, Linformer, Nystrom, Performer
+from robench.models import build
+
+if TYPE_CHECKING:
+    from robench.core.protocols import Declaration
+
+ALL = [
+    Linear(),
+    LinearTwicing(),
+    Performer(num_features=7),
+    Linformer(projection_length=3),
+    Nystrom(num_landmarks=3),
+]
+# Their weights are positive and sum to one, so that outputs are means of values.
+AVERAGING = [Linear(), Performer(num_features=7)]
+OTHER_SIZES = [
+    *(Performer(num_features=count) for count in (1, 2, 3, 12)),
+    *(Linformer(projection_length=length) for length in (1, 5)),
+    *(Nystrom(num_landmarks=count) for count in (4, 8)),
+]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def like_softmax(declaration: Declaration, **more: Tensor) -> nn.Module:
+    """The mechanism with the parameters of a softmax attention, and ``more`` of its own."""
+    module = build_attention(declaration, GEOMETRY).double()
+    module.load_state_dict(module.state_dict() | made(Softmax(), spread=0.2).state_dict() | more)
+    return module
+
+
+def difference_to_softmax(module: nn.Module) -> float:
+    with torch.no_grad():
+        return float((module(tokens()) - made(Softmax(), spread=0.2)(tokens())).abs().max())
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operation returns."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        self.numel = max([self.numel, *sizes])
+        return result
+
+
+def largest_tensor(declaration: Declaration, num_tokens: int) -> int:
+    module = made(declaration, geometry=replace(GEOMETRY, num_tokens=num_tokens))
+    x_BNC = tokens(batch=1, num_tokens=num_tokens)
+    largest = LargestTensor()  # type: ignore[no-untyped-call]  # its base is untyped
+    with largest:
+        module(x_BNC).sum().backward()
+    return largest.numel
+
+
+class TestCost:
+    @pytest.mark.parametrize("declaration", ALL, ids=title)
+    def test_no_tensor_forwards_or_backwards_grows_faster_than_the_number_of_tokens(
+        self, declaration: Declaration
+    ) -> None:
+        assert largest_tensor(declaration, 400) <= 2 * largest_tensor(declaration, 200)
+
+    def test_those_of_softmax_attention_do(self) -> None:
+        assert largest_tensor(Softmax(), 400) == 4 * largest_tensor(Softmax(), 200)
+
+
+@pytest.mark.parametrize("declaration", OTHER_SIZES, ids=title)
+def test_other_sizes_equal_the_slow_reference_too(declaration: Declaration) -> None:
+    module, x_BNC = made(declaration), tokens()
+    parameters = {name: value.tolist() for name, value in module.state_dict().items()}
+    reference = reference_linear.REFERENCES[declaration.kind]
+    wanted = torch.tensor(layer(reference, declaration, x_BNC.tolist(), parameters, 2, {}), dtype=torch.float64)
+    assert torch.allclose(module(x_BNC), wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("declaration", ALL, ids=title)
+def test_float32_stays_near_float64(declaration: Declaration) -> None:
+    double, single = made(declaration, spread=0.3), made(declaration, spread=0.3).float()
+    assert (double(tokens()) - single(tokens().float())).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("declaration", ALL, ids=title)
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
+def test_bfloat16_outputs_and_gradients_are_finite(declaration: Declaration, scale: float) -> None:
+    module = made(declaration).bfloat16()
+    x_BNC = (scale * tokens()).bfloat16().requires_grad_()
+    module(x_BNC).sum().backward()
+    assert x_BNC.grad is not None
+    assert x_BNC.grad.isfinite().all()
+    assert gradients_are_finite(module)
+
+
+@pytest.mark.parametrize("declaration", AVERAGING, ids=title)
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
+def test_outputs_are_weighted_means_of_values_at_every_scale(declaration: Declaration, scale: float) -> None:
+    module = made(declaration).float()
+    with torch.no_grad():
+        module.get_parameter("proj.weight").copy_(torch.eye(6))
+        module.get_parameter("proj.bias").zero_()
+        x_BNC = scale * tokens().float()
+        values_BNC = module.get_submodule("qkv")(x_BNC)[..., 12:]
+        output_BNC = module(x_BNC)
+    slack = 1e-5 * values_BNC.abs().max()
+    assert (output_BNC <= values_BNC.amax(dim=1, keepdim=True) + slack).all()
+    assert (output_BNC >= values_BNC.amin(dim=1, keepdim=True) - slack).all()
+
+
+class TestFeatureFactors:
+    def test_their_product_is_the_normalised_inner_products_of_the_features(self) -> None:
+        queries_BHNF, keys_BHMF = normal(2, 3, 5, 4).exp(), normal(2, 3, 6, 4, seed=1).exp()
+        products_BHNM = queries_BHNF @ keys_BHMF.transpose(-2, -1)
+        spread_BHNF, gather_BHFM = feature_factors(queries_BHNF.log(), keys_BHMF.log())
+        wanted_BHNM = products_BHNM / products_BHNM.sum(dim=-1, keepdim=True)
+        assert torch.allclose(spread_BHNF @ gather_BHFM, wanted_BHNM, rtol=0, atol=1e-14)
+
+    def test_a_factor_common_to_the_features_of_a_query_or_to_all_keys_cancels(self) -> None:
+        log_queries, log_keys = normal(1, 1, 5, 4), normal(1, 1, 6, 4, seed=1)
+        spread, gather = feature_factors(log_queries, log_keys)
+        moved_spread, moved_gather = feature_factors(log_queries + normal(1, 1, 5, 1, seed=2), log_keys - 700)
+        assert torch.allclose(moved_spread @ moved_gather, spread @ gather, rtol=0, atol=1e-12)
+
+    def test_features_far_below_the_smallest_number_still_have_weights(self) -> None:
+        log_queries, log_keys = 1e5 * normal(1, 1, 5, 4), 1e5 * normal(1, 1, 6, 4, seed=1) - 1e6
+        spread, gather = feature_factors(log_queries, log_keys)
+        assert torch.allclose((spread @ gather).sum(dim=-1), torch.ones(1, 1, 5, dtype=torch.float64))
+
+
+class TestLinear:
+    def test_features_are_elu_plus_one_with_its_gradient(self) -> None:
+        x = torch.linspace(-5, 5, 101, dtype=torch.float64).requires_grad_()
+        ours, theirs = log_feature(x).exp(), nn.functional.elu(x) + 1
+        assert torch.allclose(ours, theirs, rtol=1e-14, atol=0)
+        our_gradient, their_gradient = (torch.autograd.grad(values.sum(), x)[0] for values in (ours, theirs))
+        assert torch.allclose(our_gradient, their_gradient, rtol=1e-14, atol=0)
+
+    def test_gradients_of_features_are_finite_where_their_logarithm_is_not(self) -> None:
+        x = torch.tensor([-1e4, -1.0, 0.0, 1e30], requires_grad=True)
+        log_feature(x).sum().backward()
+        assert x.grad is not None
+        assert torch.allclose(x.grad, torch.tensor([1.0, 1.0, 1.0, 1e-30]))
+
+    def test_there_is_no_scale(self) -> None:
+        q_BHND, k_BHND = normal(1, 1, 5, 16), normal(1, 1, 5, 16, seed=1)
+        unscaled = feature_factors(log_feature(q_BHND), log_feature(k_BHND))
+        scaled = feature_factors(log_feature(q_BHND / 4), log_feature(k_BHND))
+        assert (unscaled[0] @ unscaled[1] - scaled[0] @ scaled[1]).abs().max() > 1e-3
+
+    def test_queries_whose_features_all_underflow_have_weights(self) -> None:
+        module = made(Linear()).float()
+        with torch.no_grad():
+            module.get_parameter("qkv.bias")[:6] -= 1000
+        features = nn.functional.elu(module.get_submodule("qkv")(tokens().float())[..., :6]) + 1
+        assert features.max() == 0
+        assert module(tokens().float()).isfinite().all()
+
+    def test_keys_that_are_all_alike_give_the_mean_value(self) -> None:
+        module = made(Linear())
+        with torch.no_grad():
+            module.get_parameter("qkv.weight")[6:12] = 0
+        values_BNC = module.get_submodule("qkv")(tokens())[..., 12:]
+        wanted_BNC = module.get_submodule("proj")(values_BNC.mean(dim=1, keepdim=True).expand_as(values_BNC))
+        assert torch.allclose(module(tokens()), wanted_BNC, rtol=0, atol=1e-12)
+
+    def test_large_positive_features_weigh_in_proportion_to_their_products(self) -> None:
+        q_BHND, k_BHND = 1e9 * normal(1, 1, 5, 4).abs(), 1e9 * normal(1, 1, 5, 4, seed=1).abs()
+        spread, gather = feature_factors(log_feature(q_BHND), log_feature(k_BHND))
+        products = q_BHND @ k_BHND.transpose(-2, -1)
+        assert torch.allclose(spread @ gather, products / products.sum(dim=-1, keepdim=True), rtol=1e-6, atol=0)
+
+
+class TestLinearTwicing:
+    def test_it_is_twice_the_weights_of_linear_attention_less_their_square(self) -> None:
+        module = made(LinearTwicing())
+        q_BHND, k_BHND, v_BHND = module.get_submodule("qkv")(tokens()).reshape(2, 5, 3, 2, 3).permute(2, 0, 3, 1, 4)
+        products_BHNN = (nn.functional.elu(q_BHND) + 1) @ (nn.functional.elu(k_BHND) + 1).transpose(-2, -1)
+        weights_BHNN = products_BHNN / products_BHNN.sum(dim=-1, keepdim=True)
+        twiced_BHND = (2 * weights_BHNN - weights_BHNN @ weights_BHNN) @ v_BHND
+        wanted_BNC = module.get_submodule("proj")(twiced_BHND.transpose(1, 2).reshape(2, 5, 6))
+        assert torch.allclose(module(tokens()), wanted_BNC, rtol=0, atol=1e-12)
+
+    def test_it_is_not_linear_attention(self) -> None:
+        assert (made(LinearTwicing())(tokens()) - made(Linear())(tokens())).abs().max() > 1e-3
+
+    def test_values_that_are_all_alike_are_neither_smoothed_nor_sharpened(self) -> None:
+        twicing, linear = made(LinearTwicing()), made(Linear())
+        for module in (twicing, linear):
+            with torch.no_grad():
+                module.get_parameter("qkv.weight")[12:] = 0
+        assert torch.allclose(twicing(tokens()), linear(tokens()), rtol=0, atol=1e-12)
+
+
+class TestPerformer:
+    def test_it_tends_to_softmax_attention_as_features_grow(self) -> None:
+        errors = []
+        for count in (8, 512, 65536):
+            modules = [like_softmax(Performer(num_features=count, redraw_seed=seed)) for seed in range(5)]
+            errors.append(sum(difference_to_softmax(module) for module in modules) / 5)
+        assert errors[1] < errors[0] / 2
+        assert errors[2] < errors[1] / 4
+        assert errors[2] < 0.01
+
+    def test_inner_products_of_features_are_the_softmax_kernel_on_average(self) -> None:
+        projection_FD = orthogonal_gaussian(300_000, 3, seed=0)
+        x_D, y_D = 0.5 * normal(3), 0.5 * normal(3, seed=1)
+        features = [(projection_FD @ z_D - z_D.square().sum() / 2).exp() for z_D in (x_D, y_D)]
+        assert float((features[0] * features[1]).mean()) == pytest.approx(float((x_D @ y_D).exp()), rel=0.01)
+
+    def test_each_row_of_the_projection_is_standard_normal_in_every_direction(self) -> None:
+        rows_RP4 = orthogonal_gaussian(4 * 5000, 4, seed=0).reshape(5000, 4, 4).transpose(0, 1)
+        oblique = torch.tensor([[0.5, 0.5, 0.5, 0.5], [0.6, -0.8, 0, 0]], dtype=torch.float64)
+        for direction in [*torch.eye(4, dtype=torch.float64), *oblique]:
+            pvalues = [kstest((row_P4 @ direction).numpy(), "norm").pvalue for row_P4 in rows_RP4]
+            assert min(pvalues) > 1e-4, direction
+
+    def test_rows_of_a_block_are_orthogonal_and_those_of_others_are_not(self) -> None:
+        projection_FD = orthogonal_gaussian(10, 4, seed=0)
+        unit_FD = projection_FD / projection_FD.norm(dim=-1, keepdim=True)
+        cosines_FF = (unit_FD @ unit_FD.T).abs() - torch.eye(10, dtype=torch.float64)
+        for start in (0, 4, 8):
+            assert cosines_FF[start : start + 4, start : start + 4].abs().max() < 1e-12
+        assert cosines_FF[:4, 4:].max() > 0.1
+
+    def test_the_projection_is_a_function_of_seed_and_layer_alone(self) -> None:
+        def drawn(seed: int, place: int) -> Tensor:
+            geometry = replace(GEOMETRY, layer=place)
+            return build_attention(Performer(num_features=5, redraw_seed=seed), geometry).get_buffer("projection")
+
+        torch.manual_seed(1)
+        first = drawn(0, 0)
+        torch.manual_seed(2)
+        assert torch.equal(drawn(0, 0), first)
+        assert (drawn(1, 0) - first).abs().min() > 1e-4
+        assert (drawn(0, 1) - first).abs().min() > 1e-4
+
+    def test_drawing_leaves_the_global_generator_alone(self) -> None:
+        before = torch.get_rng_state()
+        orthogonal_gaussian(5, 3, seed=0)
+        assert torch.equal(torch.get_rng_state(), before)
+
+    def test_a_state_dict_brings_the_projection_that_it_was_trained_with(self) -> None:
+        trained, other = (made(Performer(num_features=5, redraw_seed=seed)) for seed in (0, 1))
+        assert (trained(tokens()) - other(tokens())).abs().max() > 1e-3
+        other.load_state_dict(trained.state_dict())
+        assert torch.equal(trained(tokens()), other(tokens()))
+
+    def test_the_initial_weights_of_a_whole_model_leave_the_projection_alone(self) -> None:
+        declaration = Performer(num_features=5)
+        module = build(
+            Vit(image_size=8, patch_size=4, num_classes=2, depth=2, dim=6, num_heads=2, attention=declaration)
+        )
+        for place in range(2):
+            alone = build_attention(declaration, replace(GEOMETRY, depth=2, layer=place))
+            assert torch.equal(module.get_buffer(f"blocks.{place}.attn.projection"), alone.get_buffer("projection"))
+
+    def test_with_one_feature_no_query_counts(self) -> None:
+        output_BNC = made(Performer(num_features=1))(tokens())
+        assert torch.allclose(output_BNC, output_BNC[:, :1].expand_as(output_BNC), rtol=0, atol=1e-12)
+
+
+class TestLinformer:
+    def test_projected_by_the_identity_it_is_softmax_attention(self) -> None:
+        identity = torch.eye(5, dtype=torch.float64).expand(2, 5, 5)
+        assert difference_to_softmax(like_softmax(Linformer(projection_length=5), E=identity)) < 1e-12
+
+    def test_a_permutation_of_projected_tokens_changes_nothing(self) -> None:
+        permutation = torch.eye(5, dtype=torch.float64)[[3, 1, 4, 0, 2]].expand(2, 5, 5)
+        assert difference_to_softmax(like_softmax(Linformer(projection_length=5), E=permutation)) < 1e-12
+
+    def test_projected_to_their_mean_all_tokens_get_the_mean_value(self) -> None:
+        module = like_softmax(Linformer(projection_length=1), E=torch.full((2, 1, 5), 0.2, dtype=torch.float64))
+        values_BNC = module.get_submodule("qkv")(tokens())[..., 12:]
+        wanted_BNC = module.get_submodule("proj")(values_BNC.mean(dim=1, keepdim=True).expand_as(values_BNC))
+        assert torch.allclose(module(tokens()), wanted_BNC, rtol=0, atol=1e-12)
+
+    def test_each_head_has_a_projection_of_its_own(self) -> None:
+        module = made(Linformer(projection_length=3))
+        with torch.no_grad():
+            module.get_parameter("proj.weight").copy_(torch.eye(6))
+            before_BNC = module(tokens())
+            module.get_parameter("E")[1] *= 2
+            after_BNC = module(tokens())
+        assert torch.equal(before_BNC[..., :3], after_BNC[..., :3])
+        assert not torch.equal(before_BNC[..., 3:], after_BNC[..., 3:])
+
+    def test_initial_projections_have_the_papers_deviation_also_in_a_whole_model(self) -> None:
+        declaration = Linformer(projection_length=65)
+        module = build(
+            Vit(image_size=32, patch_size=4, num_classes=2, depth=2, dim=6, num_heads=2, attention=declaration)
+        )
+        for place in range(2):
+            projection_HKN = module.get_parameter(f"blocks.{place}.attn.E").detach()
+            assert projection_HKN.shape == (2, 65, 65)
+            assert float(projection_HKN.std()) == pytest.approx(0.02, rel=0.05)
+            assert abs(float(projection_HKN.mean())) < 0.001
+
+    def test_each_layer_owns_its_projection(self) -> None:
+        first, second = (
+            build_attention(Linformer(projection_length=3), replace(GEOMETRY, layer=place)) for place in (0, 1)
+        )
+        assert not torch.equal(first.get_parameter("E"), second.get_parameter("E"))
+        before = second.get_parameter("E").clone()
+        with torch.no_grad():
+            first.get_parameter("E").zero_()
+        assert torch.equal(second.get_parameter("E"), before)
+
+    def test_another_number_of_tokens_is_refused(self) -> None:
+        with pytest.raises(RuntimeError, match="size"):
+            made(Linformer(projection_length=3))(tokens(num_tokens=4))
+
+
+def row_stochastic(size: int, sharpness: float = 4.0) -> Tensor:
+    """Matrices (2, 3, size, size) as those among landmarks, with much on the diagonal."""
+    scores = normal(2, 3, size, size) + sharpness * torch.eye(size, dtype=torch.float64)
+    return scores.softmax(dim=-1)
+
+
+class TestPseudoInverse:
+    def test_enough_steps_give_the_inverse_of_what_has_one(self) -> None:
+        weights = row_stochastic(6)
+        assert torch.allclose(pseudo_inverse(weights, num_steps=20), weights.inverse(), rtol=0, atol=1e-9)
+
+    def test_six_steps_are_enough_where_the_matrix_is_near_the_identity(self) -> None:
+        weights = row_stochastic(6, sharpness=6.0)
+        assert torch.allclose(pseudo_inverse(weights), weights.inverse(), rtol=0, atol=1e-9)
+
+    def test_each_step_cubes_what_is_missing(self) -> None:
+        weights = row_stochastic(5, sharpness=1.0)
+        identity = torch.eye(5, dtype=torch.float64)
+        for num_steps in range(6):
+            missing = identity - weights @ pseudo_inverse(weights, num_steps)
+            next_missing = identity - weights @ pseudo_inverse(weights, num_steps + 1)
+            wanted = missing @ missing @ missing @ (3 * identity + missing) / 4
+            assert torch.allclose(next_missing, wanted, rtol=0, atol=1e-10)
+
+    def test_the_start_is_near_enough_to_converge_from(self) -> None:
+        for sharpness in (0.0, 1.0, 10.0):
+            weights = row_stochastic(8, sharpness)
+            values = torch.linalg.svdvals(weights @ pseudo_inverse(weights, num_steps=0))
+            assert values.max() <= 1 + 1e-12
+
+    def test_landmarks_that_are_all_alike_have_their_pseudo_inverse(self) -> None:
+        weights = torch.full((1, 1, 7, 7), 1 / 7, dtype=torch.float64)
+        assert torch.allclose(pseudo_inverse(weights), torch.linalg.pinv(weights), rtol=0, atol=1e-10)
+
+    def test_its_scale_is_taken_per_example_and_head(self) -> None:
+        weights = row_stochastic(5)
+        assert torch.allclose(pseudo_inverse(weights)[1, 2], pseudo_inverse(weights[1:, 2:])[0, 0], rtol=0, atol=1e-12)
+
+
+class TestSegmentMeans:
+    @pytest.mark.parametrize(
+        ("num_tokens", "num_segments", "lengths"),
+        [
+            (6, 3, [2, 2, 2]),
+            (5, 2, [2, 3]),
+            (5, 3, [1, 2, 2]),
+            (7, 4, [1, 2, 2, 2]),
+            (197, 64, 59 * [3] + 5 * [4]),
+            (5, 5, 5 * [1]),
+            (3, 64, 3 * [1]),
+            (4, 1, [4]),
+        ],
+    )
+    def test_segments_differ_by_one_token_at_most_and_the_shorter_come_first(
+        self, num_tokens: int, num_segments: int, lengths: list[int]
+    ) -> None:
+        x_BHND = normal(2, 3, num_tokens, 4)
+        wanted = torch.stack([part.mean(dim=2) for part in x_BHND.split(lengths, dim=2)], dim=2)
+        assert torch.allclose(segment_means(x_BHND, num_segments), wanted, rtol=0, atol=1e-14)
+        assert [len(segment) for segment in reference_linear.segments(num_tokens, num_segments)] == lengths
+
+
+class TestNystrom:
+    def test_with_a_landmark_a_token_and_the_exact_inverse_it_is_softmax_attention(self) -> None:
+        q_BHND, k_BHND, v_BHND = (normal(2, 2, 6, 4, seed=seed) for seed in range(3))
+        approximations = [
+            attend_through_landmarks(q_BHND, k_BHND, v_BHND, 6, num_steps) for num_steps in (2, 6, 10, 30)
+        ]
+        exact_BHND = attend(q_BHND, k_BHND, v_BHND)
+        errors = [float((approximation - exact_BHND).abs().max()) for approximation in approximations]
+        assert errors == sorted(errors, reverse=True)
+        assert errors[0] > 1e-3
+        assert errors[-1] < 1e-9
+
+    def test_six_steps_are_nearly_exact_where_tokens_attend_to_themselves(self) -> None:
+        q_BHND = 4 * torch.eye(8, dtype=torch.float64).expand(1, 1, 8, 8)
+        v_BHND = normal(1, 1, 8, 8)
+        difference = attend_through_landmarks(q_BHND, q_BHND, v_BHND, 8) - attend(q_BHND, q_BHND, v_BHND)
+        assert difference.abs().max() < 1e-10
+
+    def test_where_tokens_of_a_segment_are_alike_landmarks_lose_nothing(self) -> None:
+        distinct = [2 * normal(1, 1, 4, 8, seed=seed) for seed in range(2)]
+        q_BHND, k_BHND = (each.repeat_interleave(3, dim=2) for each in distinct)
+        v_BHND = normal(1, 1, 12, 8, seed=2)
+        approximation = attend_through_landmarks(q_BHND, k_BHND, v_BHND, 4, num_steps=40)
+        assert torch.allclose(approximation, attend(q_BHND, k_BHND, v_BHND), rtol=0, atol=1e-9)
+
+    def test_more_landmarks_than_tokens_are_as_many_as_tokens(self) -> None:
+        state = made(Nystrom(num_landmarks=5)).state_dict()
+        more = build_attention(Nystrom(num_landmarks=64), GEOMETRY).double()
+        more.load_state_dict(state)
+        assert torch.equal(more(tokens()), made(Nystrom(num_landmarks=5))(tokens()))
+
+    def test_tokens_that_are_all_alike_get_their_value_and_what_the_convolution_adds(self) -> None:
+        module = made(Nystrom(num_landmarks=2))
+        with torch.no_grad():
+            module.get_parameter("conv.weight").zero_()
+        x_BNC = tokens()[:, :1].expand(-1, 5, -1)
+        wanted_BNC = module.get_submodule("proj")(module.get_submodule("qkv")(x_BNC)[..., 12:])
+        assert torch.allclose(module(x_BNC), wanted_BNC, rtol=0, atol=1e-10)
+
+    def test_the_convolution_adds_a_value_at_a_distance_of_at_most_17_tokens(self) -> None:
+        geometry = replace(GEOMETRY, num_tokens=40)
+        x_BNC = tokens(num_tokens=40)
+        module = made(Nystrom(num_landmarks=7), geometry=geometry)
+        values_BNC = module.get_submodule("qkv")(x_BNC)[..., 12:]
+        with torch.no_grad():
+            module.get_parameter("proj.bias").zero_()
+            module.get_parameter("conv.weight").zero_()
+            without_BNC = module(x_BNC)
+            for place, distance in [(0, -17), (17, 0), (18, 1), (34, 17)]:
+                module.get_parameter("conv.weight").zero_()[:, 0, place, 0] = 1
+                shifted_BNC = torch.zeros_like(values_BNC)
+                for token in range(max(0, -distance), min(40, 40 - distance)):
+                    shifted_BNC[:, token] = values_BNC[:, token + distance]
+                added_BNC = nn.functional.linear(shifted_BNC, module.get_parameter("proj.weight"))
+                assert torch.allclose(module(x_BNC) - without_BNC, added_BNC, rtol=0, atol=1e-10)
+
+    def test_longer_inputs_with_uneven_segments_equal_the_slow_reference(self) -> None:
+        declaration = Nystrom(num_landmarks=7)
+        module, x_BNC = made(declaration, spread=0.3), tokens(batch=1, num_tokens=40)
+        parameters = {name: value.tolist() for name, value in module.state_dict().items()}
+        reference = reference_linear.REFERENCES["nystrom"]
+        wanted = torch.tensor(layer(reference, declaration, x_BNC.tolist(), parameters, 2, {}), dtype=torch.float64)
+        assert torch.allclose(module(x_BNC), wanted, rtol=0, atol=1e-10)
+
+    def test_the_number_of_landmarks_counts_in_the_settings_of_the_references(self) -> None:
+        declarations = reference_linear.REFERENCES["nystrom"].declarations
+        outputs = [made(declaration)(tokens()) for declaration in declarations]
+        pairs = [(a, b) for index, a in enumerate(outputs) for b in outputs[:index]]
+        assert all((a - b).abs().max() > 1e-3 for a, b in pairs)
+
+
+class TestDeclarations:
+    @pytest.mark.parametrize(
+        ("declaration", "field"),
+        [(Linformer(projection_length=198), "projection_length"), (Nystrom(num_landmarks=198), "num_landmarks")],
+        ids=["linformer", "nystrom"],
+    )
+    def test_a_backbone_with_fewer_tokens_than_asked_for_is_a_problem(self, declaration: Any, field: str) -> None:
+        message = f"{field} must be at most the 197 tokens of the backbone, got 198"
+        assert declaration.problems_in(num_tokens=197, depth=12) == [message]
+        assert declaration.problems_in(num_tokens=198, depth=12) == []
+
+    @pytest.mark.parametrize(
+        ("kind", "field"), [(Performer, "num_features"), (Linformer, "projection_length"), (Nystrom, "num_landmarks")]
+    )
+    def test_counts_are_at_least_one(self, kind: Any, field: str) -> None:
+        with pytest.raises(ValueError, match=f"{field} must be at least 1, got 0"):
+            kind(**{field: 0})
+
+    def test_seeds_are_not_negative(self) -> None:
+        with pytest.raises(ValueError, match="redraw_seed must be at least 0, got -1"):
+            Performer(num_features=1, redraw_seed=-1)

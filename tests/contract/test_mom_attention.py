@@ -1,0 +1,153 @@
+"""Laws of median-of-means attention and of the random subsets that it draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from reference_mom import REFERENCES, median_block, members
+from scipy import stats
+
+import robench
+from robench.attention import ForwardState, Geometry, build_attention
+from robench.attention.kernels import gaussian_scores
+from robench.attention.mom import median_members
+from robench.attention.subsets import random_subsets
+from robench.declarations.mom_attentions import Mom
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models import ClassifierVictim
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=2, layer=0)
+TOKENS = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def made(declaration: Mom, geometry: Geometry = GEOMETRY) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return build_attention(declaration, geometry).double()
+
+
+def called(module: nn.Module, x_BNC: Tensor, seeds: tuple[int, ...] | None) -> Tensor:
+    mixed_BNC: Tensor = module(x_BNC, ForwardState(seeds=seeds))
+    return mixed_BNC
+
+
+class TestSubsets:
+    def test_each_has_the_size_asked_for_and_they_differ(self) -> None:
+        drawn_BLN = random_subsets((3, 4), batch_size=2, layer=0, num_subsets=7, num_tokens=20, size=13)
+        assert drawn_BLN.shape == (2, 7, 20)
+        assert set(drawn_BLN.sum(-1).flatten().tolist()) == {13}
+        assert len({tuple(row) for row in drawn_BLN.flatten(0, 1).tolist()}) == 14
+
+    def test_they_are_a_function_of_seed_and_layer_alone(self) -> None:
+        settings: dict[str, Any] = {"num_subsets": 3, "num_tokens": 9, "size": 4}
+        both = random_subsets((8, 9), batch_size=2, layer=1, **settings)
+        assert torch.equal(random_subsets((9,), batch_size=1, layer=1, **settings)[0], both[1])
+        assert not torch.equal(random_subsets((9,), batch_size=1, layer=2, **settings)[0], both[1])
+        assert not torch.equal(both[0], both[1])
+
+    def test_every_token_is_as_likely_as_any_other(self) -> None:
+        drawn_BLN = random_subsets(range(400), batch_size=400, layer=0, num_subsets=5, num_tokens=10, size=4)
+        assert stats.chisquare(drawn_BLN.sum((0, 1)).tolist()).pvalue > 0.01
+
+    def test_without_seeds_they_come_from_torchs_generator(self) -> None:
+        settings: dict[str, Any] = {"batch_size": 4, "layer": 0, "num_subsets": 3, "num_tokens": 9, "size": 4}
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            first, second = random_subsets(None, **settings), random_subsets(None, **settings)
+            torch.manual_seed(5)
+            assert torch.equal(random_subsets(None, **settings), first)
+        assert not torch.equal(first, second)
+
+
+class TestMom:
+    @pytest.mark.parametrize("formula", ["paper", "released"])
+    def test_one_block_of_all_keys_is_kernel_attention_without_any_median(self, formula: Any) -> None:
+        declaration = Mom(num_blocks=1, block_fraction=1.0, formula=formula)
+        module = made(declaration)
+        q, k, v = (
+            part.unflatten(-1, (2, 3)).transpose(1, 2) for part in module.get_submodule("qkv")(TOKENS).chunk(3, -1)
+        )
+        k = k / k.norm(dim=-1, keepdim=True)
+        distances = torch.cdist(q, k).square()
+        weights = torch.softmax(-distances / 3**0.5 / (2 if formula == "paper" else 1), dim=-1)
+        expected = module.get_submodule("proj")((weights @ v).transpose(1, 2).flatten(2))
+        torch.testing.assert_close(called(module, TOKENS, (1, 2, 3)), expected, rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize("declaration", REFERENCES["mom"].declarations, ids=str)
+    def test_a_row_is_a_function_of_its_own_seed(self, declaration: Mom) -> None:
+        module = made(declaration)
+        whole = called(module, TOKENS, (11, 12, 13))
+        assert torch.equal(called(module, TOKENS, (21, 12, 23))[1], whole[1])
+        torch.testing.assert_close(called(module, TOKENS[2:], (13,))[0], whole[2], rtol=0, atol=1e-12)
+        assert not torch.equal(called(module, TOKENS, (21, 22, 23)), whole)
+
+    def test_layers_draw_apart(self) -> None:
+        declaration = Mom(num_blocks=3, block_fraction=0.5)
+        first, second = (made(declaration, replace(GEOMETRY, layer=layer)) for layer in (0, 1))
+        second.load_state_dict(first.state_dict())
+        assert not torch.equal(called(first, TOKENS, (1, 2, 3)), called(second, TOKENS, (1, 2, 3)))
+
+    def test_only_keys_of_the_median_subset_have_weight(self) -> None:
+        log_kernel = gaussian_scores(torch.randn(1, 2, 5, 3), torch.randn(1, 2, 5, 3), 0.5)
+        drawn = random_subsets((7,), batch_size=1, layer=0, num_subsets=5, num_tokens=5, size=3)
+        chosen_members = median_members(log_kernel, drawn, "paper")
+        for head in range(2):
+            for query in range(5):
+                sums = [float(log_kernel[0, head, query][row].exp().sum()) for row in drawn[0]]
+                chosen = drawn[0, median_block(sums)]
+                assert torch.equal(chosen_members[0, head, query], chosen)
+
+    def test_queries_choose_apart_in_the_papers_formula_and_together_in_the_released(self) -> None:
+        log_kernel = gaussian_scores(3 * torch.randn(1, 2, 9, 3), torch.randn(1, 2, 9, 3), 0.5)
+        drawn = random_subsets((7,), batch_size=1, layer=0, num_subsets=5, num_tokens=9, size=4)
+        patterns = {
+            formula: {tuple(row) for row in median_members(log_kernel, drawn, formula).flatten(0, 2).tolist()}
+            for formula in ("paper", "released")
+        }
+        assert len(patterns["paper"]) > 1
+        assert len(patterns["released"]) == 1
+
+    def test_the_reference_settings_leave_keys_out(self) -> None:
+        for declaration in REFERENCES["mom"].declarations:
+            assert all(0 < len(block) < 5 for block in members(declaration, 5))
+
+    def test_an_outlying_key_is_met_by_fewer_queries_than_in_the_mean(self) -> None:
+        """A third of the subsets of 5 in 10 keys hold none of two outliers; the median avoids them where they repel."""
+        q_BHND = torch.zeros(1, 1, 1, 3)
+        k_BHMD = torch.full((1, 1, 10, 3), 0.1)
+        k_BHMD[..., :2, :] = 50.0
+        log_kernel = gaussian_scores(q_BHND, k_BHMD, 0.5)
+        drawn = random_subsets((1,), batch_size=1, layer=0, num_subsets=9, num_tokens=10, size=5)
+        weights = log_kernel.masked_fill(~median_members(log_kernel, drawn, "paper"), -torch.inf).softmax(-1)
+        assert float(weights[..., :2].sum()) < 1e-6
+
+    def test_even_numbers_of_blocks_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="num_blocks must be odd, got 4"):
+            Mom(num_blocks=4)
+
+    @pytest.mark.parametrize(("fraction", "is_refused"), [(0.01, True), (0.06, False)])
+    def test_a_subset_has_at_least_one_token(self, fraction: float, is_refused: bool) -> None:
+        assert bool(Mom(block_fraction=fraction).problems_in(num_tokens=17, depth=4)) == is_refused
+
+
+def test_a_whole_models_prediction_is_reproducible_in_any_batch_and_new_without_seeds() -> None:
+    architecture = {
+        "backbone": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 2, "dim": 16,
+        "num_heads": 2, "attention": {"kind": "mom", "num_blocks": 3, "block_fraction": 0.5},
+    }  # fmt: skip
+    module = robench.build_model(architecture)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    victim = ClassifierVictim(module, ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3))
+    pixels = torch.rand(4, 3, 32, 32)
+    whole = victim.logits(pixels, [1, 2, 3, 4])
+    torch.testing.assert_close(victim.logits(pixels[[3, 1]], [4, 2]), whole[[3, 1]], rtol=0, atol=1e-5)
+    assert not torch.allclose(victim.logits(pixels, [5, 6, 7, 8]), whole, atol=1e-4)
+    assert not torch.equal(victim.logits(pixels), victim.logits(pixels))

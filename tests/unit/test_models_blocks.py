@@ -1,0 +1,275 @@
+"""Residual connections of blocks: where they are neutral, what their parameters do, and any attention inside."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
+
+from robench.attention import ForwardState, Geometry, build_attention
+from robench.core.identity import to_plain
+from robench.declarations.architectures import Vit
+from robench.declarations.attentions import ATTENTIONS, RESIDUALS, PlainResidual, Softmax
+from robench.declarations.residuals import Boost, FeatScale
+from robench.models import build
+from robench.models.blocks import BLOCKS, BoostBlock, FeatScaleBlock, PlainBlock
+
+if TYPE_CHECKING:
+    from robench.declarations.base import DeclarationBase
+
+SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=3, dim=12, num_heads=3, mlp_ratio=2.0)
+ADDED: list[DeclarationBase] = [Boost(), FeatScale(), FeatScale(formula="released")]
+PAPER, RELEASED = FeatScale(formula="paper"), FeatScale(formula="released")
+
+
+def title(declaration: DeclarationBase) -> str:
+    fields = to_plain(declaration)
+    assert isinstance(fields, dict)
+    return "-".join(map(str, fields.values()))
+
+
+def declared_without_choice(kind: str) -> DeclarationBase:
+    """The attention of a kind at its defaults, with 1 for every field that has none."""
+    declaration: Any = ATTENTIONS[kind]
+    required = [field.name for field in dataclasses.fields(declaration) if field.default is dataclasses.MISSING]
+    declared: DeclarationBase = declaration(**dict.fromkeys(required, 1))
+    return declared
+
+
+def block_of(residual: DeclarationBase) -> Any:
+    """A block of two heads of width 3, in float64, whose parameters, but those of the connection, are random."""
+    geometry = Geometry(dim=6, num_heads=2, num_tokens=5, depth=1, layer=0)
+    block = BLOCKS[type(residual)](residual, Block(dim=6, num_heads=2), build_attention(Softmax(), geometry))
+    return scattered(block.double(), leave=("t", "lamb1", "lamb2"))
+
+
+def scattered(module: nn.Module, *, leave: tuple[str, ...] = (), spread: float = 0.3) -> nn.Module:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name.rpartition(".")[2] not in leave:
+                parameter.copy_(spread * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+    return module
+
+
+def tokens(seed: int = 1, batch: int = 2) -> Tensor:
+    return torch.randn(batch, 5, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def images() -> Tensor:
+    return torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+
+def set_to(parameter: nn.Parameter, value: float | Tensor) -> None:
+    with torch.no_grad():
+        parameter.copy_(torch.as_tensor(value).expand(parameter.shape))
+
+
+def model_of(residual: DeclarationBase, *, leave: tuple[str, ...] = ()) -> Any:
+    return scattered(build(replace(SMALL, residual=residual)).double(), leave=leave).eval()
+
+
+def test_every_declared_residual_has_a_block() -> None:
+    assert set(RESIDUALS.values()) == set(BLOCKS)
+    assert [type(block_of(residual)) for residual in (PlainResidual(), *ADDED[:2])] == [
+        PlainBlock,
+        BoostBlock,
+        FeatScaleBlock,
+    ]
+
+
+@pytest.mark.parametrize("residual", ADDED, ids=title)
+class TestEveryResidual:
+    def test_a_new_block_is_the_plain_one_bit_for_bit(self, residual: DeclarationBase) -> None:
+        for scale, dtype in product((1e-30, 1.0, 1e3), (torch.float32, torch.float64)):
+            x_BNC, first_BNC = (scale * tokens()).to(dtype), (scale * tokens(seed=2)).to(dtype)
+            plain, other = block_of(PlainResidual()).to(dtype), block_of(residual).to(dtype)
+            assert torch.equal(other(x_BNC, first_BNC, ForwardState()), plain(x_BNC, first_BNC, ForwardState()))
+
+    def test_a_new_model_is_the_plain_one_bit_for_bit(self, residual: DeclarationBase) -> None:
+        names = ("t", "lamb1", "lamb2")
+        plain, other = model_of(PlainResidual(), leave=names), model_of(residual, leave=names)
+        other.load_state_dict(plain.state_dict(), strict=False)
+        assert torch.equal(other(images()), plain(images()))
+
+    def test_its_parameters_count_when_they_are_not_zero(self, residual: DeclarationBase) -> None:
+        added = [name for name, _ in block_of(residual).named_parameters() if "." not in name]
+        for name in added:
+            block = block_of(residual)
+            before_BNC = block(tokens(), tokens(seed=2), ForwardState())
+            set_to(block.get_parameter(name), 0.3)
+            assert (block(tokens(), tokens(seed=2), ForwardState()) - before_BNC).abs().max() > 1e-3, name
+
+    def test_an_examples_output_does_not_depend_on_its_neighbours(self, residual: DeclarationBase) -> None:
+        block = scattered(block_of(residual))
+        x_BNC, first_BNC = tokens(batch=4), tokens(seed=2, batch=4)
+        alone_BNC = block(x_BNC[2:3], first_BNC[2:3], ForwardState())
+        assert torch.allclose(block(x_BNC, first_BNC, ForwardState())[2:3], alone_BNC, rtol=0, atol=1e-12)
+
+    def test_permuted_tokens_give_permuted_outputs(self, residual: DeclarationBase) -> None:
+        block, order = scattered(block_of(residual)), torch.tensor([3, 0, 4, 1, 2])
+        straight_BNC = block(tokens(), tokens(seed=2), ForwardState())[:, order]
+        permuted_BNC = block(tokens()[:, order], tokens(seed=2)[:, order], ForwardState())
+        assert torch.allclose(permuted_BNC, straight_BNC, rtol=0, atol=1e-12)
+
+    def test_its_gradients_agree_with_finite_differences(self, residual: DeclarationBase) -> None:
+        block: Any = scattered(block_of(residual))
+        own = {name: value for name, value in block.named_parameters() if "." not in name}
+
+        def output(x: Tensor, branch: Tensor, first: Tensor, *parameters: Tensor) -> Tensor:
+            for name, value in zip(own, parameters, strict=True):
+                delattr(block, name)
+                setattr(block, name, value)
+            connected: Tensor = block.connected(x, branch, first)
+            return connected
+
+        inputs = [tokens(seed=seed)[:1].requires_grad_() for seed in range(3)]
+        assert torch.autograd.gradcheck(output, (*inputs, *(value.detach().requires_grad_() for value in own.values())))
+
+    def test_its_outputs_and_gradients_are_finite_in_float32_at_every_scale(self, residual: DeclarationBase) -> None:
+        for scale in (0.0, 1e-30, 1e-4, 1.0, 1e3):
+            block = scattered(block_of(residual)).float()
+            x_BNC, first_BNC = (scale * tokens()).float().requires_grad_(), (scale * tokens(seed=2)).float()
+            output_BNC = block(x_BNC, first_BNC, ForwardState())
+            output_BNC.sum().backward()
+            assert output_BNC.isfinite().all()
+            assert x_BNC.grad is not None
+            assert x_BNC.grad.isfinite().all()
+
+
+class TestStateDict:
+    def added_by(self, residual: DeclarationBase) -> dict[str, tuple[int, ...]]:
+        plain = build(SMALL).state_dict()
+        other = build(replace(SMALL, residual=residual)).state_dict()
+        assert set(plain) <= set(other)
+        assert all(plain[name].shape == other[name].shape for name in plain)
+        assert not any(other[name].any() for name in set(other) - set(plain))
+        return {name: tuple(value.shape) for name, value in other.items() if name not in plain}
+
+    def test_boost_adds_a_scalar_to_each_block_zero_at_start(self) -> None:
+        assert self.added_by(Boost()) == {f"blocks.{layer}.t": () for layer in range(3)}
+
+    @pytest.mark.parametrize("residual", [PAPER, RELEASED], ids=title)
+    def test_featscale_adds_two_factors_a_channel_to_each_block_zero_at_start(self, residual: FeatScale) -> None:
+        names = [f"blocks.{layer}.{name}" for layer in range(3) for name in ("lamb1", "lamb2")]
+        assert self.added_by(residual) == dict.fromkeys(names, (12,))
+
+    @pytest.mark.parametrize(("residual", "added"), [(PlainResidual(), 0), (Boost(), 12), (PAPER, 12 * 2 * 192)])
+    def test_deit_tiny_has_as_many_parameters_as_published_and_those(
+        self, residual: DeclarationBase, added: int
+    ) -> None:
+        tiny = Vit(image_size=224, patch_size=16, num_classes=1000, depth=12, dim=192, num_heads=3, residual=residual)
+        with torch.device("meta"):
+            assert sum(parameter.numel() for parameter in build(tiny).parameters()) == 5_717_416 + added
+
+
+class TestBoost:
+    def test_t_moves_the_input_towards_the_tokens_of_the_first_block(self) -> None:
+        block, branch_BNC = block_of(Boost()), tokens(seed=4)
+        for t, wanted_BNC in ((1.0, tokens(seed=2)), (0.25, 0.25 * tokens(seed=2) + 0.75 * tokens())):
+            set_to(block.t, t)
+            connected_BNC = block.connected(tokens(), branch_BNC, tokens(seed=2))
+            assert torch.allclose(connected_BNC - branch_BNC, wanted_BNC, rtol=0, atol=1e-12)
+
+    def test_the_mlps_own_connection_stays_plain(self) -> None:
+        block = block_of(Boost())
+        set_to(block.t, 1.0)
+        with torch.no_grad():
+            for name in ("attn.proj", "mlp.fc2"):
+                block.get_parameter(f"{name}.weight").zero_()
+                block.get_parameter(f"{name}.bias").zero_()
+        assert torch.equal(block(tokens(), tokens(seed=2), ForwardState()), tokens(seed=2))
+
+    def test_the_first_tokens_are_those_that_enter_the_first_block_for_all_blocks(self) -> None:
+        model, entered = model_of(Boost()), []
+        for block in model.blocks:
+            block.register_forward_pre_hook(lambda _, arguments: entered.append(arguments))
+        model(images())
+        embedded_BNC = model._pos_embed(model.patch_embed(images()))
+        assert torch.equal(entered[0][0], embedded_BNC)
+        assert all(torch.equal(first_BNC, embedded_BNC) for _, first_BNC, _ in entered)
+        assert not torch.equal(entered[1][0], embedded_BNC)
+
+    def test_a_whole_model_is_equation_31_block_by_block(self) -> None:
+        model = model_of(Boost())
+        first_BNC = x_BNC = model._pos_embed(model.patch_embed(images()))
+        for layer, block in enumerate(model.blocks):
+            t = model.state_dict()[f"blocks.{layer}.t"].item()
+            x_BNC = block.attn(block.norm1(x_BNC), ForwardState()) + t * first_BNC + (1 - t) * x_BNC
+            x_BNC = x_BNC + block.mlp(block.norm2(x_BNC))
+        assert torch.allclose(model(images()), model.head(model.norm(x_BNC)[:, 0]), rtol=0, atol=1e-12)
+
+    def test_t_of_the_first_block_changes_nothing_and_learns_nothing(self) -> None:
+        model = model_of(Boost())
+        before = model(images())
+        before.square().sum().backward()
+        slopes = [model.get_parameter(f"blocks.{layer}.t").grad.abs() for layer in range(3)]
+        assert slopes[0] == 0
+        assert min(slopes[1:]) > 1e-6
+        set_to(model.get_parameter("blocks.0.t"), 5.0)
+        assert torch.allclose(model(images()), before, rtol=0, atol=1e-12)
+        set_to(model.get_parameter("blocks.1.t"), 5.0)
+        assert (model(images()) - before).abs().max() > 1e-3
+
+
+class TestFeatScale:
+    @pytest.mark.parametrize(("residual", "removing"), [(PAPER, -1.0), (RELEASED, -0.5)])
+    def test_factors_of_zero_leave_the_input_alone(self, residual: FeatScale, removing: float) -> None:
+        block = block_of(residual)
+        set_to(block.lamb1, removing)
+        set_to(block.lamb2, removing)
+        connected_BNC = block.connected(tokens(), tokens(seed=4), tokens(seed=2))
+        assert torch.allclose(connected_BNC, tokens(), rtol=0, atol=1e-12)
+
+    def test_released_is_paper_with_twice_the_parameters(self) -> None:
+        paper, released = scattered(block_of(PAPER)), scattered(block_of(RELEASED))
+        given = (tokens(), tokens(), ForwardState())
+        assert not torch.equal(paper(*given), released(*given))
+        for name in ("lamb1", "lamb2"):
+            set_to(paper.get_parameter(name), 2 * released.get_parameter(name))
+        assert torch.equal(paper(*given), released(*given))
+
+    def test_lamb1_scales_the_mean_over_the_tokens_and_lamb2_what_is_left(self) -> None:
+        branch_BNC, factors = tokens(seed=4), torch.linspace(-2, 2, 6, dtype=torch.float64)
+        mean_B1C = branch_BNC.mean(dim=1, keepdim=True)
+        for name, scaled_BNC in (("lamb1", mean_B1C.expand_as(branch_BNC)), ("lamb2", branch_BNC - mean_B1C)):
+            block = block_of(PAPER)
+            set_to(block.get_parameter(name), factors)
+            added_BNC = block.connected(tokens(), branch_BNC, tokens(seed=2)) - tokens() - branch_BNC
+            assert torch.allclose(added_BNC, factors * scaled_BNC, rtol=0, atol=1e-12), name
+
+    def test_equal_factors_scale_the_whole_branch(self) -> None:
+        block = block_of(PAPER)
+        set_to(block.lamb1, 0.5)
+        set_to(block.lamb2, 0.5)
+        connected_BNC = block.connected(tokens(), tokens(seed=4), tokens(seed=2))
+        assert torch.allclose(connected_BNC, tokens() + 1.5 * tokens(seed=4), rtol=0, atol=1e-12)
+
+    def test_the_tokens_of_the_first_block_do_not_count(self) -> None:
+        block = scattered(block_of(PAPER))
+        outputs = [block(tokens(), first_BNC, ForwardState()) for first_BNC in (tokens(), tokens(seed=2))]
+        assert torch.equal(*outputs)
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+def test_any_attention_takes_any_residual(kind: str) -> None:
+    attention = declared_without_choice(kind)
+    plain = build(replace(SMALL, attention=attention)).state_dict()
+    added = {name for residual in ADDED for name in build(replace(SMALL, residual=residual)).state_dict()}
+    for residual in (PlainResidual(), *ADDED):
+        model = scattered(build(replace(SMALL, attention=attention, residual=residual)), spread=0.1)
+        assert set(plain) <= set(model.state_dict()) <= set(plain) | added
+        pixels = images().float().requires_grad_()
+        logits = model(pixels, seeds=(1, 2))
+        logits.square().sum().backward()
+        assert logits.shape == (2, 5)
+        assert logits.isfinite().all()
+        assert pixels.grad is not None
+        assert pixels.grad.isfinite().all()
+        assert pixels.grad.abs().max() > 0
