@@ -46,7 +46,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     (folder / "weights").mkdir()
     torch.save({"model": build(entry.architecture).state_dict()}, folder / "weights" / "rpc-symvit.pth")
-    text = shipped_registry().read_text().split("  rpc-symvit:\n")[1]
+    text = shipped_registry().read_text().split("  rpc-symvit:\n")[1].split("\n\n")[0]
     (folder / "registry.yaml").write_text(f"checkpoints:\n  random-rpc-symvit:\n{text}")
     return folder / "registry.yaml"
 
