@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.main import INTERRUPTED
 from robench.cli.options import (
     data_root_option,
     json_option,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from robench.runs import PreparedRun
     from robench.runs.request import ExecutorName
     from robench.scheduling import Progress
-
-INTERRUPTED = 130
 
 
 @click.command("run")
