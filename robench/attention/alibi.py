@@ -14,29 +14,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import dot_scores, merge_heads, split_heads
+from robench.attention.heads import dot_scores
 from robench.attention.positions import falling_logits
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.dot_attentions import Alibi
 
 
-class AlibiAttention(nn.Module):
+class AlibiAttention(ProjectedAttention):
     """ALiBi attention over tokens (B, N, C) -> (B, N, C)."""
 
-    def __init__(self, declaration: Alibi, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
-
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
-        scores_BHNN = dot_scores(q_BHND, k_BHND) + falling_logits(self.num_heads, x_BNC.shape[1], like=q_BHND)
-        mixed_BNC: Tensor = self.proj(merge_heads(scores_BHNN.softmax(dim=-1) @ v_BHND))
-        return mixed_BNC
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
+        scores_BHNN = dot_scores(q_BHND, k_BHND) + falling_logits(self.num_heads, q_BHND.shape[-2], like=q_BHND)
+        return scores_BHNN.softmax(dim=-1) @ v_BHND

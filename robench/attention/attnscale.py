@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.heads import attend
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -24,21 +25,16 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import AttnScale
 
 
-class AttnScaleAttention(nn.Module):
+class AttnScaleAttention(ProjectedAttention):
     """AttnScale over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: AttnScale, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        super().__init__(declaration, geometry)
         self.lamb = nn.Parameter(torch.zeros(geometry.num_heads))
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         mean_BH1D = v_BHND.mean(dim=-2, keepdim=True)
         factor_H11 = 1 + self.lamb[:, None, None]
-        mixed_BHND = mean_BH1D + factor_H11 * (attend(q_BHND, k_BHND, v_BHND) - mean_BH1D)
-        mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
-        return mixed_BNC
+        return mean_BH1D + factor_H11 * (attend(q_BHND, k_BHND, v_BHND) - mean_BH1D)

@@ -28,11 +28,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import merge_heads, split_heads
+from robench.attention.heads import split_heads
 from robench.attention.kept import Kept
 from robench.attention.positions import falling_logits, sinusoids
+from robench.attention.projected import ProjectedAttention
 from robench.core.errors import ContractError
 
 if TYPE_CHECKING:
@@ -41,17 +42,14 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import Bilateral
 
 
-class BilateralAttention(nn.Module):
+class BilateralAttention(ProjectedAttention):
     """Bilateral attention over tokens (B, N, C) -> (B, N, C); with learned positions it needs those of the state."""
 
     def __init__(self, declaration: Bilateral, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.positions = declaration.positions
         self.content_bandwidth = declaration.content_bandwidth or geometry.head_dim**0.5
         self.position_bandwidth = declaration.position_bandwidth or geometry.head_dim**0.5
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
         self._kept = Kept()
 
     def train(self, mode: bool = True) -> Self:
@@ -59,20 +57,19 @@ class BilateralAttention(nn.Module):
         self._kept.forget()
         return super().train(mode)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C).
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D).
 
         Raises:
             ContractError: positions are learned, and the state has none.
         """
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        q_BHND, k_BHND, v_BHND = heads
         scores_BHNN = (q_BHND / self.content_bandwidth) @ k_BHND.transpose(-2, -1)
         if self.positions == "alibi":
-            scores_BHNN = scores_BHNN + falling_logits(self.num_heads, x_BNC.shape[1], like=scores_BHNN)
+            scores_BHNN = scores_BHNN + falling_logits(self.num_heads, q_BHND.shape[-2], like=scores_BHNN)
         elif self.positions != "none":
             scores_BHNN = scores_BHNN + self.position_scores(scores_BHNN, state)
-        mixed_BNC: Tensor = self.proj(merge_heads(scores_BHNN.softmax(dim=-1) @ v_BHND))
-        return mixed_BNC
+        return scores_BHNN.softmax(dim=-1) @ v_BHND
 
     def position_scores(self, scores_BHNN: Tensor, state: ForwardState | None) -> Tensor:
         """Return the logits of positions, (H, N, N), to be added to those of contents."""

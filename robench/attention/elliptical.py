@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.heads import attend
+from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
 
 if TYPE_CHECKING:
@@ -28,29 +29,25 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import Elliptical
 
 
-class EllipticalAttention(nn.Module):
+class EllipticalAttention(ProjectedAttention):
     """Elliptical attention over tokens (B, N, C) -> (B, N, C); each layer hands its values on to the next."""
 
     def __init__(self, declaration: Elliptical, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.layer = geometry.layer
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C).
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D).
 
         Raises:
             ContractError: this is a later layer, and the state holds no values of the one before it.
         """
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        q_BHND, k_BHND, v_BHND = heads
         state = ForwardState() if state is None else state
         if self.layer > 0:
             q_BHND = q_BHND * relevance(v_BHND, state.values_of(self.layer - 1))
         state.values_BHND[self.layer] = v_BHND
-        mixed_BNC: Tensor = self.proj(merge_heads(attend(q_BHND, k_BHND, v_BHND)))
-        return mixed_BNC
+        return attend(q_BHND, k_BHND, v_BHND)
 
 
 def relevance(v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import merge_heads, split_heads
 from robench.attention.kernels import weights_above
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -33,24 +33,20 @@ FLOOR = 1e-6
 GROUP = 4
 
 
-class FourierAttention(nn.Module):
+class FourierAttention(ProjectedAttention):
     """FourierFormer attention over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Fourier, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.power = declaration.power
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
         self.paramR = nn.Parameter(torch.ones(1))
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         log_products_BHNM: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
         weights_BHNM = weights_above(self.power * log_products_BHNM, FLOOR)
-        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNM @ v_BHND))
-        return mixed_BNC
+        return weights_BHNM @ v_BHND
 
 
 class LogSincProducts(torch.autograd.Function):

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from robench.attention.fourier import FLOOR, LogSincProducts
-from robench.attention.heads import merge_heads, split_heads
 from robench.attention.kernels import weights_above
 from robench.attention.mom import median_members, subsets_of
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -24,25 +24,21 @@ if TYPE_CHECKING:
     from robench.declarations.mom_attentions import FourierMom
 
 
-class FourierMomAttention(nn.Module):
+class FourierMomAttention(ProjectedAttention):
     """Fourier attention within the median subset, over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: FourierMom, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.declaration = declaration
         self.layer = geometry.layer
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
         self.paramR = nn.Parameter(torch.ones(1))
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C); random subsets come from the state's seeds."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D); random subsets come from the state's seeds."""
+        q_BHND, k_BHND, v_BHND = heads
         log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
         log_kernel_BHNN = self.declaration.power * log_products_BHNN
-        members_BLN = subsets_of(self.declaration, x_BNC, self.layer, state)
+        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
         members_BHNN = median_members(log_kernel_BHNN, members_BLN, self.declaration.formula)
         weights_BHNN = weights_above(log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf), FLOOR)
-        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNN @ v_BHND))
-        return mixed_BNC
+        return weights_BHNN @ v_BHND

@@ -13,6 +13,7 @@ class Geometry:
         dim: width of a token, all heads together.
         num_tokens: tokens of an input, the class token included; needed by mechanisms with parameters a token pair.
         depth: layers of the backbone; ``layer``: 0-based place of this one.
+        separate_queries: whether the backbone keeps the queries' projection apart from that of keys and values.
 
     Raises:
         ValueError: the heads do not share the width evenly, or the layer lies outside the backbone.
@@ -23,6 +24,7 @@ class Geometry:
     num_tokens: int
     depth: int
     layer: int
+    separate_queries: bool = False
 
     def __post_init__(self) -> None:
         if self.dim % self.num_heads:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import merge_heads, split_heads
 from robench.attention.kernels import gaussian_scores, precision_of, unit
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -25,19 +25,15 @@ if TYPE_CHECKING:
     from robench.declarations.kernel_attentions import Kde
 
 
-class KdeAttention(nn.Module):
+class KdeAttention(ProjectedAttention):
     """KDE attention over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Kde, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
+        super().__init__(declaration, geometry)
         self.precision = precision_of(declaration.formula, geometry.head_dim)
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         weights_BHNM = gaussian_scores(q_BHND, unit(k_BHND), self.precision).softmax(dim=-1)
-        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNM @ v_BHND))
-        return mixed_BNC
+        return weights_BHNM @ v_BHND

@@ -18,31 +18,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import feature_factors, merge_heads, split_heads
+from robench.attention.heads import feature_factors
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.linear_attentions import Linear
 
 
-class LinearAttention(nn.Module):
+class LinearAttention(ProjectedAttention):
     """Linear attention over tokens (B, N, C) -> (B, N, C)."""
 
-    def __init__(self, declaration: Linear, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
-
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         spread_BHND, gather_BHDN = feature_factors(log_feature(q_BHND), log_feature(k_BHND))
-        mixed_BNC: Tensor = self.proj(merge_heads(spread_BHND @ (gather_BHDN @ v_BHND)))
-        return mixed_BNC
+        return spread_BHND @ (gather_BHDN @ v_BHND)
 
 
 def log_feature(x: Tensor) -> Tensor:

@@ -14,31 +14,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import feature_factors, merge_heads, split_heads
+from robench.attention.heads import feature_factors
 from robench.attention.linear import log_feature
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.linear_attentions import LinearTwicing
 
 
-class LinearTwicingAttention(nn.Module):
+class LinearTwicingAttention(ProjectedAttention):
     """Twicing over linear attention, tokens (B, N, C) -> (B, N, C)."""
 
-    def __init__(self, declaration: LinearTwicing, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
-
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         spread_BHND, gather_BHDN = feature_factors(log_feature(q_BHND), log_feature(k_BHND))
         smoothed_BHND = spread_BHND @ (gather_BHDN @ v_BHND)
         regained_BHND = spread_BHND @ (gather_BHDN @ (v_BHND - smoothed_BHND))
-        mixed_BNC: Tensor = self.proj(merge_heads(smoothed_BHND + regained_BHND))
-        return mixed_BNC
+        return smoothed_BHND + regained_BHND

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.heads import attend
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -28,19 +29,15 @@ if TYPE_CHECKING:
 INITIAL_DEVIATION = 0.02
 
 
-class LinformerAttention(nn.Module):
+class LinformerAttention(ProjectedAttention):
     """Linformer attention over tokens (B, N, C) -> (B, N, C), N that of the geometry."""
 
     def __init__(self, declaration: Linformer, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        super().__init__(declaration, geometry)
         self.E = nn.Parameter(torch.empty(geometry.num_heads, declaration.projection_length, geometry.num_tokens))
         nn.init.normal_(self.E, std=INITIAL_DEVIATION)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
-        mixed_BNC: Tensor = self.proj(merge_heads(attend(q_BHND, self.E @ k_BHND, self.E @ v_BHND)))
-        return mixed_BNC
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
+        return attend(q_BHND, self.E @ k_BHND, self.E @ v_BHND)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import merge_heads, split_heads
 from robench.attention.kernels import gaussian_kernels
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -36,27 +36,22 @@ if TYPE_CHECKING:
 FLOOR = 1e-6
 
 
-class MgkAttention(nn.Module):
+class MgkAttention(ProjectedAttention):
     """Attention to a mixture of Gaussian keys over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Mgk, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
+        super().__init__(declaration, geometry, num_projections=declaration.num_mixtures + 2)
         self.num_mixtures = declaration.num_mixtures
-        self.qkv = nn.Linear(geometry.dim, (self.num_mixtures + 2) * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
         for place in range(self.num_mixtures):
             share_H111 = torch.full((self.num_heads, 1, 1, 1), 1 / self.num_mixtures)
             self.register_parameter(f"pi{place}", nn.Parameter(share_H111))
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        parts = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=self.num_mixtures + 2)
-        q_BHND, keys, v_BHND = parts[0], parts[1:-1], parts[-1]
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, keys, v_BHND = heads[0], heads[1:-1], heads[-1]
         kernels_BHNM = torch.stack([self.kernels(r, q_BHND, k_BHND) for r, k_BHND in enumerate(keys)]).sum(dim=0)
         weights_BHNM = kernels_BHNM / (kernels_BHNM.sum(dim=-1, keepdim=True) + FLOOR)
-        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNM @ v_BHND))
-        return mixed_BNC
+        return weights_BHNM @ v_BHND
 
     def kernels(self, place: int, q_BHND: Tensor, k_BHND: Tensor) -> Tensor:
         """Return pi_r exp(-(r + 1/2) |q - k|^2 / sqrt(D)) for one of the keys, (B, H, N, M)."""

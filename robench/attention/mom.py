@@ -24,10 +24,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import merge_heads, split_heads
 from robench.attention.kernels import gaussian_scores, precision_of, unit
+from robench.attention.projected import ProjectedAttention
 from robench.attention.subsets import random_subsets
 
 if TYPE_CHECKING:
@@ -36,41 +36,37 @@ if TYPE_CHECKING:
     from robench.declarations.mom_attentions import MedianOfMeans, Mom
 
 
-class MomAttention(nn.Module):
+class MomAttention(ProjectedAttention):
     """Median-of-means attention over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Mom, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.declaration = declaration
         self.precision = precision_of(declaration.formula, geometry.head_dim)
         self.layer = geometry.layer
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C); random subsets come from the state's seeds."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D); random subsets come from the state's seeds."""
+        q_BHND, k_BHND, v_BHND = heads
         log_kernel_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
-        members_BLN = subsets_of(self.declaration, x_BNC, self.layer, state)
+        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
         members_BHNN = median_members(log_kernel_BHNN, members_BLN, self.declaration.formula)
         weights_BHNN = log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf).softmax(dim=-1)
-        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNN @ v_BHND))
-        return mixed_BNC
+        return weights_BHNN @ v_BHND
 
 
-def subsets_of(declaration: MedianOfMeans, x_BNC: Tensor, layer: int, state: ForwardState | None) -> Tensor:
+def subsets_of(declaration: MedianOfMeans, k_BHND: Tensor, layer: int, state: ForwardState | None) -> Tensor:
     """Return the random subsets of each example's tokens, (B, L, N) truth values on the tokens' device."""
-    num_tokens = x_BNC.shape[1]
+    num_tokens = k_BHND.shape[-2]
     members_BLN = random_subsets(
         None if state is None else state.seeds,
-        batch_size=len(x_BNC),
+        batch_size=len(k_BHND),
         layer=layer,
         num_subsets=declaration.num_blocks,
         num_tokens=num_tokens,
         size=max(1, int(num_tokens * declaration.block_fraction)),
     )
-    return members_BLN.to(x_BNC.device)
+    return members_BLN.to(k_BHND.device)
 
 
 def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -> Tensor:

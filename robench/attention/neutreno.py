@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.heads import attend
+from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
 
 if TYPE_CHECKING:
@@ -25,29 +26,25 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import Neutreno
 
 
-class NeutrenoAttention(nn.Module):
+class NeutrenoAttention(ProjectedAttention):
     """NeuTRENO over tokens (B, N, C) -> (B, N, C); its layer 0 hands its values on to the later ones."""
 
     def __init__(self, declaration: Neutreno, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.alpha = declaration.alpha
         self.layer = geometry.layer
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C).
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D).
 
         Raises:
             ContractError: this is a later layer, and the state holds no values of layer 0.
         """
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+        q_BHND, k_BHND, v_BHND = heads
         output_BHND = attend(q_BHND, k_BHND, v_BHND)
         state = ForwardState() if state is None else state
         if self.layer == 0:
             state.values_BHND[0] = v_BHND
         else:
             output_BHND = output_BHND + self.alpha * (state.values_of(0) - v_BHND)
-        mixed_BNC: Tensor = self.proj(merge_heads(output_BHND))
-        return mixed_BNC
+        return output_BHND

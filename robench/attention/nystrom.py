@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import merge_heads, split_heads
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -39,23 +39,27 @@ NUM_STEPS = 6
 KERNEL_SIZE = 35
 
 
-class NystromAttention(nn.Module):
+class NystromAttention(ProjectedAttention):
     """Nystrom attention over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Nystrom, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = heads = geometry.num_heads
+        super().__init__(declaration, geometry)
         self.num_landmarks = declaration.num_landmarks
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
-        self.conv = nn.Conv2d(heads, heads, (KERNEL_SIZE, 1), padding=(KERNEL_SIZE // 2, 0), groups=heads, bias=False)
+        self.conv = nn.Conv2d(
+            self.num_heads,
+            self.num_heads,
+            (KERNEL_SIZE, 1),
+            padding=(KERNEL_SIZE // 2, 0),
+            groups=self.num_heads,
+            bias=False,
+        )
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         attended_BHND = attend_through_landmarks(q_BHND, k_BHND, v_BHND, self.num_landmarks)
-        mixed_BNC: Tensor = self.proj(merge_heads(attended_BHND + self.conv(v_BHND)))
-        return mixed_BNC
+        regained_BHND: Tensor = self.conv(v_BHND)
+        return attended_BHND + regained_BHND
 
 
 def attend_through_landmarks(

@@ -22,9 +22,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import feature_factors, merge_heads, split_heads
+from robench.attention.heads import feature_factors
+from robench.attention.projected import ProjectedAttention
 from robench.core.seeds import Stream, stream_seed
 
 if TYPE_CHECKING:
@@ -33,30 +34,26 @@ if TYPE_CHECKING:
     from robench.declarations.linear_attentions import Performer
 
 
-class PerformerAttention(nn.Module):
+class PerformerAttention(ProjectedAttention):
     """Performer attention over tokens (B, N, C) -> (B, N, C)."""
 
     projection: Tensor
 
     def __init__(self, declaration: Performer, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        super().__init__(declaration, geometry)
         seed = stream_seed(declaration.redraw_seed, Stream(purpose="performer", draw=geometry.layer))
         drawn_FD = orthogonal_gaussian(declaration.num_features, geometry.head_dim, seed)
         self.register_buffer("projection", drawn_FD.to(self.qkv.weight))
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         scale = q_BHND.shape[-1] ** -0.25
         # The features of one query share |q|^2 / 2, and all of them sqrt(F): both cancel in the weights.
         log_queries_BHNF = (q_BHND * scale) @ self.projection.T
         log_keys_BHNF = (k_BHND * scale) @ self.projection.T - (k_BHND * scale).square().sum(-1, keepdim=True) / 2
         spread_BHNF, gather_BHFN = feature_factors(log_queries_BHNF, log_keys_BHNF)
-        mixed_BNC: Tensor = self.proj(merge_heads(spread_BHNF @ (gather_BHFN @ v_BHND)))
-        return mixed_BNC
+        return spread_BHNF @ (gather_BHFN @ v_BHND)
 
 
 def orthogonal_gaussian(num_features: int, head_dim: int, seed: int) -> Tensor:

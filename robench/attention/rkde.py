@@ -30,10 +30,10 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import merge_heads, split_heads
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
+from robench.attention.projected import ProjectedAttention
 from robench.attention.robust_losses import LOG_WEIGHTS
 
 if TYPE_CHECKING:
@@ -42,20 +42,17 @@ if TYPE_CHECKING:
     from robench.declarations.kernel_attentions import Formula, Rkde
 
 
-class RkdeAttention(nn.Module):
+class RkdeAttention(ProjectedAttention):
     """Robust KDE attention over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Rkde, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.declaration = declaration
-        self.num_heads = geometry.num_heads
         self.precision = precision_of(declaration.formula, geometry.head_dim)
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         k_BHND = unit(k_BHND)
         joint_BHMM = gaussian_gram(torch.cat([k_BHND, v_BHND], dim=-1), self.precision)
         weights_BHNM = quotients(
@@ -63,8 +60,7 @@ class RkdeAttention(nn.Module):
             robust_log_weights(joint_BHMM, self.declaration),
             robust_log_weights(gaussian_gram(k_BHND, self.precision), self.declaration),
         )
-        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNM @ v_BHND))
-        return mixed_BNC
+        return weights_BHNM @ v_BHND
 
 
 def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde) -> Tensor:

@@ -30,9 +30,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.heads import attend
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -41,23 +42,18 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import RpcAsymmetric
 
 
-class RpcAttention(nn.Module):
+class RpcAttention(ProjectedAttention):
     """RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is the caller's to read."""
 
     def __init__(self, declaration: Rpc, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry, num_projections=2)
         self.declaration = declaration
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 2 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=2)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        k_BHND, v_BHND = heads
         threshold_BH11 = threshold_of(k_BHND, self.declaration)
-        low_rank_BHND = pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations)
-        mixed_BNC: Tensor = self.proj(merge_heads(low_rank_BHND))
-        return mixed_BNC
+        return pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations)
 
 
 def pursue(

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import merge_heads, split_heads
+from robench.attention.projected import ProjectedAttention
 from robench.attention.rpc import pursue, threshold_of
 
 if TYPE_CHECKING:
@@ -28,20 +28,15 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import RpcAsymmetric
 
 
-class RpcAsymmetricAttention(nn.Module):
+class RpcAsymmetricAttention(ProjectedAttention):
     """Asymmetric RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is the caller's to read."""
 
     def __init__(self, declaration: RpcAsymmetric, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.declaration = declaration
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         threshold_BH11 = threshold_of(k_BHND, self.declaration)
-        low_rank_BHND = pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations, q_BHND)
-        mixed_BNC: Tensor = self.proj(merge_heads(low_rank_BHND))
-        return mixed_BNC
+        return pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations, q_BHND)

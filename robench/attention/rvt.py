@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import dot_scores, merge_heads, split_heads
+from robench.attention.heads import dot_scores
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -25,19 +26,15 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import Rvt
 
 
-class RvtAttention(nn.Module):
+class RvtAttention(ProjectedAttention):
     """Position-aware scaled attention over tokens (B, N, C) -> (B, N, C), N as it was built for."""
 
     def __init__(self, declaration: Rvt, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        super().__init__(declaration, geometry)
         self.att_mask = nn.Parameter(torch.zeros(geometry.num_heads, geometry.num_tokens, geometry.num_tokens))
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         scores_BHNN = dot_scores(q_BHND, k_BHND) * self.att_mask.sigmoid()
-        mixed_BNC: Tensor = self.proj(merge_heads(scores_BHNN.softmax(dim=-1) @ v_BHND))
-        return mixed_BNC
+        return scores_BHNN.softmax(dim=-1) @ v_BHND

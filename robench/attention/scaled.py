@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.heads import attend
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -26,24 +27,19 @@ if TYPE_CHECKING:
     from robench.declarations.dot_attentions import Scaled
 
 
-class ScaledAttention(nn.Module):
+class ScaledAttention(ProjectedAttention):
     """Scaled attention over tokens (B, N, C) -> (B, N, C); ``matrix`` takes the number of tokens it was built for."""
 
     def __init__(self, declaration: Scaled, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.parameterization = declaration.parameterization
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
         of_matrix = (geometry.num_heads, geometry.num_tokens, geometry.num_tokens)
         self.s = nn.Parameter(torch.zeros(of_matrix if self.parameterization == "matrix" else (1,)))
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
-        mixed_BHND = attend(q_BHND, k_BHND, v_BHND - self.shift(k_BHND, v_BHND))
-        mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
-        return mixed_BNC
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
+        return attend(q_BHND, k_BHND, v_BHND - self.shift(k_BHND, v_BHND))
 
     def shift(self, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
         """Return S V, (B, H, N, D)."""

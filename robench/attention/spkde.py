@@ -33,10 +33,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import merge_heads, split_heads
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
+from robench.attention.projected import ProjectedAttention
 from robench.attention.rkde import quotients
 from robench.attention.simplex_qp import RIDGE, minimise_on_simplex
 
@@ -48,29 +48,25 @@ if TYPE_CHECKING:
 SMALLEST_WEIGHT = 1e-15
 
 
-class SpkdeAttention(nn.Module):
+class SpkdeAttention(ProjectedAttention):
     """SPKDE attention over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Spkde, geometry: Geometry) -> None:
-        super().__init__()
+        super().__init__(declaration, geometry)
         self.beta = declaration.beta
         self.stops_gradients = declaration.formula == "released"
-        self.num_heads = geometry.num_heads
         self.precision = precision_of(declaration.formula, geometry.head_dim)
-        self.qkv = nn.Linear(geometry.dim, 3 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        q_BHND, k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=3)
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
         k_BHND = unit(k_BHND)
         weights_BHNN = quotients(
             gaussian_scores(q_BHND, k_BHND, self.precision),
             self.log_weights(torch.cat([k_BHND, v_BHND], dim=-1)),
             self.log_weights(k_BHND),
         )
-        mixed_BNC: Tensor = self.proj(merge_heads(weights_BHNN @ v_BHND))
-        return mixed_BNC
+        return weights_BHNN @ v_BHND
 
     def log_weights(self, points_BHND: Tensor) -> Tensor:
         """Return the logarithms of the weights of the density of these points, (B, H, N), in their dtype."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.heads import attend
+from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -19,17 +20,13 @@ if TYPE_CHECKING:
     from robench.declarations.attentions import Symmetric
 
 
-class SymmetricAttention(nn.Module):
+class SymmetricAttention(ProjectedAttention):
     """Symmetric attention over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: Symmetric, geometry: Geometry) -> None:
-        super().__init__()
-        self.num_heads = geometry.num_heads
-        self.qkv = nn.Linear(geometry.dim, 2 * geometry.dim)
-        self.proj = nn.Linear(geometry.dim, geometry.dim)
+        super().__init__(declaration, geometry, num_projections=2)
 
-    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C)."""
-        k_BHND, v_BHND = split_heads(self.qkv(x_BNC), self.num_heads, num_projections=2)
-        mixed_BNC: Tensor = self.proj(merge_heads(attend(k_BHND, k_BHND, v_BHND)))
-        return mixed_BNC
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        k_BHND, v_BHND = heads
+        return attend(k_BHND, k_BHND, v_BHND)

@@ -1,0 +1,54 @@
+"""What most mechanisms have in common: tokens projected into heads, a mechanism over the heads, its output projected.
+
+Parameters are named as in timm and DeiT: ``qkv``, [3C, C] with bias, order q, k, v, and ``proj``, [C, C] with bias. In
+a backbone with separate queries (FAN) ``qkv`` is two, ``q`` [C, C] and ``kv`` [2C, C]; a mechanism without queries of
+its own then has ``kv`` alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from robench.attention.heads import merge_heads, split_heads
+
+if TYPE_CHECKING:
+    from robench.attention.geometry import Geometry
+    from robench.attention.state import ForwardState
+    from robench.declarations.base import DeclarationBase
+
+
+class ProjectedAttention(nn.Module, ABC):
+    """Attention over tokens (B, N, C) -> (B, N, C); a mechanism says how its heads are mixed."""
+
+    def __init__(self, declaration: DeclarationBase, geometry: Geometry, num_projections: int = 3) -> None:
+        super().__init__()
+        self.num_heads = geometry.num_heads
+        self.num_projections = num_projections
+        if geometry.separate_queries:
+            self.q = nn.Linear(geometry.dim, geometry.dim) if num_projections > 2 else None
+            self.kv = nn.Linear(geometry.dim, 2 * geometry.dim)
+        else:
+            self.qkv = nn.Linear(geometry.dim, num_projections * geometry.dim)
+        self.separate_queries = geometry.separate_queries
+        self.proj = nn.Linear(geometry.dim, geometry.dim)
+
+    @abstractmethod
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D) from the projections (B, H, N, D), such as queries, keys and values, in this order."""
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C)."""
+        mixed_BNC: Tensor = self.proj(merge_heads(self.mix(self.project(x_BNC), state)))
+        return mixed_BNC
+
+    def project(self, x_BNC: Tensor) -> tuple[Tensor, ...]:
+        """Return the tokens' projections, (B, H, N, D) each."""
+        if not self.separate_queries:
+            return split_heads(self.qkv(x_BNC), self.num_heads, self.num_projections)
+        keys_and_values = split_heads(self.kv(x_BNC), self.num_heads, 2)
+        if self.q is None:
+            return keys_and_values
+        return (*split_heads(self.q(x_BNC), self.num_heads, 1), *keys_and_values)
