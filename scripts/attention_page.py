@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
 from robench.declarations import attentions
+from robench.models.blocks import BoostBlock, FeatScaleBlock
+from robench.models.fan_layers import ChannelProcessing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from robench.declarations.base import DeclarationBase
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
@@ -19,17 +23,28 @@ HEADER = """\
 # Attention mechanisms
 
 Written by `make docs` from the docstrings of `robench/attention/`; edit those. `attention: {kind: KIND}` in the
-architecture of a checkpoint takes each of these, with the fields named; what is not given takes its default.
+architecture of a checkpoint takes each of these, with the fields named; what is not given takes its default. Backbone
+`vit` takes all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel attention.
 
 Axes: N tokens, H heads, D width of a head, C = H D.
 """
+
+# What stands in a block beside its attention, by the name of its section.
+BESIDE: Mapping[str, type] = {
+    "residual boost": BoostBlock,
+    "residual featscale": FeatScaleBlock,
+    "channel attention": ChannelProcessing,
+}
 
 
 def page() -> str:
     """Return the page: each kind with its fields, what it computes, its source, and known disagreements."""
     kinds = attentions.ATTENTIONS.items()
-    contents = "\n".join(f"- [`{kind}`](#{kind}): {_title(declared)}" for kind, declared in kinds)
-    return "\n".join([HEADER, contents, "", *(_section(kind, declared) for kind, declared in kinds)])
+    contents = [f"- [`{kind}`](#{kind}): {_title(declared)}" for kind, declared in kinds]
+    contents += [f"- [{name}](#{name.replace(' ', '-')}): {_text(part)[0]}" for name, part in BESIDE.items()]
+    sections = [_section(kind, declared) for kind, declared in kinds]
+    sections += ["\n\n".join([f"## {name}", *_text(part)]) + "\n" for name, part in BESIDE.items()]
+    return "\n".join([HEADER, *contents, "", *sections])
 
 
 def _section(kind: str, declared: type[DeclarationBase]) -> str:
@@ -53,6 +68,11 @@ def _paragraphs(declared: type[DeclarationBase]) -> list[str]:
     module = sys.modules[ATTENTIONS[declared].__module__]
     # Double backquotes are reStructuredText's, single ones Markdown's.
     return [f"{text}\n".replace("``", "`") for text in (inspect.getdoc(module) or "").split("\n\n")]
+
+
+def _text(part: type) -> list[str]:
+    """Return the paragraphs of a class's docstring."""
+    return (inspect.getdoc(part) or "").replace("``", "`").split("\n\n")
 
 
 if __name__ == "__main__":

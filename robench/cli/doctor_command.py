@@ -16,6 +16,7 @@ import click
 from robench.cli.options import data_root_option, json_option, registry_option, results_option
 from robench.core.errors import RobenchError
 from robench.declarations.datasets import DATASETS
+from robench.declarations.training import Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,8 +58,8 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     unplaced = []
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)
-        # Those that robench trains are shipped; all others are the user's to place, and few users need them all.
-        if check["state"] == "ok" or checkpoint.training:
+        # Those that learn embedded data are shipped; others are the user's to place, and few users need them all.
+        if check["state"] == "ok" or isinstance(checkpoint.training, Training):
             yield check
         else:
             unplaced.append(checkpoint.name)

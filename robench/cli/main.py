@@ -29,7 +29,8 @@ COMMANDS = {
     "validate": "Check suite and registry files; list all problems.",
     "status": "Say how much of each suite is measured.",
     "doctor": "Say what this installation can and cannot do.",
-    "train": "Train published checkpoints again.",
+    "train": "Train models of the registry.",
+    "timm": "Run a script of timm's with the models of the registry.",
 }
 
 

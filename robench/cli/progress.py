@@ -96,7 +96,10 @@ def _failure_text(failure: Failure) -> str:
 
 @contextmanager
 def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
-    """Yield what training tells its epochs to."""
+    """Yield what training tells its epochs to: a bar on a terminal, a line now and then elsewhere."""
+    if not sys.stderr.isatty() or os.environ.get("CI"):
+        yield _EpochLines(name)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -107,7 +110,24 @@ def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
         task = bar.add_task(f"training {name}", total=None, loss="")
 
         def on_epoch(report: EpochReport) -> None:
-            loss = f"loss {report.loss_nats:.3f} nats"
-            bar.update(task, total=report.num_epochs, completed=report.epoch, loss=loss)
+            bar.update(task, total=report.num_epochs, completed=report.epoch, loss=_epoch_text(report))
 
         yield on_epoch
+
+
+class _EpochLines:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last = -SECONDS_BETWEEN_LINES
+
+    def __call__(self, report: EpochReport) -> None:
+        is_last = report.epoch == report.num_epochs
+        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
+            return
+        self._last = time.monotonic()
+        epochs = f"epoch {report.epoch} of {report.num_epochs}"
+        click.echo(f"training {self._name}: {epochs}, {_epoch_text(report)}", err=True)
+
+
+def _epoch_text(report: EpochReport) -> str:
+    return f"loss {report.loss_nats:.3f} nats, {report.examples_per_second:.0f} examples/s"

@@ -1,78 +1,199 @@
-"""``robench train``: make published checkpoints again, from the ``training`` fields of their entries."""
+"""``robench train``: train models of the registry, from the ``training`` fields of their entries."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import option, registry_option
-from robench.core.errors import StoreUnwritableError, UnknownNameError, UsageError
+from robench.cli.options import data_root_option, option, registry_option
+from robench.core.checkpoint import Weights
+from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
-from robench.declarations.training import Training
+from robench.declarations.training import DeitTraining, Training
 from robench.declare import read_registry, set_weights, shipped_registry
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the options ask for beside the models."""
+
+    data_root: Path | None
+    device: str
+    workers: int | None
+    micro_batch_size: int | None
+    num_epochs: int | None
+    output: Path | None
+
+
 @click.command("train")
 @click.argument("names", nargs=-1)
-@option("--all", "train_all", is_flag=True, help="All checkpoints whose entries say how to train them.")
+@option("--all", "train_all", is_flag=True, help="All models that need no dataset on disk.")
 @registry_option
-def command(names: tuple[str, ...], train_all: bool, registries: tuple[Path, ...]) -> int:
-    """Train the checkpoints NAMES; write their weights, and their digest and clean accuracy into the registry file."""
+@data_root_option
+@option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N; digits are learned on the CPU.")
+@option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes that decode and augment images.")
+@option(
+    "--micro-batch-size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Examples that pass through the model at once; gradients add up to a batch's. Default: the whole batch.",
+)
+@option("--num-epochs", type=click.IntRange(min=1), metavar="N", help="In place of the entry's; needs --output.")
+@option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the weights there and leave the registry as it is.",
+)
+def command(
+    names: tuple[str, ...],
+    train_all: bool,
+    registries: tuple[Path, ...],
+    data_root: Path | None,
+    device: str,
+    workers: int | None,
+    micro_batch_size: int | None,
+    num_epochs: int | None,
+    output: Path | None,
+) -> int:
+    """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
+
+    An interrupted training of images on disk goes on from its last whole epoch when the same command is given again.
+    """
+    asked = Asked(
+        data_root=data_root,
+        device=device,
+        workers=workers,
+        micro_batch_size=micro_batch_size,
+        num_epochs=num_epochs,
+        output=output,
+    )
     entries = {
         name: (path, checkpoint)
         for path in (shipped_registry(), *registries)
         for name, checkpoint in read_registry(path).items()
     }
     if train_all:
-        names = tuple(name for name, (_, checkpoint) in entries.items() if checkpoint.training is not None)
+        names = tuple(name for name, (_, checkpoint) in entries.items() if isinstance(checkpoint.training, Training))
     if not names:
         raise UsageError(
             "nothing to train: name checkpoints, or give --all ('robench list models' says which there are)"
         )
+    names = tuple(dict.fromkeys(names))
     for name in names:
         if name not in entries:
             raise UnknownNameError("model", name, entries)
-        _check_trainable(entries[name][1])
-    for name in dict.fromkeys(names):
-        _train(*entries[name])
+        _check(entries[name][1], asked)
+    if output is not None and len(names) > 1:
+        raise UsageError(f"--output is the file of one model, but {len(names)} are to be trained")
+    if num_epochs is not None and output is None:
+        raise UsageError("--num-epochs trains another model than the entry describes; say with --output where it goes")
+    for name in names:
+        _train(*entries[name], asked)
     return 0
 
 
-def _check_trainable(checkpoint: Checkpoint) -> None:
-    if checkpoint.training is None:
+def _check(checkpoint: Checkpoint, asked: Asked) -> None:
+    training, weights = checkpoint.training, checkpoint.weights
+    if training is None:
         raise UsageError(
             f"model {checkpoint.name!r} has no 'training' fields, so robench cannot train it. "
-            f"{checkpoint.weights.how_to_get}".rstrip()
+            f"{weights.how_to_get}".rstrip()
         )
-    if checkpoint.weights.uri.startswith("hf-hub:"):
-        raise UsageError(f"the weights of {checkpoint.name!r} have no path to be written to: {checkpoint.weights.uri}")
+    if isinstance(training, Training) and (asked.device not in ("auto", "cpu") or asked.micro_batch_size):
+        raise UsageError(
+            f"model {checkpoint.name!r} is trained on the CPU in whole batches; leave out --device and"
+            " --micro-batch-size"
+        )
+    if asked.output is not None:
+        return
+    if weights.uri.startswith("hf-hub:"):
+        raise UsageError(f"the weights of {checkpoint.name!r} have no path to be written to: {weights.uri}")
+    if isinstance(training, DeitTraining) and weights.sha256 is not None:
+        raise UsageError(
+            f"the registry vouches for weights of {checkpoint.name!r} already (sha256 {weights.sha256:.8}), and"
+            " training does not overwrite them; give --output FILE to train it beside them"
+        )
+    if isinstance(training, DeitTraining) and (path := _path(checkpoint, asked)).exists():
+        raise UsageError(f"{path} is there already; remove it, or give --output FILE")
 
 
-def _train(registry: Path, checkpoint: Checkpoint) -> None:
+def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
+    if asked.output is not None:
+        return asked.output.absolute()
+    return checkpoint.folder / _uri(checkpoint)
+
+
+def _uri(checkpoint: Checkpoint) -> str:
+    # Authors' files are of torch.save; what robench writes is not, and is called what it is.
+    uri = checkpoint.weights.uri
+    return uri if isinstance(checkpoint.training, Training) else str(Path(uri).with_suffix(".safetensors"))
+
+
+def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     # Imported here, so that help needs no torch.
-    from safetensors.torch import save
+    from robench.training import state_path
 
-    from robench.cli.progress import epochs_shown
-    from robench.runs.clean_accuracy import clean_accuracy
-    from robench.training import train
-
-    assert isinstance(checkpoint.training, Training)
-    with epochs_shown(checkpoint.name) as on_epoch:
-        content = save(train(checkpoint, on_epoch))
-    path = checkpoint.folder / checkpoint.weights.uri
+    if asked.num_epochs is not None:
+        checkpoint = replace(checkpoint, training=replace(checkpoint.training, num_epochs=asked.num_epochs))  # type: ignore[type-var]  # a dataclass
+    path = _path(checkpoint, asked)
+    content = _content(checkpoint, asked, path)
     try:
         write_whole(path, content)
     except OSError as error:
         raise StoreUnwritableError(f"cannot write the weights to {path}: {error.strerror}") from error
     digest = hashlib.sha256(content).hexdigest()
-    trained = replace(checkpoint, weights=replace(checkpoint.weights, sha256=digest))
-    accuracy = clean_accuracy(trained, checkpoint.training.dataset)
-    set_weights(registry, checkpoint.name, digest, {"top1_accuracy": round(accuracy.value, 4)})
-    click.echo(f"{checkpoint.name}: {100 * accuracy.value:.1f} % clean, {len(content)} bytes, sha256 {digest}, {path}")
+    trained = replace(checkpoint, weights=Weights(uri=str(path), sha256=digest))
+    accuracy = _clean_accuracy(trained, asked)
+    shown = "clean accuracy not measured" if accuracy is None else f"{100 * accuracy:.1f} % clean"
+    if asked.output is None:
+        # What a paper printed stays what is expected; of robench's own weights it is what they were found to have.
+        is_own = isinstance(checkpoint.training, Training)
+        expected = {"top1_accuracy": round(accuracy, 4)} if accuracy is not None and is_own else {}
+        uri = _uri(checkpoint)
+        set_weights(registry, checkpoint.name, digest, expected, uri=None if uri == checkpoint.weights.uri else uri)
+    state_path(path).unlink(missing_ok=True)
+    click.echo(f"{checkpoint.name}: {shown}, {len(content)} bytes, sha256 {digest}, {path}")
+
+
+def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
+    """Return the file of weights that training ends with."""
+    from safetensors.torch import save
+
+    from robench.cli.progress import epochs_shown
+    from robench.runs.devices import choose_workers
+    from robench.training import Host, state_path, train, train_deit
+
+    with epochs_shown(checkpoint.name) as on_epoch:
+        if isinstance(checkpoint.training, Training):
+            return save(train(checkpoint, on_epoch))
+        found = choose_workers(asked.device, 1, "serial")
+        host = Host(
+            data_root=asked.data_root,
+            device=found.devices[0],
+            micro_batch_size=asked.micro_batch_size,
+            decode_workers=asked.workers or found.decode_workers,
+            state_path=state_path(path),
+        )
+        return save(train_deit(checkpoint, host, on_epoch))
+
+
+def _clean_accuracy(checkpoint: Checkpoint, asked: Asked) -> float | None:
+    from robench.runs.clean_accuracy import clean_accuracy
+
+    training = checkpoint.training
+    assert isinstance(training, (Training, DeitTraining))
+    if isinstance(training, Training):
+        return clean_accuracy(checkpoint, training.dataset).value
+    try:
+        return clean_accuracy(checkpoint, training.dataset, data_root=asked.data_root, device=asked.device).value
+    except MissingDataError as error:
+        click.echo(f"The weights are kept, but their accuracy is not measured: {error}", err=True)
+        return None

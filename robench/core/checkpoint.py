@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Declaration
 
+PLAIN_LAYOUT = "plain"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
@@ -21,11 +23,13 @@ class Weights:
         sha256: 64 hexadecimal digits; or the first 8 or more, where a publisher names only those; or None where nobody
             has published the weights, so that whatever the user places counts (its digest is still part of every key).
         how_to_get: one sentence that is shown where the file is missing.
+        layout: name of where in the file the tensors are and how their names read, see ``declarations.layouts``.
     """
 
     uri: str
     sha256: str | None
     how_to_get: str = ""
+    layout: str = PLAIN_LAYOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robench.core.checkpoint import PLAIN_LAYOUT
 from robench.core.identity import Plain, key_of, to_plain
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class Measurement:
     def identity(self) -> dict[str, Plain]:
         """All that decides an outcome: never names of models or conditions, licences, expectations or limits."""
         code: dict[str, Plain] = {} if self.code_digest is None else {"code": self.code_digest}
+        layout = self.checkpoint.weights.layout
+        if layout != PLAIN_LAYOUT:
+            # One file may hold several models, such as the weights and their moving average.
+            code["layout"] = layout
         return code | {
             "weights": self.weights_digest,
             "architecture": to_plain(self.checkpoint.architecture),

@@ -4,59 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from annotated_types import Ge, Gt
-
-from robench.declarations.attentions import Layers, PlainResidual, Softmax
 from robench.declarations.base import DeclarationBase
+from robench.declarations.fan import Fan
+from robench.declarations.transformer import Transformer
 
-Count = Annotated[int, Ge(1)]
 Argument = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vit(DeclarationBase):
+class Vit(Transformer):
     """Vision transformer with a class token and learned positions (DeiT), on timm's names of its parameters.
 
     Attributes:
-        image_size, patch_size: side lengths in pixels.
-        dim: width of a token, all heads together; ``mlp_ratio``: hidden width of the MLP over ``dim``.
+        distilled: a distillation token with a head of its own beside the class token's; logits are the heads' mean.
     """
 
     kind: ClassVar[str] = "vit"
 
-    image_size: Count
-    patch_size: Count
-    num_classes: Count
-    depth: Count
-    dim: Count
-    num_heads: Count
-    num_channels: Count = 3
-    mlp_ratio: Annotated[float, Gt(0)] = 4.0
-    attention: DeclarationBase = field(default_factory=Softmax)
-    residual: DeclarationBase = field(default_factory=PlainResidual)
+    distilled: bool = False
 
     @property
     def num_tokens(self) -> int:
-        """Patches and the class token."""
-        return (self.image_size // self.patch_size) ** 2 + 1
-
-    def contradictions(self) -> list[str]:
-        """Sizes that do not divide, layers that do not exist, and fields of the attention that do not fit the sizes."""
-        problems = []
-        if self.image_size % self.patch_size:
-            problems.append(f"image_size must be a multiple of patch_size {self.patch_size}, got {self.image_size}")
-        if self.dim % self.num_heads:
-            problems.append(f"dim must be a multiple of num_heads {self.num_heads}, got {self.dim}")
-        layers: Layers = getattr(self.attention, "layers", "all")
-        if layers != "all" and (wrong := [layer for layer in layers if not 0 <= layer < self.depth]):
-            problems.append(f"attention.layers must lie in 0..{self.depth - 1} (depth {self.depth}), got {wrong}")
-        # Mechanisms whose fields have bounds that the backbone sets, such as the number of tokens, have this method.
-        if (problems_in := getattr(self.attention, "problems_in", None)) is not None:
-            found = problems_in(num_tokens=self.num_tokens, depth=self.depth)
-            problems += [f"attention.{problem}" for problem in found]
-        return problems
+        """Patches, the class token and, if there is one, the distillation token."""
+        return self.num_patches + 1 + self.distilled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +48,25 @@ class Python(DeclarationBase):
     Attributes:
         target: ``package.module:function``, found on the Python path or in the current folder.
         arguments: passed to the function by name.
+        output: which part of what the model returns are its logits: the index in a tuple or list, or the name of a key
+            or an attribute; None where it returns them alone.
     """
 
     kind: ClassVar[str] = "python"
 
     target: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+    output: Argument = None
 
     def contradictions(self) -> list[str]:
-        """A target has one colon between two dotted names."""
+        """A target has one colon between two dotted names; an output is an index or a name."""
+        problems = []
         module, _, function = self.target.partition(":")
-        if all(part.isidentifier() for part in module.split(".")) and function.isidentifier():
-            return []
-        return [f"target must be package.module:function, got {self.target}"]
+        if not all(part.isidentifier() for part in module.split(".")) or not function.isidentifier():
+            problems.append(f"target must be package.module:function, got {self.target}")
+        if isinstance(self.output, (bool, float)):
+            problems.append(f"output must be a whole number or a name, got {self.output}")
+        return problems
 
 
-BACKBONES: Mapping[str, type[DeclarationBase]] = {"vit": Vit, "timm": Timm, "python": Python}
+BACKBONES: Mapping[str, type[DeclarationBase]] = {"vit": Vit, "fan": Fan, "timm": Timm, "python": Python}

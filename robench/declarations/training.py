@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 
 from robench.declarations.base import DeclarationBase
+from robench.declarations.datasets import DATASETS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Count = Annotated[int, Ge(1)]
+NotNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Ge(0), Le(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +28,7 @@ class Training(DeclarationBase):
         max_shift: images are moved by up to this many pixels in each direction, anew each epoch.
         noise_scale: standard deviation, in pixel units, of Gaussian noise added anew each epoch.
         label_smoothing: share of the target spread over all classes.
+        auxiliary_weight: times what layers ask of training beside the cross-entropy, averaged over them.
     """
 
     kind: ClassVar[str] = "training"
@@ -31,8 +38,73 @@ class Training(DeclarationBase):
     num_epochs: Count
     batch_size: Count
     learning_rate: Annotated[float, Gt(0)]
-    weight_decay: Annotated[float, Ge(0)] = 0.05
+    weight_decay: NotNegative = 0.05
     warmup_epochs: Annotated[int, Ge(0)] = 2
     max_shift: Annotated[int, Ge(0)] = 0
-    noise_scale: Annotated[float, Ge(0)] = 0.0
-    label_smoothing: Annotated[float, Ge(0), Le(1)] = 0.0
+    noise_scale: NotNegative = 0.0
+    label_smoothing: Share = 0.0
+    auxiliary_weight: NotNegative = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeitTraining(DeclarationBase):
+    """The recipe of DeiT, for a dataset in a folder of images. Touvron et al. 2021, arXiv:2012.12877, table 9.
+
+    The defaults are table 9's (DeiT-B) and, where it is silent, those of facebookresearch/deit, main.py.
+
+    Attributes:
+        batch_size: examples of one step, an even number, since two are mixed.
+        learning_rate: peak for a batch of 512; it is multiplied by ``batch_size`` / 512.
+        warmup_learning_rate, min_learning_rate: where the warm-up begins, and where the cosine ends; not multiplied.
+        weight_decay: not of biases, norms, other vectors, positions and tokens.
+        warmup_epochs: epochs over which the learning rate rises; it changes between epochs alone.
+        label_smoothing: share of the target spread over all classes.
+        drop_path_rate: probability with which the last block's branches are dropped (stochastic depth).
+        mixup, cutmix: parameters of the beta distributions; a batch is mixed in one of the two ways; 0 for never.
+        auto_augment: timm's name of the policy.
+        random_erasing: probability with which a rectangle of an image becomes noise.
+        num_repeats: how often an image is met, each time augmented anew; an epoch has as many as there are images, so
+            that it meets one in ``num_repeats`` of them.
+        ema_decay: of the moving average of the weights that is kept beside them, null for none.
+        published: the weights themselves, as the authors do, or their moving average.
+        clip_grad: largest norm of a step's gradient, null for any.
+        auxiliary_weight: times what layers ask of training beside the cross-entropy, averaged over them.
+    """
+
+    kind: ClassVar[str] = "deit"
+
+    dataset: str
+    seed: Annotated[int, Ge(0)] = 0
+    num_epochs: Count = 300
+    batch_size: Annotated[int, Ge(2)] = 1024
+    learning_rate: Annotated[float, Gt(0)] = 5e-4
+    warmup_learning_rate: NotNegative = 1e-6
+    min_learning_rate: NotNegative = 1e-5
+    weight_decay: NotNegative = 0.05
+    warmup_epochs: Annotated[int, Ge(0)] = 5
+    label_smoothing: Share = 0.1
+    drop_path_rate: Annotated[float, Ge(0), Lt(1)] = 0.1
+    mixup: NotNegative = 0.8
+    cutmix: NotNegative = 1.0
+    auto_augment: str = "rand-m9-mstd0.5-inc1"
+    random_erasing: Share = 0.25
+    num_repeats: Count = 3
+    ema_decay: Annotated[float | None, Gt(0), Lt(1)] = 0.99996
+    published: Literal["weights", "average"] = "weights"
+    clip_grad: Annotated[float | None, Gt(0)] = None
+    auxiliary_weight: NotNegative = 0.0
+
+    def contradictions(self) -> list[str]:
+        """Mixing pairs the examples of a batch, an average needs a decay, and images come from a folder."""
+        problems = []
+        if self.batch_size % 2:
+            problems.append(f"batch_size must be even, since two examples are mixed, got {self.batch_size}")
+        if self.published == "average" and self.ema_decay is None:
+            problems.append("published must be weights where ema_decay is null, got average")
+        if self.dataset in DATASETS and DATASETS[self.dataset].folder is None:
+            problems.append(f"dataset must lie in a folder of images, such as imagenet-1k, got {self.dataset}")
+        return problems
+
+
+# What an entry's `training` may be; without a `kind` it is of the first.
+TRAININGS: Mapping[str, type[DeclarationBase]] = {"training": Training, "deit": DeitTraining}

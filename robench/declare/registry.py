@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from robench.core.checkpoint import Checkpoint, Weights
-from robench.core.errors import DeclarationError
+from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
+from robench.core.errors import DeclarationError, did_you_mean
 from robench.declarations.base import DeclarationBase
-from robench.declarations.training import Training
+from robench.declarations.layouts import LAYOUTS
 from robench.declare.names import MetricName, Name, Task, dataset_problem
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
@@ -43,6 +43,10 @@ def _uri_problem(uri: object) -> str | None:
     return f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {show(uri)}"
 
 
+def _layout_problem(layout: object) -> str | None:
+    return None if layout in LAYOUTS else f"unknown layout {show(layout)}.{did_you_mean(str(layout), LAYOUTS)}"
+
+
 def _share_problem(share: object) -> str | None:
     if not isinstance(share, float) or 0 <= share <= 1:
         return None
@@ -56,6 +60,7 @@ class WeightsEntry:
     uri: Annotated[str, Checked(_uri_problem)]
     sha256: Annotated[str, Checked(_digest_problem)] | None
     how_to_get: str = ""
+    layout: Annotated[str, Checked(_layout_problem)] = PLAIN_LAYOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,7 @@ class CheckpointEntry:
     source: str = _NOT_STATED
     licence: str = _NOT_STATED
     expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
-    training: Training | None = None
+    training: DeclarationBase | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +132,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
     return Checkpoint(
         name=name,
         architecture=entry.architecture,
-        weights=Weights(uri=weights.uri, sha256=weights.sha256, how_to_get=weights.how_to_get),
+        weights=Weights(uri=weights.uri, sha256=weights.sha256, how_to_get=weights.how_to_get, layout=weights.layout),
         preprocessing=entry.preprocessing,
         task=entry.task,
         training_data=entry.training_data,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UnknownNameError
@@ -16,12 +18,14 @@ if TYPE_CHECKING:
     from robench.declare.document import Document
     from robench.declare.problems import Place
 
+WRITTEN_LAYOUT = "plain"
 
-def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float]) -> None:
-    """Write the digest of a checkpoint's weights, and its scores, into its entry of a registry file.
+
+def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float], *, uri: str | None = None) -> None:
+    """Write digest, scores and, where given, ``uri`` of a checkpoint's weights into its entry of a registry file.
 
     Only these scalars change; comments, order and layout stay. ``expected`` holds shares in [0, 1] by metric; a metric
-    that the entry does not state is not added.
+    that the entry does not state is not added. A ``layout`` that it states becomes ``plain``, which robench writes.
 
     Raises:
         UsageError: there is no such file.
@@ -36,6 +40,10 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
         raise UnknownNameError("checkpoint", name, declared, f"It was looked for in {path}.")
     entry: Place = ("checkpoints", name)
     edits: dict[Place, str] = {(*entry, "weights", "sha256"): _scalar(sha256)}
+    if uri is not None:
+        edits[(*entry, "weights", "uri")] = _scalar(uri)
+    if document.at(*entry, "weights", "layout") is not None:
+        edits[(*entry, "weights", "layout")] = WRITTEN_LAYOUT
     for metric, share in expected.items():
         if metric in declared[name].expected:
             edits[(*entry, "expected", metric)] = repr(float(share))
@@ -54,5 +62,6 @@ def _edited(document: Document, edits: Mapping[Place, str]) -> str:
 
 
 def _scalar(text: str) -> str:
-    # A digest may look like a number: 12345678, 1234e567.
-    return text if plain_scalar(text) == text else f'"{text}"'
+    # A digest may look like a number: 12345678, 1234e567; a path may hold what YAML reads as its own.
+    is_plain = plain_scalar(text) == text and re.fullmatch(r"[\w./-]+", text)
+    return text if is_plain else json.dumps(text, ensure_ascii=False)

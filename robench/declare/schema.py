@@ -31,6 +31,7 @@ from robench.declarations.attentions import ATTENTIONS, RESIDUALS
 from robench.declarations.base import DeclarationBase
 from robench.declarations.perturbations import PERTURBATIONS
 from robench.declarations.preprocessing import PREPROCESSINGS
+from robench.declarations.training import TRAININGS, Training
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
 from robench.declare.values import UNREADABLE, show
 from robench.declare.wording import contradictions, one_error, reworded
@@ -44,11 +45,12 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Family:
-    """Declarations of which a field wants one, told apart by the field ``tag``."""
+    """Declarations of which a field wants one, told apart by the field ``tag``; ``untagged`` is meant without it."""
 
     noun: str
     members: Mapping[str, type[DeclarationBase]]
     tag: str = "kind"
+    untagged: type[DeclarationBase] | None = None
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -57,6 +59,7 @@ FAMILIES: Mapping[str, Family] = {
     "attention": Family("attention", ATTENTIONS),
     "residual": Family("residual", RESIDUALS),
     "preprocessing": Family("preprocessing", PREPROCESSINGS),
+    "training": Family("training", TRAININGS, untagged=Training),
 }
 
 
@@ -103,6 +106,8 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
         example = value if isinstance(value, str) and value in family.members else next(iter(family.members))
         wanted = f"a mapping such as {{{family.tag}: {example}}}"
         raise one_error(family.noun, str(refused(wanted, value)), value)
+    if family.tag not in value and family.untagged is not None:
+        return construct(family.untagged, value, family.tag)
     if family.tag not in value:
         raise one_error(family.noun, f"missing. Known: {known}.", value, family.tag)
     name = value[family.tag]

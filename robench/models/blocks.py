@@ -1,12 +1,14 @@
 """Blocks of a vision transformer: attention and MLP, each after a norm and beside a residual connection.
 
-A block takes norms and MLP from timm's ``Block``, so that names in a state dict and initial weights are timm's; the
-attention and what connects it to its input are declared. Parameters of a connection are the block's own, such as
-``blocks.i.t``. All start so that the block is the plain one, bit for bit; the MLP's own connection is always plain.
+A backbone hands over a block's parts, so that names in a state dict and initial weights are its own; the attention and
+what connects it to its input are declared. Parameters of a connection are the block's own, such as ``blocks.i.t``. All
+start so that the block is the plain one, bit for bit; the MLP's own connection is always plain. Drop path leaves out
+the branch f(Y), or the MLP's, of an example, and nothing that a connection takes from elsewhere, such as t Y0.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,20 +26,57 @@ if TYPE_CHECKING:
     from robench.declarations.base import DeclarationBase
 
 
-class PlainBlock(nn.Module):
-    """The usual residual connection: Y + f(Y), with f the attention; timm's block without scale and drop path."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockParts:
+    """What a block is made of.
 
-    def __init__(self, declaration: DeclarationBase, block: Block, attention: nn.Module) -> None:
+    Attributes:
+        drop_path1, drop_path2: drop a whole branch of an example in training, of attention and MLP; else the identity.
+        gamma1, gamma2: scale of each channel of the two branches, (C,); None for branches as they are.
+    """
+
+    norm1: nn.Module
+    attention: nn.Module
+    norm2: nn.Module
+    mlp: nn.Module
+    drop_path1: nn.Module
+    drop_path2: nn.Module
+    gamma1: nn.Parameter | None = None
+    gamma2: nn.Parameter | None = None
+
+
+def parts_of(block: Block, attention: nn.Module) -> BlockParts:
+    """Return the parts of timm's block, with another attention."""
+    return BlockParts(
+        norm1=block.norm1,
+        attention=attention,
+        norm2=block.norm2,
+        mlp=block.mlp,
+        drop_path1=block.drop_path1,
+        drop_path2=block.drop_path2,
+    )
+
+
+class PlainBlock(nn.Module):
+    """The usual residual connection: Y + f(Y), with f the attention, scaled by ``gamma1`` where the backbone has it."""
+
+    def __init__(self, declaration: DeclarationBase, parts: BlockParts) -> None:
         super().__init__()
-        self.norm1 = block.norm1
-        self.attn = attention
-        self.norm2 = block.norm2
-        self.mlp = block.mlp
+        self.norm1 = parts.norm1
+        self.attn = parts.attention
+        self.drop_path1 = parts.drop_path1
+        self.norm2 = parts.norm2
+        self.mlp = parts.mlp
+        self.drop_path2 = parts.drop_path2
+        self.gamma1 = parts.gamma1
+        self.gamma2 = parts.gamma2
 
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
-        mixed_BNC = self.connected(x_BNC, self.attn(self.norm1(x_BNC), state), first_BNC)
-        output_BNC: Tensor = mixed_BNC + self.mlp(self.norm2(mixed_BNC))
+        attended_BNC = self.attn(self.norm1(x_BNC), state)
+        mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
+        processed_BNC = self.mlp(self.norm2(mixed_BNC))
+        output_BNC: Tensor = mixed_BNC + self.drop_path2(_scaled(processed_BNC, self.gamma2))
         return output_BNC
 
     def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
@@ -54,8 +93,8 @@ class BoostBlock(PlainBlock):
     Y = Y0, it changes nothing); and it leaves the MLP out, so f is the attention, and the MLP's connection is plain.
     """
 
-    def __init__(self, declaration: Boost, block: Block, attention: nn.Module) -> None:
-        super().__init__(declaration, block, attention)
+    def __init__(self, declaration: Boost, parts: BlockParts) -> None:
+        super().__init__(declaration, parts)
         self.t = nn.Parameter(torch.zeros(()))
 
     def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
@@ -72,9 +111,9 @@ class FeatScaleBlock(PlainBlock):
     more in the residual connection, so that its factors are 1 + 2 lamb1 and 1 + 2 lamb2 (``released``).
     """
 
-    def __init__(self, declaration: FeatScale, block: Block, attention: nn.Module) -> None:
-        super().__init__(declaration, block, attention)
-        shape = block.norm1.get_parameter("weight").shape
+    def __init__(self, declaration: FeatScale, parts: BlockParts) -> None:
+        super().__init__(declaration, parts)
+        shape = parts.norm1.get_parameter("weight").shape
         self.lamb1 = nn.Parameter(torch.zeros(shape))
         self.lamb2 = nn.Parameter(torch.zeros(shape))
         self.times_added = 1 if declaration.formula == "paper" else 2
@@ -86,8 +125,12 @@ class FeatScaleBlock(PlainBlock):
         return x_BNC + (branch_BNC + self.times_added * scaled_BNC)
 
 
+def _scaled(branch_BNC: Tensor, gamma_C: Tensor | None) -> Tensor:
+    return branch_BNC if gamma_C is None else gamma_C * branch_BNC
+
+
 # A block for each residual connection. Any: each takes its own declaration, which the key beside it names.
-BLOCKS: Mapping[type, Callable[[Any, Block, nn.Module], PlainBlock]] = {
+BLOCKS: Mapping[type, Callable[[Any, BlockParts], PlainBlock]] = {
     PlainResidual: PlainBlock,
     Boost: BoostBlock,
     FeatScale: FeatScaleBlock,

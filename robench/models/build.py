@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from robench.core.errors import UnknownNameError
+from robench.core.errors import DeclarationError, UnknownNameError
 from robench.declarations import architectures
 from robench.declarations.architectures import Python, Timm, Vit
+from robench.declarations.fan import Fan
+from robench.models.batch_norm import guard_batch_norms
+from robench.models.fan import build_fan
 from robench.models.python_backbone import build_python
 from robench.models.timm_backbone import build_timm
 from robench.models.vit import build_vit
@@ -21,13 +25,18 @@ if TYPE_CHECKING:
 # Any: each builder takes its own declaration, which the key beside it names.
 BACKBONES: Mapping[type, Callable[[Any], nn.Module]] = {
     Vit: build_vit,
+    Fan: build_fan,
     Timm: build_timm,
     Python: build_python,
 }
+DROPPING: Mapping[type, Callable[[Any, float], nn.Module]] = {Vit: build_vit, Fan: build_fan}
 
 
-def build(architecture: Declaration) -> nn.Module:
+def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared model on the CPU, in float32 and training mode, with initial weights.
+
+    ``drop_path_rate`` is no part of a model but of its training: the probability, in [0, 1), with which a branch of an
+    example is left out (Huang et al. 2016, arXiv:1603.09382). At 0 no module, draw or output differs.
 
     Raises:
         UnknownNameError: no builder belongs to the declaration, or it names a model that nobody declared.
@@ -35,4 +44,19 @@ def build(architecture: Declaration) -> nn.Module:
     """
     if type(architecture) not in BACKBONES:
         raise UnknownNameError("backbone", architecture.kind, architectures.BACKBONES)
-    return BACKBONES[type(architecture)](architecture)
+    model = _built(architecture, drop_path_rate)
+    guard_batch_norms(model)
+    return model
+
+
+def _built(architecture: Declaration, drop_path_rate: float) -> nn.Module:
+    if not drop_path_rate:
+        return BACKBONES[type(architecture)](architecture)
+    if isinstance(architecture, Timm):
+        return build_timm(replace(architecture, arguments={"drop_path_rate": drop_path_rate, **architecture.arguments}))
+    if type(architecture) not in DROPPING:
+        raise DeclarationError(
+            f"backbone {architecture.kind!r} takes no drop path, got drop_path_rate {drop_path_rate}: build it into the"
+            " model, and set drop_path_rate: 0 in its training"
+        )
+    return DROPPING[type(architecture)](architecture, drop_path_rate)

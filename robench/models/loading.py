@@ -10,6 +10,7 @@ import torch
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.layouts import layouts_for
 from robench.models.state_files import load_state
 from robench.models.victim import ClassifierVictim
 from robench.models.weights import resolve
@@ -39,7 +40,7 @@ def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> C
         )
     usable = _usable(device)
     path, _ = resolve(checkpoint)
-    state = load_state(path)
+    state = load_state(path, checkpoint.weights.layout)
     with _own_generator(usable):
         module = build(checkpoint.architecture)
     load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
@@ -61,9 +62,13 @@ def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) ->
         *_listed("of another type", _other_types({key: (wanted[key], state[key]) for key in shared})),
     ]
     if problems:
+        renaming = layouts_for([key for key in state if key not in wanted])
+        hint = (
+            f", or name a weights.layout that renames the unexpected ones ({', '.join(renaming)})" if renaming else ""
+        )
         raise WeightsError(
             f"{title} does not fit the architecture: {'; '.join(problems)}."
-            " Correct the architecture in the registry, or get the weights that were trained with it"
+            f" Correct the architecture in the registry, or get the weights that were trained with it{hint}"
         )
     try:
         module.load_state_dict(dict(state), strict=True)

@@ -5,25 +5,29 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
-from robench.core.errors import DeclarationError, UnknownNameError
+from robench.core.errors import ContractError, DeclarationError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from robench.declarations.architectures import Python
+    from robench.declarations.architectures import Argument, Python
 
 
 def build_python(architecture: Python) -> nn.Module:
     """Return what the target gives when it is called with the declared arguments.
 
     The module is looked for on the Python path first and then in the current folder, which stays on the path, since
-    a model may import when it is first called.
+    a model may import when it is first called. Where the declaration says which part of the output the logits are, a
+    hook picks it out, so that the names of the model's parameters stay as they are.
 
     Raises:
         UnknownNameError: the module has no such function.
@@ -46,6 +50,8 @@ def build_python(architecture: Python) -> nn.Module:
             f"target {target!r} returned {model!r:.100} of type {type(model).__name__}, wanted a torch.nn.Module."
             " Let the function return the model itself"
         )
+    if architecture.output is not None:
+        model.register_forward_hook(partial(_picked, architecture.output))
     return model
 
 
@@ -67,6 +73,25 @@ def code_digest(architecture: Python) -> str:
     for path in files:
         hashed.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return hashed.hexdigest()
+
+
+def _picked(part: Argument, module: nn.Module, inputs: object, output: object) -> object:
+    """Return the part of a model's output that ``output`` of the declaration names."""
+    held = ""
+    if isinstance(output, Mapping):
+        held = f" of {', '.join(map(str, output))}"
+        if part in output:
+            return output[part]
+    elif isinstance(part, str) and hasattr(output, part) and not isinstance(output, torch.Tensor):
+        return getattr(output, part)
+    elif isinstance(output, (tuple, list)):
+        held = f" of {len(output)}"
+        if isinstance(part, int) and -len(output) <= part < len(output):
+            return output[part]
+    raise ContractError(
+        f"the model returned a {type(output).__name__}{held}, which has no part {part!r}: correct `output` of its"
+        " architecture (the index in a tuple or list, or the name of a key or an attribute)"
+    )
 
 
 def _import(module_name: str, target: str) -> ModuleType:

@@ -1,9 +1,10 @@
 """Files of weights, read without running anything that they hold.
 
 The content decides the format, never the suffix: safetensors, or a file of ``torch.save`` (the zip form and the older
-one) through ``torch.load(weights_only=True)``, whose restricted unpickler calls nothing that a file names. Beyond what
-it allows by itself, ``argparse.Namespace`` may occur: training scripts of DeiT and timm keep their options beside the
-weights, and the class only holds values.
+one) through ``torch.load(weights_only=True)``, whose restricted unpickler calls nothing that a file names. Where the
+layout says that the weights lie under a key, apart from the rest, inert stand-ins take the place of all other classes
+(in the zip form, which can be asked for their names). Else, beyond what torch allows by itself, ``argparse.Namespace``
+may occur, since training scripts keep their options in one, and it only holds values.
 """
 
 from __future__ import annotations
@@ -11,53 +12,40 @@ from __future__ import annotations
 import argparse
 import pickle
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError, safe_open
 
-from robench.core.errors import WeightsError
+from robench.core.checkpoint import PLAIN_LAYOUT
+from robench.core.errors import UnknownNameError, WeightsError
+from robench.declarations.layouts import LAYOUTS
+from robench.models.layouts import check_count, tensors_in
+from robench.models.stand_ins import StandIns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from torch import Tensor
 
-MAX_TENSORS = 10_000
 MAX_SAFETENSORS_HEADER = 100_000_000
-NESTED = ("model", "state_dict")
-INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+MAX_NAMES = 1_000
 
 
-def load_state(path: Path) -> dict[str, Tensor]:
+def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
     """Return the tensors of a file by name, on the CPU; they may be mapped from the file, so copy before changing.
 
-    A mapping that a training script put under ``model`` or ``state_dict`` is taken from there.
+    ``layout`` names where in the file they are, a key of ``declarations.layouts.LAYOUTS``.
 
     Raises:
-        WeightsError: the file is of another kind, damaged, unsafe, or holds anything but dense numbers.
+        WeightsError: the file is of another kind or layout, damaged, unsafe, or holds anything but dense numbers there.
+        UnknownNameError: nobody declared the layout.
     """
-    if other := what_else_it_is(path):
-        raise WeightsError(f"{path} is {other}, wanted weights. Download the file itself and put it there")
-    head = _head(path)
-    if _is_safetensors(head):
-        state: object = _load_safetensors(path)
-    elif head.startswith(b"PK\x03\x04"):
-        state = _load_torch(path, is_zip=True)
-    elif head.startswith(b"\x80\x02"):
-        state = _load_torch(path, is_zip=False)
-    elif re.match(rb"\x80[\x03-\x05]", head):
-        raise WeightsError(
-            f"{path} is a pickle of protocol {head[1]}, which cannot be read without running what it holds; nothing of"
-            " it was run. Save the model's state dict with safetensors.torch.save_file"
-        )
-    else:
-        raise WeightsError(
-            f"{path} is neither a safetensors file nor one of torch.save: it begins with {head[:8]!r}."
-            " Save the model's state dict with safetensors.torch.save_file"
-        )
-    return _checked(state, path)
+    if layout not in LAYOUTS:
+        raise UnknownNameError("layout", layout, LAYOUTS)
+    content, foreign = _content(path, is_apart=bool(LAYOUTS[layout].path))
+    return tensors_in(content, LAYOUTS[layout], f"{path} (layout: {layout})", foreign)
 
 
 def what_else_it_is(path: Path) -> str | None:
@@ -74,6 +62,28 @@ def what_else_it_is(path: Path) -> str | None:
     if head.startswith(b"version https://git-lfs"):
         return "a Git LFS pointer and not the file that it points to (`git lfs pull` fetches that)"
     return None
+
+
+def _content(path: Path, *, is_apart: bool) -> tuple[object, Sequence[object]]:
+    """Return all that the file holds, and which mappings in it stand for objects of unknown classes."""
+    if other := what_else_it_is(path):
+        raise WeightsError(f"{path} is {other}, wanted weights. Download the file itself and put it there")
+    head = _head(path)
+    if _is_safetensors(head):
+        return _load_safetensors(path), ()
+    if head.startswith(b"PK\x03\x04"):
+        return _load_torch(path, is_zip=True, is_apart=is_apart)
+    if head.startswith(b"\x80\x02"):
+        return _load_torch(path, is_zip=False, is_apart=is_apart)
+    if re.match(rb"\x80[\x03-\x05]", head):
+        raise WeightsError(
+            f"{path} is a pickle of protocol {head[1]}, which cannot be read without running what it holds; nothing of"
+            " it was run. Save the model's state dict with safetensors.torch.save_file"
+        )
+    raise WeightsError(
+        f"{path} is neither a safetensors file nor one of torch.save: it begins with {head[:8]!r}."
+        " Save the model's state dict with safetensors.torch.save_file"
+    )
 
 
 def _head(path: Path) -> bytes:
@@ -93,67 +103,61 @@ def _load_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             names = list(file.keys())
-            _check_count(len(names), path)
+            check_count(len(names), str(path))
             return {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise _damaged(path, "safetensors", error) from error
 
 
-def _load_torch(path: Path, *, is_zip: bool) -> object:
+def _load_torch(path: Path, *, is_zip: bool, is_apart: bool) -> tuple[object, Sequence[object]]:
     try:
+        if is_zip and is_apart:
+            return _load_beside_others(path)
         with torch.serialization.safe_globals([argparse.Namespace]):
-            # torch takes a path that ends so for safetensors, whatever is inside; of an open file it sees the content.
-            if is_zip and path.suffix != ".safetensors":
-                return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-            with path.open("rb") as file:
-                return torch.load(file, map_location="cpu", weights_only=True)
+            return _load_known(path, is_zip=is_zip), ()
     except pickle.UnpicklingError as error:
         names = sorted(set(re.findall(r"GLOBAL ([\w.]+)", str(error))))
         if not names:
             raise _damaged(path, "torch.save", error) from error
+        aside = "" if is_apart else "; or, if the weights lie apart from it, under a key, name their weights.layout"
+        if not is_zip:
+            aside = " (of a file in torch's older form, which this is, nothing can be put aside)"
         raise WeightsError(
             f"{path} holds {', '.join(names)} beside its tensors, which is code and could do anything on loading."
             " Nothing of it was run. Load it where you trust it, and save the state dict alone, best with"
-            " safetensors.torch.save_file"
+            f" safetensors.torch.save_file{aside}"
         ) from error
+    except WeightsError:
+        raise
     # Broad because a damaged or hostile file makes the unpickler raise errors of any class.
     except Exception as error:
         raise _damaged(path, "torch.save", error) from error
 
 
-def _checked(content: object, path: Path) -> dict[str, Tensor]:
-    if isinstance(content, Mapping):
-        content = next((content[key] for key in NESTED if isinstance(content.get(key), Mapping)), content)
-    if not isinstance(content, Mapping) or not content:
-        held = "nothing" if isinstance(content, Mapping) else f"a {type(content).__name__}"
+def _load_known(path: Path, *, is_zip: bool) -> object:
+    # torch takes a path that ends so for safetensors, whatever is inside; of an open file it sees the content.
+    if is_zip and path.suffix != ".safetensors":
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    with path.open("rb") as file:
+        return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _load_beside_others(path: Path) -> tuple[object, Sequence[object]]:
+    with path.open("rb") as file:
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    if len(names) > MAX_NAMES:
         raise WeightsError(
-            f"{path} holds {held}, wanted tensors by name, at the top or under {' or '.join(NESTED)}."
-            " Save the model's state dict"
+            f"{path} names {len(names)} classes beside its weights, at most {MAX_NAMES} are put aside:"
+            " save the state dict alone"
         )
-    _check_count(len(content), path)
-    return {_name(name, path): _dense(tensor, name, path) for name, tensor in content.items()}
-
-
-def _check_count(count: int, path: Path) -> None:
-    if count > MAX_TENSORS:
-        raise WeightsError(f"{path} holds {count} tensors, at most {MAX_TENSORS} are read: is it weights of one model?")
-
-
-def _name(name: object, path: Path) -> str:
-    if isinstance(name, str):
-        return name
-    raise WeightsError(f"{path} has an entry named {name!r:.60}, wanted text: save the model's state dict")
-
-
-def _dense(tensor: object, name: object, path: Path) -> Tensor:
-    wanted = "wanted a dense tensor of floating or integer numbers: save the model's state dict alone"
-    if not isinstance(tensor, torch.Tensor):
-        raise WeightsError(f"{path}: entry {name!r} is of type {type(tensor).__name__}, {wanted}")
-    is_number = tensor.dtype.is_floating_point or tensor.dtype in INTEGERS
-    if tensor.layout != torch.strided or not is_number or tensor.device.type != "cpu":
-        layout = str(tensor.layout).removeprefix("torch.")
-        raise WeightsError(f"{path}: {name!r} is {tensor.dtype}, {layout}, on {tensor.device.type}, {wanted}")
-    return tensor.detach()
+    stand_ins = StandIns(names)
+    while True:
+        try:
+            with torch.serialization.safe_globals(stand_ins.pairs()):
+                return _load_known(path, is_zip=True), stand_ins.filled
+        except pickle.UnpicklingError as error:
+            if not stand_ins.fill(str(error)):
+                raise
 
 
 def _damaged(path: Path, form: str, error: Exception) -> WeightsError:

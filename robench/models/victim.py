@@ -73,7 +73,7 @@ def _logits_of(output: object, batch_size: int) -> Tensor:
     if not isinstance(logits, torch.Tensor):
         raise ContractError(
             f"the model returned a {type(output).__name__}, wanted logits (batch, classes) or an object with .logits:"
-            " wrap it so that it returns those alone"
+            " say which part they are (`output` of backbone python), or wrap it so that it returns those alone"
         )
     if logits.ndim != 2 or len(logits) != batch_size or not logits.is_floating_point():
         raise ContractError(

@@ -3,6 +3,12 @@
 Source: Dosovitskiy et al. 2021, arXiv:2010.11929, in the form of DeiT (Touvron et al. 2021, arXiv:2012.12877): class
 token, learned positions, biases in ``qkv``, LayerNorm before each branch with epsilon 1e-6, no dropout. On timm's
 VisionTransformer, so that the names in a state dict are timm's and DeiT's. Nothing differs but ``blocks.i.attn``.
+
+DeiT's distilled form (section 4 there) has a second token, ``dist_token``, after the class token, and a head for it,
+``head_dist``; the logits are the mean of the two heads'. The authors train the second head on the class that a teacher
+predicts (RegNetY-16GF, hard labels, each head's loss weighing half), the mean serving the test alone. Here a model
+gives the mean in training too, and so learns from labels without a teacher, unless ``set_distilled_training(True)``
+(timm's) makes it return both heads' logits as a pair.
 """
 
 from __future__ import annotations
@@ -10,13 +16,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from robench.attention import ForwardState, Geometry, build_attention
 from robench.core.errors import UnknownNameError
 from robench.declarations.attentions import RESIDUALS
-from robench.models.blocks import BLOCKS
+from robench.models.blocks import BLOCKS, parts_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import Block
@@ -28,32 +35,48 @@ class DeclaredVisionTransformer(VisionTransformer):
     """timm's vision transformer whose blocks hand a state on to each other."""
 
     takes_seeds = True
+    takes_losses = True
 
-    def forward_features(self, x: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:  # type: ignore[override]  # masks are left out: no mechanism takes them
+    def forward_features(  # type: ignore[override]  # masks are left out: no mechanism takes them
+        self, x: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
+    ) -> Tensor:
         """Return tokens (B, N, C) after the last norm, of images (B, channels, side, side)."""
         first_BNC: Tensor = self.norm_pre(self.patch_drop(self._pos_embed(self.patch_embed(x))))
         positions_NC = None if self.pos_embed is None else self.pos_embed[0]
-        state, x_BNC = ForwardState(seeds=seeds, positions_NC=positions_NC), first_BNC
+        state, x_BNC = ForwardState(seeds=seeds, positions_NC=positions_NC, losses_B=losses_B), first_BNC
         for block in self.blocks:
             x_BNC = block(x_BNC, first_BNC, state)
         output_BNC: Tensor = self.norm(x_BNC)
         return output_BNC
 
-    def forward(self, x: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:  # type: ignore[override]  # likewise
-        """Return logits (B, num_classes); ``seeds``, one an example, are for mechanisms that draw random numbers."""
-        logits: Tensor = self.forward_head(self.forward_features(x, seeds))
+    def forward(  # type: ignore[override]  # likewise
+        self, x: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return logits (B, num_classes).
+
+        ``seeds``, one an example, are for mechanisms that draw random numbers; to a list ``losses_B`` layers add what
+        they ask of training beside the task's loss, (B,) each.
+        """
+        logits: Tensor = self.forward_head(self.forward_features(x, seeds, losses_B))
         return logits
 
 
-def build_vit(architecture: Vit) -> nn.Module:
+class DeclaredDistilledTransformer(DeclaredVisionTransformer, VisionTransformerDistilled):
+    """The same with DeiT's distillation token and its head, as timm has them."""
+
+
+def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared vision transformer: images (B, channels, side, side) -> logits (B, num_classes).
+
+    ``drop_path_rate`` is for training: that of the last block, rising linearly from 0 in the first, as in DeiT.
 
     Raises:
         UnknownNameError: it declares an attention or a residual connection that has no implementation.
     """
     if type(architecture.residual) not in BLOCKS:
         raise UnknownNameError("residual", architecture.residual.kind, RESIDUALS)
-    model = DeclaredVisionTransformer(
+    kind = DeclaredDistilledTransformer if architecture.distilled else DeclaredVisionTransformer
+    model = kind(
         img_size=architecture.image_size,
         patch_size=architecture.patch_size,
         in_chans=architecture.num_channels,
@@ -62,6 +85,7 @@ def build_vit(architecture: Vit) -> nn.Module:
         depth=architecture.depth,
         num_heads=architecture.num_heads,
         mlp_ratio=architecture.mlp_ratio,
+        drop_path_rate=drop_path_rate,
         norm_layer=partial(nn.LayerNorm, eps=1e-6),
     )
     for layer, block in enumerate(model.blocks):
@@ -72,10 +96,8 @@ def build_vit(architecture: Vit) -> nn.Module:
             depth=architecture.depth,
             layer=layer,
         )
-        attention = build_attention(architecture.attention, geometry)
-        model.blocks[layer] = BLOCKS[type(architecture.residual)](
-            architecture.residual, cast("Block", block), attention
-        )
+        parts = parts_of(cast("Block", block), build_attention(architecture.attention, geometry))
+        model.blocks[layer] = BLOCKS[type(architecture.residual)](architecture.residual, parts)
     # A second time, because the first saw the attention that has just been replaced.
     model.init_weights()
     return model

@@ -12,11 +12,15 @@ from robench.runs.request import RunRequest
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from robench.core.checkpoint import Checkpoint
     from robench.core.report import Estimate
 
 
-def clean_accuracy(checkpoint: Checkpoint, dataset: str) -> Estimate:
+def clean_accuracy(
+    checkpoint: Checkpoint, dataset: str, *, data_root: Path | None = None, device: str = "cpu"
+) -> Estimate:
     """Return top-1 accuracy on the evaluation split, by the same path as any leaderboard's.
 
     Raises:
@@ -33,7 +37,10 @@ def clean_accuracy(checkpoint: Checkpoint, dataset: str) -> Estimate:
         metrics=("top1_accuracy",),
         columns=(column,),
     )
-    prepared = prepare(RunRequest(suites=(suite,), checkpoints=(checkpoint,), device="cpu", executor="serial"))
+    request = RunRequest(
+        suites=(suite,), checkpoints=(checkpoint,), device=device, executor="serial", data_root=data_root
+    )
+    prepared = prepare(request)
     store = MemoryStore()
     prepared.measure(store, prepared.executor())
     for failure in store.failures():

@@ -6,7 +6,7 @@ same entry gives the same bytes on one kind of CPU and one release of torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
 from math import cos, pi
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import Training
 from robench.models import build
 from robench.training.augmentation import noisy, shifted
+from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
+from robench.training.epochs import EpochReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,22 +30,13 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochReport:
-    """How training goes: epochs done of ``num_epochs``, and the epoch's mean loss in nats."""
-
-    epoch: int
-    num_epochs: int
-    loss_nats: float
-
-
 def train(checkpoint: Checkpoint, on_epoch: Callable[[EpochReport], None] = lambda report: None) -> dict[str, Tensor]:
     """Return the state dict that training ``checkpoint`` from nothing ends with.
 
     The caller's random generators and number of threads are as before afterwards.
 
     Raises:
-        DeclarationError: the entry does not say how to train it.
+        DeclarationError: the entry does not say how to train it, or asks for losses that the model does not have.
     """
     training = checkpoint.training
     if not isinstance(training, Training) or not isinstance(checkpoint.preprocessing, ImagePreprocessing):
@@ -71,22 +64,32 @@ def _train(
     everything = dataset.batch(0, len(dataset))
     mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (preprocessing.mean, preprocessing.std))
     model = build(checkpoint.architecture).train()
+    check_auxiliary(model, (everything.inputs[:2] - mean) / std, training.auxiliary_weight)
     optimizer = _optimizer(model, training)
     generator = torch.Generator().manual_seed(training.seed)
     for epoch in range(training.num_epochs):
-        total = 0.0
+        started, total = time.perf_counter(), 0.0
         batches = list(_batches(len(dataset), training.batch_size, generator))
         for i, rows in enumerate(batches):
             _set_learning_rate(optimizer, training, epoch + i / len(batches))
             images = shifted(everything.inputs[rows], training.max_shift, generator)
             images = noisy(images, training.noise_scale, generator)
-            logits = model((images - mean) / std)
+            logits, auxiliary = logits_and_auxiliary(model, (images - mean) / std, training.auxiliary_weight)
             loss = cross_entropy(logits, everything.targets[rows], label_smoothing=training.label_smoothing)
+            if auxiliary is not None:
+                loss = loss + auxiliary.mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             total += float(loss.detach()) * len(rows)
-        on_epoch(EpochReport(epoch=epoch + 1, num_epochs=training.num_epochs, loss_nats=total / len(dataset)))
+        on_epoch(
+            EpochReport(
+                epoch=epoch + 1,
+                num_epochs=training.num_epochs,
+                loss_nats=total / len(dataset),
+                examples_per_second=len(dataset) / (time.perf_counter() - started),
+            )
+        )
     return {name: value.detach().contiguous() for name, value in model.state_dict().items()}
 
 

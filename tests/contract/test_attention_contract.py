@@ -22,7 +22,7 @@ from robench.core.identity import to_plain
 from robench.declarations import attentions
 from robench.declarations.attentions import PlainResidual, Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
-from robench.models.blocks import PlainBlock
+from robench.models.blocks import PlainBlock, parts_of
 
 if TYPE_CHECKING:
     from reference_base import Reference
@@ -222,6 +222,17 @@ class TestEveryMechanism:
         assert x_BNC.grad.isfinite().all()
         assert gradients_are_finite(module, without=reference_of(declaration).of_losses)
 
+    @pytest.mark.parametrize("scale", [1e-4, 1e-2, 1.0, 1e3])
+    def test_bfloat16_outputs_are_finite_at_every_scale(self, declaration: Declaration, scale: float) -> None:
+        module = made(declaration).bfloat16()
+        x_BNC = (scale * tokens()).bfloat16().requires_grad_()
+        output_BNC = module(x_BNC)
+        assert output_BNC.dtype == torch.bfloat16
+        assert output_BNC.isfinite().all()
+        output_BNC.sum().backward()
+        assert x_BNC.grad is not None
+        assert x_BNC.grad.isfinite().all()
+
     def test_it_is_deterministic_and_the_same_in_training_mode(self, declaration: Declaration) -> None:
         module, x_BNC = made(declaration), tokens()
         assert torch.equal(module.train()(x_BNC), module.eval()(x_BNC))
@@ -233,7 +244,7 @@ class TestEveryMechanism:
 
     def test_it_stands_in_a_block(self, declaration: Declaration) -> None:
         module = made(declaration)
-        block = PlainBlock(PlainResidual(), Block(dim=6, num_heads=2).double(), Stateless(module))
+        block = PlainBlock(PlainResidual(), parts_of(Block(dim=6, num_heads=2).double(), Stateless(module)))
         x_BNC = tokens()
         mixed_BNC = x_BNC + module(block.norm1(x_BNC))
         assert torch.equal(block(x_BNC, x_BNC, ForwardState()), mixed_BNC + block.mlp(block.norm2(mixed_BNC)))

@@ -24,7 +24,7 @@ from robench.declarations.attentions import RESIDUALS, PlainResidual, Softmax
 from robench.declarations.dot_attentions import Elliptical, Neutreno, Twicing
 from robench.declarations.residuals import Boost, FeatScale
 from robench.models import build
-from robench.models.blocks import BLOCKS
+from robench.models.blocks import BLOCKS, parts_of
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration
@@ -288,7 +288,7 @@ def test_every_declared_residual_has_a_reference() -> None:
 @pytest.mark.parametrize("residual", CONNECTED, ids=str)
 def test_a_whole_block_equals_the_slow_reference_to_1e_10(residual: Any) -> None:
     timms = Block(dim=6, num_heads=2, norm_layer=partial(nn.LayerNorm, eps=1e-6))  # type: ignore[arg-type]  # any callable
-    block = BLOCKS[type(residual)](residual, timms, build_attention(Softmax(), geometry(0)))
+    block = BLOCKS[type(residual)](residual, parts_of(timms, build_attention(Softmax(), geometry(0))))
     scattered(block.double())
     parameters = {name: value.tolist() for name, value in block.state_dict().items()}
     output_BNC = block(tokens(), tokens(seed=2), ForwardState())

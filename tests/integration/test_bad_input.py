@@ -56,7 +56,7 @@ def refused(ended: Ended, code: int, *parts: str) -> None:
         (("run", "--suite", "absent.yaml", "--model", "digits-vit"), ("absent.yaml",)),
         (("validate", "absent.yaml"), ("absent.yaml",)),
         (("train", "digits-vitt"), ("unknown model 'digits-vitt'", "Did you mean 'digits-vit'?")),
-        (("train", "rpc-symvit"), ("rpc-symvit", "no 'training' fields")),
+        (("train", "deit-tiny-distilled"), ("deit-tiny-distilled", "no 'training' fields")),
         (("train",), ("nothing to train", "--all")),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else None,

@@ -12,12 +12,15 @@ import robench
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.declarations.attacks import Pgd
+from robench.declarations.training import Training
 from robench.declare import read_registry, shipped_registry
 from robench.models import resolve
 from robench.perturbations import perturb
 from robench.perturbations.draws import ExampleDraws
 
-CHECKPOINTS = {name: entry for name, entry in read_registry(shipped_registry()).items() if entry.training}
+CHECKPOINTS = {
+    name: entry for name, entry in read_registry(shipped_registry()).items() if isinstance(entry.training, Training)
+}
 DIGITS = robench.load_dataset("digits")
 EVERYTHING = DIGITS.batch(0, len(DIGITS))
 # The attack is compared with another library's on those of make demo; the others differ in the model alone.

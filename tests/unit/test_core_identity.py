@@ -29,11 +29,12 @@ def with_measurement(**changes: Any) -> Shard:
             checkpoint=replace(CHECKPOINT, name="other", licence="GPL", source="there", expected={"a": 1.0})
         ),
         with_measurement(checkpoint=replace(CHECKPOINT, weights=Weights(uri="moved.safetensors", sha256="0" * 64))),
+        with_measurement(checkpoint=replace(CHECKPOINT, weights=replace(CHECKPOINT.weights, layout="plain"))),
         with_measurement(condition=replace(MEASUREMENT.condition, name="renamed", num_examples=200)),
         with_measurement(condition=replace(MEASUREMENT.condition, perturbation=replace(PGD, num_restarts=1))),
         with_measurement(dataset=replace(MEASUREMENT.dataset, num_examples=500)),
     ],
-    ids=["names", "uri", "condition", "default-spelled-out", "size"],
+    ids=["names", "uri", "layout", "condition", "default-spelled-out", "size"],
 )
 def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
     assert shard.key == SHARD.key
@@ -50,6 +51,7 @@ def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
         with_measurement(
             checkpoint=replace(CHECKPOINT, preprocessing=ImagePreprocessing(mean=(0.3, 0.3, 0.3), std=(0.5, 0.4, 0.4)))
         ),
+        with_measurement(checkpoint=replace(CHECKPOINT, weights=replace(CHECKPOINT.weights, layout="deit"))),
         with_measurement(condition=replace(MEASUREMENT.condition, perturbation=replace(PGD, num_steps=21))),
         with_measurement(condition=replace(MEASUREMENT.condition, perturbation=Fgsm(epsilon=Fraction(8, 255)))),
         with_measurement(dataset=replace(MEASUREMENT.dataset, fingerprint="g")),
@@ -59,10 +61,32 @@ def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
         replace(SHARD, start=100, stop=200),
         replace(SHARD, stop=200),
     ],
-    ids=["weights", "formula", "attention", "std", "steps", "kind", "data", "seed", "batch", "dtype", "start", "stop"],
+    ids=[
+        "weights",
+        "formula",
+        "attention",
+        "std",
+        "layout",
+        "steps",
+        "kind",
+        "data",
+        "seed",
+        "batch",
+        "dtype",
+        "start",
+        "stop",
+    ],
 )
 def test_what_decides_outcomes_changes_the_key(shard: Shard) -> None:
     assert shard.key != SHARD.key
+
+
+def test_two_models_of_one_file_have_two_keys() -> None:
+    keys = {
+        with_measurement(checkpoint=replace(CHECKPOINT, weights=replace(CHECKPOINT.weights, layout=layout))).key
+        for layout in ("plain", "deit", "deit-ema", "timm", "timm-ema")
+    }
+    assert len(keys) == 5
 
 
 def test_a_new_field_at_its_default_and_version_one_orphan_nothing() -> None:

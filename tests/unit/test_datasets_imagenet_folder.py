@@ -10,7 +10,7 @@ from torchvision.datasets import ImageFolder  # type: ignore[import-untyped]  # 
 
 from robench.core.errors import MissingDataError
 from robench.datasets import imagenet_folder
-from robench.datasets.imagenet_folder import ImageFile, candidates, class_indices, find_images
+from robench.datasets.imagenet_folder import TRAIN, ImageFile, candidates, class_indices, find_images
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,3 +198,32 @@ def test_a_missing_class_is_warned_of_where_all_others_are_whole(
     monkeypatch.setattr(imagenet_folder, "IMAGES_PER_CLASS", 1)
     (message,) = warnings_of(fill(tmp_path, sorted(class_indices())[1:], per_class=1), caplog)
     assert "999 images of 999 classes" in message
+
+
+class TestTrainingImages:
+    """The training split lies in a folder of that name, beside the validation images or alone."""
+
+    @pytest.mark.parametrize("below", ["imagenet-1k/train", "train"])
+    def test_each_usual_place_is_found(self, tmp_path: Path, below: str) -> None:
+        fill(tmp_path / below)
+        fill(tmp_path / "imagenet-1k" / "val", per_class=1)
+        assert places(find_images(tmp_path, TRAIN)) == {tmp_path / below}
+        assert places(find_images(tmp_path)) == {tmp_path / "imagenet-1k" / "val"}
+
+    def test_class_folders_outside_a_folder_of_that_name_are_no_training_images(self, tmp_path: Path) -> None:
+        fill(tmp_path)
+        fill(tmp_path / "imagenet-1k")
+        with pytest.raises(MissingDataError) as caught:
+            find_images(tmp_path, TRAIN)
+        lines = str(caught.value).splitlines()
+        assert lines[0] == "training set of dataset 'imagenet-1k' not found. Tried:"
+        assert lines[1:3] == [f"  {place}: absent" for place in candidates(tmp_path, TRAIN)]
+        assert "DIR/imagenet-1k/train/n01440764/n01440764_10026.JPEG" in lines[3]
+        assert "1,281,167 images" in lines[3]
+
+    def test_a_partial_set_is_said_to_be_one(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.WARNING, logger="robench.datasets"):
+            find_images(fill(tmp_path / "train").parent, TRAIN)
+        (message,) = [record.getMessage() for record in caplog.records if record.name == "robench.datasets"]
+        assert "is not the whole training set: 12 images of 6 classes, not 1,281,167 of 1000" in message
+        assert "What is trained on it compares with nothing published" in message

@@ -8,8 +8,9 @@ import pytest
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError
-from robench.declarations.architectures import Timm, Vit
+from robench.declarations.architectures import Python, Timm, Vit
 from robench.declarations.attentions import Rpc
+from robench.declarations.layouts import LAYOUTS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import Training
 from robench.declare import merge, read_registry
@@ -24,6 +25,7 @@ checkpoints:
       uri: checkpoints/digits-rpc-symvit.safetensors
       sha256: 0123abcd
       how_to_get: make checkpoints
+      layout: timm-ema
     preprocessing: {kind: image, mean: [0.305, 0.305, 0.305], std: [0.35, 0.35, 0.35]}
     task: classification
     training_data: digits, 1,197 training images
@@ -71,7 +73,10 @@ def test_an_entry_that_states_everything(tmp_path: Path) -> None:
                 attention=Rpc(num_iterations=4, sparsity=4.0, layers=(0,), elsewhere="symmetric", formula="paper"),
             ),
             weights=Weights(
-                uri="checkpoints/digits-rpc-symvit.safetensors", sha256="0123abcd", how_to_get="make checkpoints"
+                uri="checkpoints/digits-rpc-symvit.safetensors",
+                sha256="0123abcd",
+                how_to_get="make checkpoints",
+                layout="timm-ema",
             ),
             preprocessing=ImagePreprocessing(mean=(0.305, 0.305, 0.305), std=(0.35, 0.35, 0.35)),
             task="classification",
@@ -143,12 +148,62 @@ UNREADABLE = "or text in quotes, got"
             "{uri: mine.pth, sha256: 01234567}",
             f"sha256: must be a decimal number without leading zeros, {UNREADABLE} 01234567",
         ),
-        ("{uri: mine.pth, sha256: null, md5: a}", "md5: unknown field 'md5'. Known: how_to_get, sha256, uri."),
+        ("{uri: mine.pth, sha256: null, md5: a}", "md5: unknown field 'md5'. Known: how_to_get, layout, sha256, uri."),
     ],
 )
 def test_wrong_weights_are_one_problem(tmp_path: Path, weights: str, problem: str) -> None:
     text = SHORT.replace("{uri: mine.pth, sha256: null}", weights)
     assert problems_of(tmp_path, text) == [f"line 4: checkpoints.mine.weights.{problem}"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weights_may_be_in_any_declared_layout(tmp_path: Path, layout: str) -> None:
+    text = SHORT.replace("sha256: null", f"sha256: null, layout: {layout}")
+    assert read_registry(write(tmp_path, text))["mine"].weights.layout == layout
+
+
+@pytest.mark.parametrize(
+    ("layout", "problem"),
+    [
+        ("diet", "unknown layout 'diet'. Did you mean 'deit'? Known: deit, deit-ddp, deit-ema, fan, plain, "),
+        ("''", "unknown layout ''. Known: "),
+        ("null", "must be text, got null"),
+        ("[model]", "must be text, got a list"),
+    ],
+)
+def test_another_layout_is_one_problem_with_the_known_ones(tmp_path: Path, layout: str, problem: str) -> None:
+    (met,) = problems_of(tmp_path, SHORT.replace("sha256: null", f"sha256: null, layout: {layout}"))
+    assert met.startswith(f"line 4: checkpoints.mine.weights.layout: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "problem"),
+    [
+        ("output: 0.5", "output: must be a whole number or a name, got 0.5"),
+        ("output: true", "output: must be a whole number or a name, got True"),
+        ("outputs: 0", "outputs: unknown field 'outputs'. Did you mean 'output'?"),
+    ],
+)
+def test_a_wrong_output_of_a_python_backbone_is_one_problem(tmp_path: Path, architecture: str, problem: str) -> None:
+    text = SHORT.replace(
+        "backbone: timm, name: deit_tiny_patch16_224", f"backbone: python, target: a:b, {architecture}"
+    )
+    (met,) = problems_of(tmp_path, text)
+    assert problem in met
+
+
+def test_outputs_and_distilled_forms_are_read(tmp_path: Path) -> None:
+    python = "backbone: python, target: a:b, output: {}"
+    for output in (0, -1, "logits"):
+        text = SHORT.replace("backbone: timm, name: deit_tiny_patch16_224", python.format(output))
+        assert read_registry(write(tmp_path, text))["mine"].architecture == Python(target="a:b", output=output)
+    vit = (
+        "backbone: vit, image_size: 8, patch_size: 4, num_classes: 5, depth: 2, dim: 12, num_heads: 3, distilled: true"
+    )
+    text = SHORT.replace("backbone: timm, name: deit_tiny_patch16_224", vit)
+    architecture = read_registry(write(tmp_path, text))["mine"].architecture
+    assert isinstance(architecture, Vit)
+    assert architecture.distilled
 
 
 @pytest.mark.parametrize("digest", ["a" * 8, "0" * 64, "'12345678'", "a1311bcf", "null", "~"])
@@ -203,7 +258,10 @@ SHARE = "must be a share in [0, 1], 0.97 for 97 per cent, got"
             f"training: {{{TRAINING.replace('rate: 1', 'rate: 0')}}}",
             "training.learning_rate: must be above 0, got 0",
         ),
-        (f"training: {{kind: training, {TRAINING}}}", "training.kind: unknown field 'kind'."),
+        (
+            f"training: {{kind: deid, {TRAINING}}}",
+            "training.kind: unknown training 'deid'. Did you mean 'deit'? Known: deit,",
+        ),
     ],
 )
 def test_a_wrong_field_is_one_problem_with_its_line(tmp_path: Path, added: str, problem: str) -> None:

@@ -148,3 +148,30 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatc
         set_weights(path, "first", DIGEST, {})
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+class TestPlace:
+    """Weights that are made anew may lie elsewhere, and in robench's own layout."""
+
+    def test_the_uri_changes_where_one_is_given(self, tmp_path: Path) -> None:
+        path = write(tmp_path)
+        before = path.read_text()
+        set_weights(path, "second", DIGEST, {}, uri="weights/b.safetensors")
+        begin = before.index("  second:")
+        changed = before[begin:].replace("sha256: null   #", f"sha256: {DIGEST}   #")
+        changed = changed.replace("uri: a.safetensors", "uri: weights/b.safetensors")
+        assert path.read_text() == before[:begin] + changed
+
+    @pytest.mark.parametrize("uri", ["with space.safetensors", "12345", "é.safetensors", 'a"b', "#a", "a: b", "no"])
+    def test_a_uri_is_quoted_where_yaml_would_read_something_else(self, tmp_path: Path, uri: str) -> None:
+        path = write(tmp_path)
+        set_weights(path, "first", DIGEST, {}, uri=uri)
+        assert read_registry(path)["first"].weights.uri == uri
+
+    def test_a_layout_becomes_plain_and_none_is_added(self, tmp_path: Path) -> None:
+        path = write(tmp_path, text=TEXT.replace("uri: a.safetensors", "uri: a.pth\n      layout: deit  # theirs", 1))
+        set_weights(path, "second", DIGEST, {})
+        assert "layout: deit  # theirs" in path.read_text()
+        set_weights(path, "first", DIGEST, {})
+        assert "layout: plain  # theirs" in path.read_text()
+        assert path.read_text().count("layout") == 1

@@ -118,8 +118,8 @@ def test_all_fields_are_checked_at_once() -> None:
         "dim: must be a whole number, got '64'",
         "mlp_ratio: must be above 0, got -1.0",
         f"attention.kind: unknown attention 'symetric'. Did you mean 'symmetric'? Known: {KINDS}.",
-        "heads: unknown field 'heads'. Did you mean 'num_heads'? Known: attention, backbone, depth, dim, image_size, "
-        "mlp_ratio, num_channels, num_classes, num_heads, patch_size, residual.",
+        "heads: unknown field 'heads'. Did you mean 'num_heads'? Known: attention, backbone, depth, dim, distilled, "
+        "image_size, mlp_ratio, num_channels, num_classes, num_heads, patch_size, residual.",
     ]
 
 
@@ -172,7 +172,7 @@ def test_one_mistake_in_a_union_is_one_problem(attention: object, problem: str) 
 def test_the_backbone_is_told_by_its_own_field() -> None:
     with pytest.raises(DeclarationError) as caught:
         parse_architecture({"kind": "vit"}, "mine")
-    assert str(caught.value) == "mine: 1 problem\n  backbone: missing. Known: python, timm, vit."
+    assert str(caught.value) == "mine: 1 problem\n  backbone: missing. Known: fan, python, timm, vit."
 
 
 def test_a_misspelt_required_field_is_one_problem() -> None:

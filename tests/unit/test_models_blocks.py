@@ -18,7 +18,7 @@ from robench.declarations.architectures import Vit
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS, PlainResidual, Softmax
 from robench.declarations.residuals import Boost, FeatScale
 from robench.models import build
-from robench.models.blocks import BLOCKS, BoostBlock, FeatScaleBlock, PlainBlock
+from robench.models.blocks import BLOCKS, BoostBlock, FeatScaleBlock, PlainBlock, parts_of
 
 if TYPE_CHECKING:
     from robench.declarations.base import DeclarationBase
@@ -45,7 +45,7 @@ def declared_without_choice(kind: str) -> DeclarationBase:
 def block_of(residual: DeclarationBase) -> Any:
     """A block of two heads of width 3, in float64, whose parameters, but those of the connection, are random."""
     geometry = Geometry(dim=6, num_heads=2, num_tokens=5, depth=1, layer=0)
-    block = BLOCKS[type(residual)](residual, Block(dim=6, num_heads=2), build_attention(Softmax(), geometry))
+    block = BLOCKS[type(residual)](residual, parts_of(Block(dim=6, num_heads=2), build_attention(Softmax(), geometry)))
     return scattered(block.double(), leave=("t", "lamb1", "lamb2"))
 
 
@@ -273,3 +273,39 @@ def test_any_attention_takes_any_residual(kind: str) -> None:
         assert pixels.grad is not None
         assert pixels.grad.isfinite().all()
         assert pixels.grad.abs().max() > 0
+
+
+class Dropped(nn.Module):
+    """A branch that is always left out."""
+
+    def forward(self, branch_BNC: Tensor) -> Tensor:
+        return torch.zeros_like(branch_BNC)
+
+
+class TestDropPath:
+    """What is dropped is the branch f(Y), never what a residual connection takes from elsewhere."""
+
+    def without(self, residual: DeclarationBase, *dropped: str) -> Any:
+        block = scattered(block_of(residual))
+        for name in dropped:
+            setattr(block, name, Dropped())
+        return block
+
+    @pytest.mark.parametrize("residual", [PlainResidual(), PAPER, RELEASED], ids=title)
+    def test_without_both_branches_a_block_is_the_identity(self, residual: DeclarationBase) -> None:
+        block = self.without(residual, "drop_path1", "drop_path2")
+        assert torch.equal(block(tokens(), tokens(seed=2), ForwardState()), tokens())
+
+    def test_without_both_branches_boost_still_goes_back_towards_the_first_tokens(self) -> None:
+        block = self.without(Boost(), "drop_path1", "drop_path2")
+        set_to(block.t, 0.25)
+        output_BNC = block(tokens(), tokens(seed=2), ForwardState())
+        assert torch.allclose(output_BNC, 0.75 * tokens() + 0.25 * tokens(seed=2), rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize("residual", [PlainResidual(), *ADDED], ids=title)
+    def test_the_branches_are_dropped_apart(self, residual: DeclarationBase) -> None:
+        outputs = [
+            self.without(residual, *dropped)(tokens(), tokens(seed=2), ForwardState())
+            for dropped in ((), ("drop_path1",), ("drop_path2",))
+        ]
+        assert all(not torch.equal(*pair) for pair in product(outputs, outputs) if pair[0] is not pair[1])

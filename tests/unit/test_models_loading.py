@@ -110,13 +110,16 @@ class TestLoadVictim:
         assert from_halves.dtype == torch.float32
         assert torch.equal(from_halves, load_victim(checkpoint(tmp_path, singles)).logits(pixels()))
 
-    def test_a_nested_file_of_torch_save_is_as_good(self, tmp_path: Path) -> None:
+    def test_the_layout_says_which_of_a_files_models_is_meant(self, tmp_path: Path) -> None:
         entry = checkpoint(tmp_path)
-        wanted = load_victim(entry).logits(pixels())
         path = tmp_path / "small.pth"
-        torch.save({"model": state_of(), "epoch": 300}, path)
-        nested = replace(entry, weights=Weights(uri=path.name, sha256=digest(path)[:8]))
-        assert torch.equal(load_victim(nested).logits(pixels()), wanted)
+        torch.save({"model": state_of(), "model_ema": state_of(seed=1), "epoch": 300}, path)
+        logits = []
+        for layout, seed in (("deit", 0), ("deit-ema", 1)):
+            nested = replace(entry, weights=Weights(uri=path.name, sha256=digest(path)[:8], layout=layout))
+            logits.append(load_victim(nested).logits(pixels()))
+            assert torch.equal(logits[-1], load_victim(checkpoint(tmp_path, state_of(seed=seed))).logits(pixels()))
+        assert not torch.equal(*logits)
 
     def test_later_changes_of_the_file_do_not_reach_the_victim(self, tmp_path: Path) -> None:
         path = tmp_path / "small.pth"
@@ -155,6 +158,16 @@ class TestRefusals:
     def test_a_device_that_this_machine_lacks_is_refused(self, tmp_path: Path, device: str) -> None:
         with pytest.raises(UsageError, match=f"device '{device}' cannot be used here"):
             load_victim(checkpoint(tmp_path), device)
+
+    def test_a_file_in_another_layout_is_refused_before_the_model_is_built(self, tmp_path: Path) -> None:
+        path = tmp_path / "small.pth"
+        torch.save({"model": state_of()}, path)
+        entry = replace(
+            checkpoint(tmp_path, architecture=Python(target="no_such_module:build")),
+            weights=Weights(uri=path.name, sha256=None),
+        )
+        with pytest.raises(WeightsError, match=r"under 'model' \(layout: deit\)"):
+            load_victim(entry)
 
     def test_weights_of_another_attention_are_refused_by_their_shapes(self, tmp_path: Path) -> None:
         softmax = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3)

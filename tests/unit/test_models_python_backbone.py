@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import torch
 from torch import nn
 
-from robench.core.errors import DeclarationError, UnknownNameError
+from robench.core.errors import ContractError, DeclarationError, UnknownNameError
+from robench.core.identity import key_of
 from robench.declarations.architectures import Python
-from robench.models import build, code_digest
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models import ClassifierVictim, build, code_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +42,35 @@ def fail(classes):
 def leave():
     raise SystemExit(2)
 """
+
+PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+LOGITS = torch.arange(10.0).reshape(2, 5)
+# As it was before `output` was declared.
+KEY_BEFORE = "fe8c0a1c9b5bb848062494d8c1168d8d"
+
+
+class Scored(NamedTuple):
+    scores: torch.Tensor
+    logits: torch.Tensor
+
+
+class Returning(nn.Module):
+    """A model that gives what it is told to."""
+
+    def __init__(self, output: object) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.output = output
+
+    def forward(self, x: torch.Tensor) -> object:
+        return self.output(self, x) if callable(self.output) else self.output
+
+
+RETURNED: list[object] = []
+
+
+def returning() -> nn.Module:
+    return Returning(RETURNED[-1])
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +186,74 @@ class TestMistakes:
     def test_anything_but_a_module_is_refused(self) -> None:
         with pytest.raises(DeclarationError, match=r"returned 'a model' of type str, wanted a torch\.nn\.Module"):
             build(Python(target="their_package.models:build_nothing"))
+
+
+class TestOutput:
+    """Models such as Primal-Attention's, which return (logits, scores of each layer, Lambda of each layer)."""
+
+    def model(self, output: object, part: str | int | None) -> nn.Module:
+        RETURNED.append(output)
+        return build(Python(target=f"{__name__}:returning", output=part))
+
+    @pytest.mark.parametrize(
+        ("output", "part"),
+        [
+            ((LOGITS, [[torch.ones(3)]], [torch.ones(2)]), 0),
+            ([torch.ones(1), LOGITS], 1),
+            ((torch.ones(1), LOGITS), -1),
+            ({"scores": torch.ones(3), "logits": LOGITS}, "logits"),
+            (SimpleNamespace(scores=torch.ones(3), first=LOGITS), "first"),
+            (Scored(torch.ones(3), LOGITS), "logits"),
+            (OrderedDict(values=LOGITS), "values"),
+        ],
+    )
+    def test_the_declared_part_of_what_the_model_returns_is_its_logits(self, output: object, part: str | int) -> None:
+        victim = ClassifierVictim(self.model(output, part), PLAIN)
+        assert torch.equal(victim.logits(torch.zeros(2, 3, 4, 4)), LOGITS)
+
+    def test_a_tuple_without_it_is_an_error_that_names_the_field(self) -> None:
+        victim = ClassifierVictim(self.model((LOGITS, []), None), PLAIN)
+        with pytest.raises(ContractError, match=r"returned a tuple, .*\(`output` of backbone python\), or wrap it"):
+            victim.logits(torch.zeros(2, 3, 4, 4))
+
+    @pytest.mark.parametrize(
+        ("output", "part", "met"),
+        [
+            ((LOGITS, []), 2, "a tuple of 2, which has no part 2"),
+            ((LOGITS, []), -3, "a tuple of 2, which has no part -3"),
+            ((LOGITS, []), "logits", "a tuple of 2, which has no part 'logits'"),
+            ({"a": LOGITS, "b": LOGITS}, "logits", "a dict of a, b, which has no part 'logits'"),
+            ({"a": LOGITS}, "values", "a dict of a, which has no part 'values'"),
+            ({"a": LOGITS}, 0, "a dict of a, which has no part 0"),
+            (SimpleNamespace(a=LOGITS), 0, "a SimpleNamespace, which has no part 0"),
+            (SimpleNamespace(a=LOGITS), "logits", "a SimpleNamespace, which has no part 'logits'"),
+            (LOGITS, 0, "a Tensor, which has no part 0"),
+            (LOGITS, "T", "a Tensor, which has no part 'T'"),
+        ],
+    )
+    def test_a_part_that_is_not_there_is_told_with_what_is(self, output: object, part: str | int, met: str) -> None:
+        victim = ClassifierVictim(self.model(output, part), PLAIN)
+        with pytest.raises(ContractError, match=f"{met}: correct `output` of its architecture"):
+            victim.logits(torch.zeros(2, 3, 4, 4))
+
+    def test_names_of_parameters_gradients_and_training_are_as_without_it(self) -> None:
+        plain = build(Python(target="their_package.models:build_model"))
+        picked = self.model(lambda module, x: (module.linear(x), x), 0)
+        assert list(picked.state_dict()) == ["linear.weight", "linear.bias"]
+        assert type(picked) is Returning
+        inputs = torch.ones(2, 3, requires_grad=True)
+        picked.train()(inputs).sum().backward()
+        assert inputs.grad is not None
+        assert plain(inputs).shape == (2, 2)
+
+    @pytest.mark.parametrize("part", [True, 0.5])
+    def test_it_is_an_index_or_a_name(self, part: float) -> None:
+        with pytest.raises(ValueError, match=f"output must be a whole number or a name, got {part}"):
+            Python(target="a:b", output=part)
+
+    def test_it_is_part_of_a_shards_key_only_where_it_is_declared(self) -> None:
+        assert key_of(Python(target="a:b", output=None)) == key_of(Python(target="a:b")) == KEY_BEFORE
+        assert len({key_of(Python(target="a:b", output=part)) for part in (None, 0, 1, "logits")}) == 4
 
 
 class TestCodeDigest:

@@ -6,7 +6,6 @@ import argparse
 import os
 import pickle
 import zipfile
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +16,8 @@ from safetensors.torch import save, save_file
 
 from robench.core.errors import WeightsError
 from robench.models import load_state
-from robench.models.state_files import MAX_TENSORS, what_else_it_is
+from robench.models.layouts import MAX_TENSORS
+from robench.models.state_files import what_else_it_is
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,13 +78,6 @@ class TestFormats:
         with pytest.raises(WeightsError, match="is a pickle of protocol 4"):
             load_state(path)
 
-    @pytest.mark.parametrize("key", ["model", "state_dict"])
-    def test_a_training_scripts_nesting_is_opened(self, tmp_path: Path, key: str) -> None:
-        path = tmp_path / "a.pth"
-        options = argparse.Namespace(lr=0.1, name="deit")
-        torch.save({"epoch": 3, key: OrderedDict(STATE), "optimizer": {"lr": [1.0]}, "args": options}, path)
-        assert_same(load_state(path))
-
     def test_a_tensor_that_is_called_model_is_no_nesting(self, tmp_path: Path) -> None:
         path = tmp_path / "a.pth"
         torch.save({"model": torch.ones(2)}, path)
@@ -138,7 +131,9 @@ class TestCodeIsNeverRun:
     def test_what_is_allowed_is_allowed_for_this_file_alone(self, tmp_path: Path) -> None:
         path = tmp_path / "a.pth"
         torch.save({"model": STATE, "args": argparse.Namespace()}, path)
-        load_state(path)
+        load_state(path, "deit")
+        with pytest.raises(WeightsError, match="layout: deit"):
+            load_state(path)
         with pytest.raises(pickle.UnpicklingError):
             torch.load(path, weights_only=True)
 
@@ -272,14 +267,14 @@ class TestOnlyDenseNumbers:
     def test_a_file_without_names_is_refused(self, tmp_path: Path, content: object) -> None:
         path = tmp_path / "a.pth"
         torch.save(content, path)
-        with pytest.raises(WeightsError, match=r"holds a .*, wanted tensors by name"):
+        with pytest.raises(WeightsError, match=r"no tensors by name lie at the top\. There are none"):
             load_state(path)
 
     @pytest.mark.parametrize("content", [{}, {"model": {}}])
     def test_a_file_without_tensors_is_refused(self, tmp_path: Path, content: object) -> None:
         path = tmp_path / "a.pth"
         torch.save(content, path)
-        with pytest.raises(WeightsError, match="holds nothing, wanted tensors by name"):
+        with pytest.raises(WeightsError, match=r"no tensors by name lie at the top\. There are none.*save the model's"):
             load_state(path)
 
     @pytest.mark.parametrize("form", ["safetensors", "pickle"])

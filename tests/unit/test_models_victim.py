@@ -150,5 +150,7 @@ class TestContract:
 
     @pytest.mark.parametrize("output", [(torch.ones(2, 5), None), None, [0.1], SimpleNamespace(logits=None)])
     def test_outputs_that_are_no_tensor_are_refused(self, output: object) -> None:
-        with pytest.raises(ContractError, match="wrap it so that it returns those alone"):
+        with pytest.raises(
+            ContractError, match=r"say which part they are .*, or wrap it so that it returns those alone"
+        ):
             ClassifierVictim(Returning(output), PLAIN).logits(pixels())

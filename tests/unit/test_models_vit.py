@@ -136,7 +136,7 @@ class TestDeclaration:
 
         with pytest.raises(UnknownNameError, match=r"unknown residual 'plane'\. Did you mean 'plain'\?"):
             build(replace(SMALL, residual=Unheard()))
-        with pytest.raises(UnknownNameError, match=r"unknown backbone 'plane'\. Known: python, timm, vit"):
+        with pytest.raises(UnknownNameError, match=r"unknown backbone 'plane'\. Known: fan, python, timm, vit"):
             build(Unheard())
 
 

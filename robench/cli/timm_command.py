@@ -1,0 +1,73 @@
+"""``robench timm``: run a script of timm's, or one like it, in which the registry's entries are models of timm."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from robench.cli.main import INTERRUPTED
+from robench.cli.options import registry_option
+from robench.core.errors import RobenchError, UsageError
+from robench.declare import read_registries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@click.command("timm", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@registry_option
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ...]) -> int:
+    """Run the Python file SCRIPT with ARGS, as `python SCRIPT ARGS` does.
+
+    Every model of the registry is one of timm's there: rpc-symvit is robench_rpc_symvit, with initial weights.
+    `robench timm train.py DATA --model robench_rpc_symvit` trains it with timm's own script; options of robench
+    stand before SCRIPT. On several GPUs: `torchrun --nproc-per-node N -m robench timm train.py ...`.
+    """
+    if not script.is_file():
+        raise UsageError(f"no such file: {script}. SCRIPT is a Python file such as timm's train.py")
+    checkpoints = read_registries(registries).values()
+    # Imported here, so that help needs no torch.
+    from robench.models.timm_registry import register_in_timm
+    from robench.training.posterizing import posterizing_to_black
+
+    register_in_timm(checkpoints)
+    with _as_main(script, arguments), posterizing_to_black():
+        return _run(script)
+
+
+def _run(script: Path) -> int:
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            click.echo(end.code, err=True)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except RobenchError:
+        raise
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    # Broad because the script is the user's: what it raises is shown as Python shows it, and is no fault of robench.
+    except Exception as error:
+        traceback.print_exception(error)
+        return 1
+    return 0
+
+
+@contextmanager
+def _as_main(script: Path, arguments: tuple[str, ...]) -> Iterator[None]:
+    """Let the script find its arguments, and modules beside it, where Python puts them."""
+    before = sys.argv, sys.path
+    sys.argv = [str(script), *arguments]
+    sys.path = [str(script.resolve().parent), *sys.path]
+    try:
+        yield
+    finally:
+        sys.argv, sys.path = before

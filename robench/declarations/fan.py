@@ -1,0 +1,54 @@
+"""Fully attentional networks: a backbone whose channels attend too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from robench.declarations.attentions import PlainResidual, Rpc, Softmax, Symmetric
+from robench.declarations.dot_attentions import Twicing
+from robench.declarations.residuals import Boost
+from robench.declarations.transformer import Count, Transformer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.declarations.base import DeclarationBase
+
+TOKEN_MIXINGS: Sequence[type[DeclarationBase]] = (Softmax, Symmetric, Rpc, Twicing)
+FAN_RESIDUALS: Sequence[type[DeclarationBase]] = (PlainResidual, Boost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fan(Transformer):
+    """Fully attentional network (FAN-ViT). Zhou et al. 2022, arXiv:2204.12451.
+
+    The class token joins the patches after the last block that mixes tokens.
+
+    Attributes:
+        patch_size: 8 or 16 pixels, embedded by three or four convolutions.
+        num_class_blocks: class-attention blocks after the ``depth`` others, the only ones that see the class token.
+        attention: how tokens are mixed in the ``depth`` blocks: softmax, symmetric, rpc or twicing.
+        residual: plain or boost.
+    """
+
+    kind: ClassVar[str] = "fan"
+
+    num_class_blocks: Count = 2
+
+    def contradictions(self) -> list[str]:
+        """Sizes that do not divide, layers that do not exist, and what this backbone does not take."""
+        embedded = [] if self.patch_size in (8, 16) else [f"patch_size must be 8 or 16, got {self.patch_size}"]
+        return [
+            *embedded,
+            *Transformer.contradictions(self),
+            *_refused("attention", self.attention, TOKEN_MIXINGS),
+            *_refused("residual", self.residual, FAN_RESIDUALS),
+        ]
+
+
+def _refused(field_name: str, declared: DeclarationBase, taken: Sequence[type[DeclarationBase]]) -> list[str]:
+    if type(declared) in taken:
+        return []
+    kinds = ", ".join(sorted(kind.kind for kind in taken))
+    return [f"{field_name} must be one that backbone fan takes ({kinds}), got {declared.kind}"]

@@ -1,0 +1,65 @@
+"""Layouts of files of weights: where in a file the tensors are, and how their names read as a model's.
+
+Nothing is guessed from a file: an entry of the registry names the layout (``weights.layout``), and a file in another
+one is refused. Only files of torch.save have a path; safetensors are ``plain`` or ``plain-ddp``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.core.checkpoint import PLAIN_LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a training script saves a model.
+
+    Attributes:
+        path: keys that lead from the top of the file to the tensors; what lies beside them is not looked at.
+        prefix: what every name begins with, and the model's do not.
+        renames: beginnings of names, after the prefix, and what the model has in their place; the first that fits.
+        dropped: beginnings of names, after the prefix, that are no part of the model, each with the reason.
+        source: which code saves so.
+    """
+
+    path: tuple[str, ...] = ()
+    prefix: str = ""
+    renames: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[tuple[str, str], ...] = ()
+    source: str
+
+
+_DISTRIBUTED = "module."
+
+LAYOUTS: Mapping[str, Layout] = {
+    PLAIN_LAYOUT: Layout(source="torch.save(model.state_dict()), or safetensors.torch.save_file"),
+    "plain-ddp": Layout(
+        prefix=_DISTRIBUTED,
+        source="torch.save(model.state_dict()) of a model that is wrapped in DistributedDataParallel",
+    ),
+    "deit": Layout(
+        path=("model",),
+        source=(
+            "facebookresearch/deit, main.py, and the published files; so do KPCA_code, robust_transformer (imagenet),"
+            " twicing_attention (vision), PrimalAttention_CV, NeuTRENO (DeiT), ViT-Anti-Oversmoothing, FourierFormer"
+            " (imagenet), Robust-Vision-Transformer and segmenter"
+        ),
+    ),
+    "deit-ema": Layout(path=("model_ema",), source="facebookresearch/deit, main.py: the moving average of the weights"),
+    "deit-ddp": Layout(path=("model",), prefix=_DISTRIBUTED, source="as deit, the wrapper's state dict saved"),
+    "timm": Layout(path=("state_dict",), source="timm, utils/checkpoint_saver.py"),
+    "timm-ema": Layout(
+        path=("state_dict_ema",), source="timm, utils/checkpoint_saver.py: the moving average of the weights"
+    ),
+    "timm-ddp": Layout(path=("state_dict",), prefix=_DISTRIBUTED, source="as timm, the wrapper's state dict saved"),
+    "fan": Layout(
+        path=("state_dict",),
+        renames=(("pos_embeder.", "pos_embed."),),
+        source="NVlabs/FAN, main.py (timm 0.5.4); checkpoint_filter_fn in models/fan.py takes the older name as well",
+    ),
+}

@@ -1,0 +1,217 @@
+"""Train a checkpoint as DeiT was, from a folder of images, on one device, in float32.
+
+Source: Touvron et al. 2021, arXiv:2012.12877, table 9, and facebookresearch/deit, main.py and engine.py; the authors
+compute in float16 where it is safe, on several GPUs. An interrupted training goes on from the last whole epoch; on one
+kind of CPU and one release of torch it then ends with the bytes that it would have had uninterrupted.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+import torch
+from timm.loss.cross_entropy import SoftTargetCrossEntropy
+from timm.utils.model_ema import ModelEmaV3
+
+from robench.core.errors import ContractError, DeclarationError, UsageError
+from robench.core.identity import key_of
+from robench.declarations.datasets import DATASETS
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.training import DeitTraining
+from robench.models import build
+from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
+from robench.training.epochs import EpochReport
+from robench.training.folder_images import EpochKeys, TrainingImages, batches
+from robench.training.randomness import seed_for
+from robench.training.recipe import Mixing, optimizer_of, schedule_of
+from robench.training.state_file import TrainingState, read_state, write_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from robench.core.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Where and how a training is computed.
+
+    Attributes:
+        micro_batch_size: examples that pass through the model at once; gradients add up to those of a whole batch. None
+            for the whole batch. Only the last bits depend on it, and models that normalise over a batch.
+        decode_workers: processes that decode and augment images, 0 for none beside this one; no byte depends on them.
+        state_path: what an interrupted training goes on from, None to keep nothing.
+    """
+
+    data_root: Path | None
+    device: str = "cpu"
+    micro_batch_size: int | None = None
+    decode_workers: int = 0
+    state_path: Path | None = None
+
+
+def train_deit(
+    checkpoint: Checkpoint, host: Host, on_epoch: Callable[[EpochReport], None] = lambda report: None
+) -> dict[str, Tensor]:
+    """Return the state dict, on the CPU, that training ``checkpoint`` ends with, from nothing or from its kept state.
+
+    The caller's random generators and number of threads are as before afterwards.
+
+    Raises:
+        DeclarationError: the entry does not say how to train it, or its model does not fit.
+        MissingDataError: the training images are not there.
+        UsageError: there are fewer images than a batch has, or the kept state is of another training.
+        ExampleError: an image cannot be read.
+        ContractError: the loss is no longer a finite number.
+    """
+    training, preprocessing = checkpoint.training, checkpoint.preprocessing
+    if not isinstance(training, DeitTraining) or not isinstance(preprocessing, ImagePreprocessing):
+        raise DeclarationError(f"checkpoint {checkpoint.name!r} has no 'training' of kind 'deit'; add it to its entry")
+    device = torch.device(host.device)
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(training.seed)
+        if device.type == "cpu":
+            # One thread: sums in a fixed order, so that the same bytes can be made again.
+            torch.set_num_threads(1)
+        try:
+            model = build(checkpoint.architecture, training.drop_path_rate).to(device)
+            _check_fit(checkpoint.name, model, training, preprocessing, device)
+            images = TrainingImages(host.data_root, training, preprocessing)
+            _check_size(training, images)
+            learner = Learner(model, training, device, host.micro_batch_size)
+            key = key_of([checkpoint.architecture, preprocessing, training, len(images)])
+            _train(learner, images, host, key, on_epoch)
+            return learner.weights()
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _train(
+    learner: Learner, images: TrainingImages, host: Host, key: str, on_epoch: Callable[[EpochReport], None]
+) -> None:
+    kept = None if host.state_path is None else read_state(host.state_path, key)
+    if kept is not None:
+        learner.restore(kept.parts)
+    training = learner.training
+    for epoch in range(0 if kept is None else kept.num_epochs_done, training.num_epochs):
+        started = time.perf_counter()
+        keys = EpochKeys(images, training, epoch)
+        loss = learner.epoch(epoch, batches(keys, images, host.decode_workers, pin=learner.device.type == "cuda"))
+        if not isfinite(loss):
+            raise ContractError(
+                f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or set clip_grad"
+            )
+        if host.state_path is not None:
+            write_state(host.state_path, TrainingState(key=key, num_epochs_done=epoch + 1, parts=learner.parts()))
+        on_epoch(
+            EpochReport(
+                epoch=epoch + 1,
+                num_epochs=training.num_epochs,
+                loss_nats=loss,
+                examples_per_second=len(keys) * training.batch_size / (time.perf_counter() - started),
+            )
+        )
+
+
+class Learner:
+    """A model that learns by the recipe, and all that changes with it from step to step."""
+
+    def __init__(
+        self, model: nn.Module, training: DeitTraining, device: torch.device, micro_batch_size: int | None
+    ) -> None:
+        self.training = training
+        self.device = device
+        self._micro_batch_size = micro_batch_size or training.batch_size
+        self._model = model.train()
+        self._optimizer = optimizer_of(model, training)
+        self._schedule = schedule_of(self._optimizer, training)
+        self._average = None if training.ema_decay is None else ModelEmaV3(model, decay=training.ema_decay)
+        self._mixing = Mixing(training, DATASETS[training.dataset].num_classes)
+        self._loss = SoftTargetCrossEntropy()  # type: ignore[no-untyped-call]  # timm's
+
+    def epoch(self, epoch: int, epoch_batches: Iterator[list[Tensor]]) -> float:
+        """Learn from the batches of an epoch (0-based), and return the mean loss in nats."""
+        seed = self.training.seed
+        # Every epoch from its own seed, so that one that goes on draws what an uninterrupted one does.
+        torch.manual_seed(seed_for(seed, "model", epoch))
+        self._schedule.step(epoch)
+        total, num_batches = torch.zeros((), device=self.device), 0
+        for images, classes in epoch_batches:
+            on_device = images.to(self.device, non_blocking=True), classes.to(self.device, non_blocking=True)
+            total += self._step(*on_device, seed_for(seed, "mixing", epoch, num_batches))
+            num_batches += 1
+        return float(total) / num_batches
+
+    def _step(self, images: Tensor, classes: Tensor, seed: int) -> Tensor:
+        targets = self._mixing(images, classes, seed)
+        self._optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=self.device)
+        micro_batches = zip(images.split(self._micro_batch_size), targets.split(self._micro_batch_size), strict=True)
+        for part, part_targets in micro_batches:
+            logits, auxiliary = logits_and_auxiliary(self._model, part, self.training.auxiliary_weight)
+            loss = self._loss(logits, part_targets)
+            if auxiliary is not None:
+                loss = loss + auxiliary.mean()
+            share = loss * (len(part) / len(images))
+            share.backward()
+            total += share.detach()
+        if self.training.clip_grad is not None:
+            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.training.clip_grad)
+        self._optimizer.step()
+        if self._average is not None:
+            self._average.update(self._model)
+        return total
+
+    def parts(self) -> dict[str, dict[str, object]]:
+        """Return state dicts of all that changes, as ``restore`` takes them."""
+        average = {} if self._average is None else self._average.module.state_dict()
+        return {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(), "average": average}
+
+    def restore(self, parts: dict[str, dict[str, object]]) -> None:
+        """Become what ``parts`` were taken of."""
+        self._model.load_state_dict(parts["model"])
+        self._optimizer.load_state_dict(parts["optimizer"])
+        if self._average is not None:
+            self._average.module.load_state_dict(parts["average"])
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the state dict that is published, on the CPU."""
+        averaged = self.training.published == "average" and self._average is not None
+        module = self._average.module if averaged and self._average is not None else self._model
+        return {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+
+
+def _check_fit(
+    name: str, model: nn.Module, training: DeitTraining, preprocessing: ImagePreprocessing, device: torch.device
+) -> None:
+    """Show the model two black images before any is read, because reading a million takes its time."""
+    side, num_classes = preprocessing.crop or 1, DATASETS[training.dataset].num_classes
+    images = torch.zeros(2, 3, side, side, device=device)
+    model.eval()
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+            shape = tuple(model(images).shape)
+    # Broad because whatever a model raises on images of another size, it does not fit.
+    except Exception as error:
+        raise DeclarationError(f"model {name!r} cannot take images of {side}x{side} pixels: {error}") from error
+    if shape != (2, num_classes):
+        raise DeclarationError(
+            f"model {name!r} gives {shape} for 2 images, but dataset {training.dataset!r} has {num_classes} classes"
+        )
+    check_auxiliary(model, images, training.auxiliary_weight)
+
+
+def _check_size(training: DeitTraining, images: TrainingImages) -> None:
+    num_batches = len(EpochKeys(images, training, epoch=0))
+    if not num_batches:
+        raise UsageError(
+            f"an epoch of {len(images)} training images is less than one batch of {training.batch_size}; add images, or"
+            " lower batch_size in the entry's training"
+        )

@@ -1,0 +1,129 @@
+"""Training images from a folder of ImageNet-1k, augmented by timm's own transforms, in the order of an epoch.
+
+Which augmentation an image meets is a function of the recipe's seed, the epoch and the image's position in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PIL import Image
+from timm.data.distributed_sampler import RepeatAugSampler
+from timm.data.transforms_factory import create_transform
+from torch import Generator, Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from robench.core.errors import DeclarationError, ExampleError
+from robench.datasets.decoding import decode
+from robench.datasets.imagenet_folder import TRAIN, find_images
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.training.posterizing import posterizing_to_black
+from robench.training.randomness import seed_for, seeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from robench.declarations.training import DeitTraining
+
+Key = tuple[int, int]
+
+
+class TrainingImages(Dataset[tuple[Tensor, int]]):
+    """Augmented images by (index, seed): an image (3, crop, crop), normalised, and its class.
+
+    Raises:
+        MissingDataError: there are no training images below ``data_root``, or some are of no class of ImageNet-1k.
+        DeclarationError: timm has no such augmentation, or the preprocessing names no size.
+    """
+
+    def __init__(self, data_root: Path | None, training: DeitTraining, preprocessing: ImagePreprocessing) -> None:
+        self._transform = transform_of(training, preprocessing)
+        images = sorted(find_images(data_root, TRAIN).values(), key=lambda image: image.id)
+        self._paths = tuple(image.path for image in images)
+        self._targets = tuple(image.target for image in images)
+        self._uncropped = ImagePreprocessing(mean=preprocessing.mean, std=preprocessing.std)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, key: Key) -> tuple[Tensor, int]:
+        index, seed = key
+        image = Image.fromarray(decode(self._paths[index], self._uncropped))
+        with seeded(seed):
+            return self._transform(image), self._targets[index]
+
+
+class EpochKeys:
+    """The batches of one epoch, as keys of images: timm's sampler, whose repeats of an image are each augmented anew.
+
+    What does not fill a batch is left out.
+    """
+
+    def __init__(self, images: TrainingImages, training: DeitTraining, epoch: int) -> None:
+        self._sampler = RepeatAugSampler(  # type: ignore[no-untyped-call]  # timm's
+            images, num_replicas=1, rank=0, num_repeats=training.num_repeats
+        )
+        self._sampler.set_epoch(seed_for(training.seed, "order", epoch))  # type: ignore[no-untyped-call]  # timm's
+        self._training = training
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._sampler) // self._training.batch_size
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        seed, batch_size = self._training.seed, self._training.batch_size
+        indices = list(self._sampler)
+        for start in range(0, len(self) * batch_size, batch_size):
+            yield [
+                (indices[position], seed_for(seed, "augmentation", self._epoch, position))
+                for position in range(start, start + batch_size)
+            ]
+
+
+def batches(keys: EpochKeys, images: TrainingImages, decode_workers: int, *, pin: bool) -> Iterator[list[Tensor]]:
+    """Yield images (B, 3, H, W) and classes (B,) of each batch, decoded by so many processes (0: by this one).
+
+    Raises:
+        ExampleError: an image cannot be read; the message names it.
+    """
+    # A generator of its own, because the loader draws a number that nobody needs.
+    loader = DataLoader(
+        images, batch_sampler=keys, num_workers=decode_workers, pin_memory=pin, generator=Generator().manual_seed(0)
+    )
+    try:
+        yield from loader
+    except ExampleError as error:
+        # A decoding process sends its whole traceback as the message, which ends with what was raised.
+        raise ExampleError(str(error).strip().rpartition(f"{ExampleError.__name__}: ")[2]) from None
+
+
+def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> Callable[[Image.Image], Tensor]:
+    """Return timm's training transform: random crop and flip, policy, normalisation, random erasing.
+
+    Raises:
+        DeclarationError: timm has no such policy, or the preprocessing names no crop, and so no size.
+    """
+    if preprocessing.crop is None:
+        raise DeclarationError(
+            "the checkpoint's preprocessing has no crop, so nothing says how large the images of training are;"
+            " write crop: 224, or what the model takes, into its entry"
+        )
+    try:
+        with posterizing_to_black():
+            transform: Callable[[Image.Image], Tensor] = create_transform(
+                input_size=preprocessing.crop,
+                is_training=True,
+                auto_augment=training.auto_augment or None,
+                interpolation=preprocessing.interpolation,
+                mean=preprocessing.mean,
+                std=preprocessing.std,
+                re_prob=training.random_erasing,
+                re_mode="pixel",
+            )
+    except (AssertionError, ValueError) as error:
+        raise DeclarationError(
+            f"timm has no augmentation {training.auto_augment!r} ({error}); auto_augment takes names such as"
+            " rand-m9-mstd0.5-inc1, and an empty text for none"
+        ) from error
+    return transform

@@ -1,0 +1,69 @@
+"""The parts of DeiT's recipe, each one of timm's own: optimiser, learning rates, mixing.
+
+Where this differs from facebookresearch/deit, main.py: epoch e has the learning rate of the schedule at e, where the
+authors' code steps the schedule with the epoch that has ended and so has it one epoch later. Examples are mixed in
+groups of 256, the part of a batch that each of the four GPUs of the authors' README has, however many compute it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from timm.data.mixup import Mixup, mixup_target
+from timm.optim._param_groups import param_groups_weight_decay
+from timm.scheduler.cosine_lr import CosineLRScheduler
+
+from robench.training.randomness import seeded
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from robench.declarations.training import DeitTraining
+
+UNDECAYED = ("pos_embed", "cls_token", "dist_token")
+LEARNING_RATE_BATCH = 512
+MIXED_TOGETHER = 256
+
+
+def optimizer_of(model: nn.Module, training: DeitTraining) -> torch.optim.Optimizer:
+    """Return AdamW (Loshchilov & Hutter 2019) with weight decay for all but vectors, biases, positions and tokens."""
+    groups = param_groups_weight_decay(model, training.weight_decay, no_weight_decay_list=UNDECAYED)
+    return torch.optim.AdamW(groups, lr=training.learning_rate * training.batch_size / LEARNING_RATE_BATCH)
+
+
+def schedule_of(optimizer: torch.optim.Optimizer, training: DeitTraining) -> CosineLRScheduler:
+    """Return what sets the learning rates of an epoch by ``step(epoch)``: linear warm-up within a cosine."""
+    return CosineLRScheduler(
+        optimizer,
+        t_initial=training.num_epochs,
+        lr_min=training.min_learning_rate,
+        warmup_t=training.warmup_epochs,
+        warmup_lr_init=training.warmup_learning_rate,
+    )
+
+
+class Mixing:
+    """Mixes each group of a batch with itself in reverse, by mixup or by cutmix, one way and one share a group."""
+
+    def __init__(self, training: DeitTraining, num_classes: int) -> None:
+        self._num_classes = num_classes
+        self._smoothing = training.label_smoothing
+        self._mixup = None
+        if training.mixup or training.cutmix:
+            self._mixup = Mixup(  # type: ignore[no-untyped-call]  # timm's
+                mixup_alpha=training.mixup,
+                cutmix_alpha=training.cutmix,
+                label_smoothing=training.label_smoothing,
+                num_classes=num_classes,
+            )
+
+    def __call__(self, images: Tensor, classes: Tensor, seed: int) -> Tensor:
+        """Mix ``images`` (B, 3, H, W) in place; return the targets (B, num_classes) of their ``classes`` (B,)."""
+        if self._mixup is None:
+            targets: Tensor = mixup_target(classes, self._num_classes, 1.0, self._smoothing)  # type: ignore[no-untyped-call]  # timm's
+            return targets
+        with seeded(seed):
+            groups = zip(images.split(MIXED_TOGETHER), classes.split(MIXED_TOGETHER), strict=True)
+            # timm's batch mode writes into the images that it is given, here views of the batch.
+            return torch.cat([self._mixup(*group)[1] for group in groups])
