@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
 
-.PHONY: help setup demo test lint bench checkpoints docs lock clean
+.PHONY: help setup demo test lint bench strength checkpoints docs suites lock clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -22,7 +22,7 @@ demo: $(READY)   ## three attention variants through an attack suite to a leader
 	@$(BIN)/robench run $(DEMO) --results results/demo
 
 test: lint       ## everything that CI checks
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)   ## style and types
 	@$(BIN)/ruff check .
@@ -32,11 +32,17 @@ lint: $(READY)   ## style and types
 bench: $(READY)  ## speed, as ratios within one run
 	@$(BIN)/python -m pytest benchmarks -p no:xdist -p no:cacheprovider -s
 
+strength: $(READY) ## robench's attacks beside other libraries': reports/strength.md (an hour or more)
+	@$(BIN)/python scripts/strength.py
+
 checkpoints: $(READY)  ## train the published digits checkpoints again
 	@$(BIN)/robench train --all
 
 docs: $(READY)   ## docs/attention.md from the docstrings
 	@$(BIN)/python scripts/attention_page.py
+
+suites: $(READY) ## the suites of the papers' protocols from scripts/paper_suites.py
+	@$(BIN)/python scripts/paper_suites.py
 
 lock:            ## requirements.lock anew, from the ranges in pyproject.toml (needs uv)
 	uv pip compile --universal --generate-hashes --group dev pyproject.toml --output-file requirements.lock \

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_type_hints
 from robench.core.identity import Plain, to_plain
 from robench.declarations.attentions import ATTENTIONS
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import PERTURBATIONS
+from robench.declarations.perturbations import PERTURBATIONS, batch_dependence_of
 from robench.declare import find_suite, read_registries, shipped_suites
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def _suite(suite: Suite, path: Path) -> Entry:
                 "dataset": condition.dataset,
                 "perturbation": to_plain(condition.perturbation),
                 "num_examples": condition.num_examples,
+                **({"batch_dependent": attack} if (attack := batch_dependence_of(condition.perturbation)) else {}),
             }
             for condition in suite.conditions
         ],

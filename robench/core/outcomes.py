@@ -17,12 +17,18 @@ class Outcome:
         linf: largest absolute change of any input value, in pixel units; None where inputs have no such distance.
         l2: Euclidean norm of the change; None likewise.
         l1: sum of absolute changes; None likewise.
+        found: whether a search for the nearest adversarial example found one; None of other perturbations.
+        num_queries, num_gradients: passes of the victim that the perturbation took, forward and backward; None where
+            nobody counts.
     """
 
     example_id: str
     linf: float | None = None
     l2: float | None = None
     l1: float | None = None
+    found: bool | None = None
+    num_queries: int | None = None
+    num_gradients: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +40,16 @@ class ClassificationOutcome(Outcome):
         correct_top1: the true class came first; ``correct_top5``: among the first five.
         confidence: largest softmax probability, in [0, 1].
         loss_nats: cross-entropy of the true class, in nats.
+
+    The last three are None where an attack left the example alone once it was fooled, and so did not do its worst.
     """
 
     target: int
     prediction: int
     correct_top1: bool
-    correct_top5: bool
-    confidence: float
-    loss_nats: float
+    correct_top5: bool | None
+    confidence: float | None
+    loss_nats: float | None
 
 
 OUTCOME_TYPES: Mapping[str, type[Outcome]] = {"classification": ClassificationOutcome}

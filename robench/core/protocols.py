@@ -40,6 +40,23 @@ class Batch:
     targets: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perturbed:
+    """What a perturbation made of a batch.
+
+    Attributes:
+        inputs: (B, ...), in the shape of the batch's.
+        found: (B,) truth values, whether a search for the nearest adversarial example found one; None where a budget
+            is given instead. Where it found none, the input is the clean one.
+        num_queries, num_gradients: (B,) passes of the victim that each example went through, forward, and backward.
+    """
+
+    inputs: torch.Tensor
+    found: torch.Tensor | None = None
+    num_queries: torch.Tensor | None = None
+    num_gradients: torch.Tensor | None = None
+
+
 class Victim(Protocol):
     """The model under test: preprocessing is inside it, so that inputs stay in pixel space."""
 
@@ -49,6 +66,10 @@ class Victim(Protocol):
 
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         """Return (B, classes) scores; differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone."""
+
+    @property
+    def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and standard deviation that its preprocessing takes, (C, 1, 1) each, on its device."""
 
 
 class Dataset(Protocol):
@@ -71,10 +92,26 @@ class Dataset(Protocol):
 
 
 class Draws(Protocol):
-    """Random numbers that belong to the examples of one batch."""
+    """Random numbers that belong to examples: row i is a function of example i and the stream alone."""
+
+    @property
+    def prediction_seeds(self) -> tuple[int, ...]:
+        """One an example: those with which the victim's final prediction is made."""
+
+    def seeds(self, stream: Stream) -> tuple[int, ...]:
+        """Return one 64-bit seed an example."""
 
     def uniform(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
-        """Return (B, *shape) float32 values in [0, 1), row i a function of example i and the stream alone."""
+        """Return (B, *shape) float32 values in [0, 1)."""
+
+    def normal(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        """Return (B, *shape) float32 values of the standard normal distribution."""
+
+    def signs(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        """Return (B, *shape) float32 values, each -1 or 1 with the same probability."""
+
+    def take(self, rows: Sequence[int]) -> Draws:
+        """Return the draws of some of the examples."""
 
 
 AskedFor = TypeVar("AskedFor", bound=Declaration, contravariant=True)
@@ -83,8 +120,8 @@ AskedFor = TypeVar("AskedFor", bound=Declaration, contravariant=True)
 class Perturbation(Protocol[AskedFor]):
     """Makes inputs harder: declaration, examples, victim and draws in, inputs of the same shape out."""
 
-    def __call__(self, declaration: AskedFor, batch: Batch, victim: Victim, draws: Draws) -> torch.Tensor:
-        """Return inputs of the shape of ``batch.inputs``; the harness checks shape, range and budget itself."""
+    def __call__(self, declaration: AskedFor, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+        """Return what was made of ``batch``; the harness checks shape, range and budget itself."""
 
 
 class Executor(Protocol):

@@ -9,7 +9,7 @@ checkpoint meets the same draws (common random numbers, which sharpen paired com
 from __future__ import annotations
 
 import hashlib
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,8 @@ def example_seed(root_seed: int, fingerprint: str, kind: str, example_id: str) -
 
 def stream_seed(seed: int, stream: Stream) -> int:
     """Return the 64-bit seed of one stream of an example's draws."""
-    return _hash("stream", seed, *astuple(stream))
+    # Spelt out, since dataclasses.astuple takes four times as long as all the rest.
+    return _hash("stream", seed, stream.purpose, stream.restart, stream.step, stream.query, stream.draw)
 
 
 def _hash(*parts: str | int) -> int:

@@ -13,13 +13,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreatModel:
-    """What an attacker may do: move an input by at most ``epsilon`` (pixel units) in ``norm``, within [0, 1]."""
+    """What an attacker may do: move an input by at most ``epsilon`` in ``norm``.
+
+    Attributes:
+        space: what the budget is a length in: ``pixel``, or ``normalised`` by the victim's mean and deviation.
+        clip: whether what comes back must lie in [0, 1] (``box``) or not (``none``).
+        labels: whether the attack moves away from the ``true`` classes or from the victim's ``predicted`` ones.
+    """
 
     norm: str
     epsilon: Fraction
+    space: str = "pixel"
+    clip: str = "box"
+    labels: str = "true"
 
     def __str__(self) -> str:
-        return f"{self.norm}-{self.epsilon_text}"
+        others = [("normalised", self.space), ("none", self.clip), ("predicted", self.labels)]
+        marks = {"normalised": "normalised", "none": "unclipped", "predicted": "predicted-labels"}
+        said = [marks[unusual] for unusual, met in others if met == unusual]
+        return "-".join([self.norm, self.epsilon_text, *said])
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether accuracy under it may be called robust: images that are images, attacked for what they show."""
+        return (self.space, self.clip, self.labels) == ("pixel", "box", "true")
 
     @property
     def epsilon_text(self) -> str:

@@ -1,31 +1,17 @@
-"""Attacks: perturbations chosen against the victim. Budgets and steps are in pixel units, images lie in [0, 1]."""
+"""Attacks that follow gradients for a fixed number of steps, and noise; no defaults of strength: suites state it.
+
+Budgets and steps are in pixel units, images lie in [0, 1], unless ``space`` says otherwise.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Lt
 
-from robench.core.suite import ThreatModel
-from robench.declarations.base import DeclarationBase
-
-Epsilon = Annotated[Fraction, Ge(0), Le(1)]
-StepSize = Annotated[Fraction, Gt(0), Le(1)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedAttack(DeclarationBase):
-    """An attack that stays within ``epsilon`` of the clean input in ``norm``."""
-
-    epsilon: Epsilon
-    norm: Literal["linf"] = "linf"
-
-    @property
-    def threat_model(self) -> ThreatModel:
-        """What the attacker may do."""
-        return ThreatModel(norm=self.norm, epsilon=self.epsilon)
+from robench.declarations.attack_base import BoundedAttack, Count, Loss, Norm, SearchingAttack, StepSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,25 +22,65 @@ class UniformNoise(BoundedAttack):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fgsm(BoundedAttack):
-    """Fast gradient sign method: one step of length epsilon. Goodfellow et al. 2015, arXiv:1412.6572."""
+class GaussianNoise(BoundedAttack):
+    """Gaussian noise of the budget's full length (l2), or of deviation epsilon cut to the ball (linf)."""
 
-    kind: ClassVar[str] = "fgsm"
+    kind: ClassVar[str] = "gaussian-noise"
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
+
+    norm: Norm = "l2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pgd(BoundedAttack):
-    """Projected gradient descent on the cross-entropy. Madry et al. 2018, arXiv:1706.06083."""
+class Fgsm(BoundedAttack):
+    """Fast gradient sign method: one step of length epsilon. Goodfellow et al. 2015, arXiv:1412.6572.
+
+    Attributes:
+        loss: what is to rise. ``num_draws``: passes that a gradient is the mean over, for victims that draw.
+    """
+
+    kind: ClassVar[str] = "fgsm"
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
+
+    loss: Loss = "ce"
+    num_draws: Count = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pgd(SearchingAttack):
+    """Projected gradient descent. Madry et al. 2018, arXiv:1706.06083.
+
+    Attributes:
+        step_size: length of a step; or ``relative_step``, the same as a share of epsilon.
+        momentum: share of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 is none.
+        loss: what is to rise. ``num_draws``: passes that a gradient is the mean over, for victims that draw.
+    """
 
     kind: ClassVar[str] = "pgd"
+    version: ClassVar[int] = 2
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
 
-    step_size: StepSize
-    num_steps: Annotated[int, Ge(1)]
+    step_size: StepSize = None
+    relative_step: StepSize = None
+    num_steps: Count
     random_start: bool = True
-    num_restarts: Annotated[int, Ge(1)] = 1
+    momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
+    loss: Loss = "ce"
+    num_draws: Count = 1
+
+    @property
+    def step_length(self) -> Fraction:
+        """Length of a step in units of the space."""
+        return self.step_size or (self.relative_step or Fraction(0)) * self.epsilon
 
     def contradictions(self) -> list[str]:
-        """Restarts that all begin at the clean input would all end at the same point."""
+        """One step size; none above the budget; no restarts that would all begin at the clean input."""
+        problems = SearchingAttack.contradictions(self)
+        if (self.step_size is None) == (self.relative_step is None):
+            met = "neither" if self.step_size is None else "both"
+            problems.append(f"one of step_size and relative_step must be given, got {met}")
+        elif self.epsilon and self.step_length > self.epsilon:
+            problems.append(f"a step must be at most epsilon {self.epsilon} long, got {self.step_length}")
         if self.num_restarts > 1 and not self.random_start:
-            return [f"num_restarts must be 1 without random_start, got {self.num_restarts}"]
-        return []
+            problems.append(f"num_restarts must be 1 without random_start, got {self.num_restarts}")
+        return problems

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from robench.declarations.attacks import BoundedAttack, Fgsm, Pgd, UniformNoise
+from robench.declarations.apgd_attack import Apgd
+from robench.declarations.attack_base import Attack, BoundedAttack
+from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
+from robench.declarations.autoattack import AutoAttack
 from robench.declarations.base import DeclarationBase
+from robench.declarations.cw_attack import Cw
+from robench.declarations.fab_attack import Fab
+from robench.declarations.sparse_l1_attack import SparseL1
+from robench.declarations.spsa_attack import Spsa
+from robench.declarations.square_attack import Square
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,11 +33,34 @@ class Clean(DeclarationBase):
 PERTURBATIONS: Mapping[str, type[DeclarationBase]] = {
     "clean": Clean,
     "uniform-noise": UniformNoise,
+    "gaussian-noise": GaussianNoise,
     "fgsm": Fgsm,
     "pgd": Pgd,
+    "cw": Cw,
+    "fab": Fab,
+    "square": Square,
+    "spsa": Spsa,
+    "sparse-l1": SparseL1,
+    "apgd": Apgd,
+    "autoattack": AutoAttack,
 }
 
 
 def threat_model_of(declaration: Declaration) -> ThreatModel | None:
     """Return what the attacker may do, or None where nothing bounds the perturbation."""
     return declaration.threat_model if isinstance(declaration, BoundedAttack) else None
+
+
+def batch_dependence_of(declaration: Declaration) -> str:
+    """Return what to call a perturbation whose outcomes depend on who shares a batch, such as ``pgd by foolbox``.
+
+    Empty where they do not: then an example's outcome is its own.
+    """
+    if isinstance(declaration, Attack) and declaration.is_batch_dependent:
+        return f"{declaration.kind} by {declaration.backend}"
+    return ""
+
+
+def leaves_at_success(declaration: Declaration) -> bool:
+    """Return whether examples are left alone once they are fooled, so that their scores say no more than that."""
+    return getattr(declaration, "stop", "never") == "at_success"

@@ -68,7 +68,9 @@ class _Threat:
 def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
     attacks: dict[tuple[str, ThreatModel], list[Condition]] = {}
     for condition in conditions:
-        if model := threat_model_of(condition.perturbation):
+        model = threat_model_of(condition.perturbation)
+        # What moves away from predictions says nothing of the true classes, and is never called robust.
+        if model is not None and model.labels == "true":
             attacks.setdefault((condition.dataset, model), []).append(condition)
     return [
         _Threat(dataset=dataset, model=model, clean=_clean_beside(found[0], conditions), attacks=tuple(found))

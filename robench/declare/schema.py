@@ -55,6 +55,7 @@ class Family:
 
 FAMILIES: Mapping[str, Family] = {
     "perturbation": Family("perturbation", PERTURBATIONS),
+    "members": Family("perturbation", PERTURBATIONS),
     "architecture": Family("backbone", BACKBONES, tag="backbone"),
     "attention": Family("attention", ATTENTIONS),
     "residual": Family("residual", RESIDUALS),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.errors import BudgetExceededError, ContractError
+from robench.declarations.perturbations import threat_model_of
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Batch
+    from robench.core.protocols import Batch, Declaration, Victim
     from robench.core.suite import ThreatModel
 
 # Rounding of a third party's float32 arithmetic; robench's own attacks stay within the exact budget.
@@ -36,29 +37,46 @@ def check_clean(batch: Batch, dataset: str) -> None:
 
 
 def check_perturbed(
-    perturbed: torch.Tensor, clean: torch.Tensor, kind: str, threat_model: ThreatModel | None
+    perturbed: torch.Tensor, clean: torch.Tensor, declaration: Declaration, victim: Victim
 ) -> Distances:
     """Measure what a perturbation returned against the clean inputs (B, ...), and refuse what breaks its promise.
+
+    Distances are in pixel units whatever the attack's space; its budget is checked in its own space. Inputs of an
+    attack without ``clip`` may lie outside [0, 1], but must be finite.
 
     Raises:
         ContractError: another shape, NaN, or values outside [0, 1].
         BudgetExceededError: an input was moved by more than the threat model allows.
     """
+    kind, threat_model = declaration.kind, threat_model_of(declaration)
     if perturbed.shape != clean.shape:
         raise ContractError(
             f"perturbation {kind!r} returned shape {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}"
         )
-    _check_range(perturbed, f"perturbation {kind!r} returned inputs")
-    change = (perturbed.double() - clean.double()).flatten(1).abs()
-    distances = Distances(linf=change.amax(1), l2=change.square().sum(1).sqrt(), l1=change.sum(1))
+    if getattr(declaration, "clip", "box") == "box":
+        _check_range(perturbed, f"perturbation {kind!r} returned inputs")
+    elif not bool(torch.isfinite(perturbed).all()):
+        raise ContractError(f"perturbation {kind!r} returned NaN or infinite inputs")
+    change = perturbed.double() - clean.double()
     if threat_model is not None:
-        met = float(getattr(distances, threat_model.norm).max())
-        if met > threat_model.epsilon + BUDGET_TOLERANCE:
-            raise BudgetExceededError(
-                f"perturbation {kind!r} moved an input by {met:.6g} in {threat_model.norm}, "
-                f"more than its budget {float(threat_model.epsilon):.6g} ({threat_model.epsilon_text})"
-            )
-    return distances
+        _check_budget(change, kind, threat_model, victim)
+    return _distances(change)
+
+
+def _distances(change: torch.Tensor) -> Distances:
+    rows = change.flatten(1).abs()
+    return Distances(linf=rows.amax(1), l2=rows.square().sum(1).sqrt(), l1=rows.sum(1))
+
+
+def _check_budget(change: torch.Tensor, kind: str, threat_model: ThreatModel, victim: Victim) -> None:
+    if threat_model.space == "normalised":
+        change = change / victim.normalisation[1].double()
+    met = float(getattr(_distances(change), threat_model.norm).max())
+    if met > float(threat_model.epsilon) + BUDGET_TOLERANCE * max(1.0, float(threat_model.epsilon)):
+        raise BudgetExceededError(
+            f"perturbation {kind!r} moved an input by {met:.6g} in {threat_model.norm}, "
+            f"more than its budget {float(threat_model.epsilon):.6g} ({threat_model.epsilon_text})"
+        )
 
 
 def check_logits(logits: torch.Tensor, num_rows: int, checkpoint: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,14 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from robench.core.outcomes import Outcome
-    from robench.core.protocols import Batch
+    from robench.core.protocols import Batch, Perturbed
     from robench.evaluation.contracts import Distances
 
-    Judge = Callable[[torch.Tensor, Batch, Distances, int], tuple[Outcome, ...]]
+    Judge = Callable[[torch.Tensor, Batch, "Measured", int], tuple[Outcome, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the harness knows of a perturbed batch beside the victim's scores.
+
+    Attributes:
+        scores_say_all: whether more than the prediction may be read off the scores; not where an attack stopped early.
+    """
+
+    distances: Distances
+    perturbed: Perturbed
+    scores_say_all: bool = True
 
 
 def judge_classification(
-    logits: torch.Tensor, batch: Batch, distances: Distances, num_examples: int
+    logits: torch.Tensor, batch: Batch, measured: Measured, num_examples: int
 ) -> tuple[ClassificationOutcome, ...]:
     """Return the outcomes of the first ``num_examples`` rows of (B, classes) logits.
 
@@ -35,19 +49,27 @@ def judge_classification(
     predictions = torch.from_numpy(scores.numpy().argmax(1))
     losses = -log_shares.gather(1, targets[:, None])[:, 0]
     confidences = log_shares.amax(1).exp()
+    distances, perturbed = measured.distances, measured.perturbed
     linf, l2, l1 = (values.tolist() for values in (distances.linf, distances.l2, distances.l1))
+    found, num_queries, num_gradients = (
+        [None] * len(targets) if values is None else values.tolist()
+        for values in (perturbed.found, perturbed.num_queries, perturbed.num_gradients)
+    )
     return tuple(
         ClassificationOutcome(
             example_id=batch.ids[i],
             linf=linf[i],
             l2=l2[i],
             l1=l1[i],
+            found=found[i],
+            num_queries=num_queries[i],
+            num_gradients=num_gradients[i],
             target=int(targets[i]),
             prediction=int(predictions[i]),
             correct_top1=bool(places[i] == 0),
-            correct_top5=bool(places[i] < 5),
-            confidence=float(confidences[i]),
-            loss_nats=float(losses[i]),
+            correct_top5=bool(places[i] < 5) if measured.scores_say_all else None,
+            confidence=float(confidences[i]) if measured.scores_say_all else None,
+            loss_nats=float(losses[i]) if measured.scores_say_all else None,
         )
         for i in range(num_examples)
     )

@@ -35,9 +35,12 @@ def top5_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
 
     Raises:
         IncompleteError: there are no outcomes.
-        ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
+        ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or do not say it.
     """
-    return share_of([outcome.correct_top5 for outcome in _only_condition(conditions)])
+    correct = [outcome.correct_top5 for outcome in _only_condition(conditions)]
+    if None in correct:
+        raise ContractError("top-5 accuracy met outcomes of an attack that stops at success, which do not say it")
+    return share_of([bool(each) for each in correct])
 
 
 def share_of(correct: Sequence[bool]) -> Estimate:
@@ -89,4 +92,5 @@ TOP5_ACCURACY = Metric(
     task="classification",
     scope="condition",
     compute=top5_accuracy,
+    reads_scores=True,
 )

@@ -23,6 +23,7 @@ class Metric:
         task: the task whose outcomes it reads, a key of ``core.outcomes.OUTCOME_TYPES``.
         scope: ``condition`` gives one column a condition; ``threat-model`` one a threat model, over the clean condition
             and then every attack within it.
+        reads_scores: whether it reads more than the prediction, which is all that attacks that stop at success leave.
         compute: the outcomes of the column's conditions, in the column's order, to an estimate.
             IncompleteError: there are no outcomes, or those of two conditions do not belong together.
             ContractError: they are not outcomes of the metric's task.
@@ -34,3 +35,4 @@ class Metric:
     task: str
     scope: Scope
     compute: Compute
+    reads_scores: bool = False

@@ -39,6 +39,11 @@ class ClassifierVictim:
         """Where inputs must be."""
         return self._mean_C11.device
 
+    @property
+    def normalisation(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation that the inputs are brought to, (C, 1, 1) each."""
+        return self._mean_C11, self._std_C11
+
     def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
 

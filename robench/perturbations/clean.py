@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
+from robench.core.protocols import Perturbed
 
+if TYPE_CHECKING:
     from robench.core.protocols import Batch, Draws, Victim
     from robench.declarations.perturbations import Clean
 
 
-def clean(declaration: Clean, batch: Batch, victim: Victim, draws: Draws) -> torch.Tensor:
+def clean(declaration: Clean, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
     """Return the inputs as they are."""
-    return batch.inputs
+    return Perturbed(inputs=batch.inputs)

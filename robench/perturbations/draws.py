@@ -16,24 +16,79 @@ import torch
 from robench.core.seeds import Stream, stream_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    Row = np.ndarray[tuple[int], np.dtype[np.float32]]
+
+PREDICTION = Stream(purpose="prediction")
 
 
 class ExampleDraws:
-    """The draws of the examples of one batch (``core.protocols.Draws``)."""
+    """The draws of the examples of one batch (``core.protocols.Draws``).
 
-    def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
+    Without ``prediction_seeds`` those are derived from the others.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[int],
+        device: torch.device | str = "cpu",
+        prediction_seeds: Sequence[int] | None = None,
+    ) -> None:
         self._seeds = tuple(seeds)
         self._device = device
+        self._prediction_seeds = self.seeds(PREDICTION) if prediction_seeds is None else tuple(prediction_seeds)
+
+    @property
+    def prediction_seeds(self) -> tuple[int, ...]:
+        """One an example: those with which the victim's final prediction is made."""
+        return self._prediction_seeds
+
+    def seeds(self, stream: Stream) -> tuple[int, ...]:
+        """Return one 64-bit seed an example."""
+        return tuple(stream_seed(seed, stream) for seed in self._seeds)
 
     def uniform(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
         """Return (B, *shape) float32 values in [0, 1), multiples of 2**-24."""
-        rows = [_uniform_row(stream_seed(seed, stream), prod(shape)) for seed in self._seeds]
+        return self._rows(_uniform_row, stream, shape)
+
+    def normal(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        """Return (B, *shape) float32 values of the standard normal distribution, by its quantile function."""
+        return self._rows(_normal_row, stream, shape)
+
+    def signs(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        """Return (B, *shape) float32 values, each -1 or 1: one bit of a word each."""
+        return self._rows(_sign_row, stream, shape)
+
+    def take(self, rows: Sequence[int]) -> ExampleDraws:
+        """Return the draws of some of the examples."""
+        return ExampleDraws(
+            [self._seeds[row] for row in rows], self._device, [self._prediction_seeds[row] for row in rows]
+        )
+
+    def _rows(self, make: Callable[[int, int], Row], stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        rows = [make(seed, prod(shape)) for seed in self.seeds(stream)]
         return torch.from_numpy(np.stack(rows)).reshape(len(rows), *shape).to(self._device)
 
 
-def _uniform_row(seed: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    words = np.random.Philox(key=seed).random_raw((size + 1) // 2)
-    halves = words.view(np.uint32)[:size]
+def _words(seed: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    words: np.ndarray[tuple[int], np.dtype[np.uint64]] = np.random.Philox(key=seed).random_raw(count)
+    return words
+
+
+def _uniform_row(seed: int, size: int) -> Row:
+    halves = _words(seed, (size + 1) // 2).view(np.uint32)[:size]
     # 24 bits fill a float32's mantissa exactly: no value is rounded up to 1.
     return (halves >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def _normal_row(seed: int, size: int) -> Row:
+    # The middles of 2**53 equal parts of (0, 1), so that no quantile is infinite.
+    middles = ((_words(seed, size) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    row: Row = torch.special.ndtri(torch.from_numpy(middles)).float().numpy()
+    return row
+
+
+def _sign_row(seed: int, size: int) -> Row:
+    bits = np.unpackbits(_words(seed, (size + 63) // 64).astype("<u8").view(np.uint8), bitorder="little")[:size]
+    return bits.astype(np.float32) * np.float32(2.0) - np.float32(1.0)

@@ -114,7 +114,9 @@ def _row(suite: Suite, model: str, coverages: Mapping[str, Coverage], limit: int
     for column in suite.columns:
         cells[column.key], reason = _cell(column, [coverages[condition] for condition in column.conditions])
         reasons += [f"{column.label}: {reason}"] if reason else []
-    return Row(model=model, cells=cells, limit=limit, notes=(*notes_of(suite.columns, coverages), *reasons))
+    return Row(
+        model=model, cells=cells, limit=limit, notes=(*notes_of(suite.columns, coverages, suite.conditions), *reasons)
+    )
 
 
 def _cell(column: Column, coverages: Sequence[Coverage]) -> tuple[Cell, str]:

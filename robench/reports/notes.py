@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robench.declarations.perturbations import batch_dependence_of
 from robench.metrics.intervals import INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from robench.core.records import Record
-    from robench.core.suite import Column
+    from robench.core.suite import Column, Condition
     from robench.reports.coverage import Coverage
 
 
-def notes_of(columns: Sequence[Column], coverages: Mapping[str, Coverage]) -> tuple[str, ...]:
-    """Return one sentence for each failed condition, each mix of devices, and one for what was passed over."""
+def notes_of(
+    columns: Sequence[Column], coverages: Mapping[str, Coverage], conditions: Sequence[Condition] = ()
+) -> tuple[str, ...]:
+    """Return one sentence for each failed condition, each mix of devices, and one for what was passed over.
+
+    Of ``conditions``, those are named whose outcomes depend on who shares a batch.
+    """
     return (
         *(_failure_note(coverage) for coverage in coverages.values() if coverage.failures),
         *_device_notes(columns, coverages),
         *_older_notes(coverages),
+        *_dependence_notes(coverages, conditions),
     )
 
 
@@ -52,6 +59,14 @@ def _device_notes(columns: Sequence[Column], coverages: Mapping[str, Coverage]) 
         if len(devices) > 1:
             notes.append(f"{', '.join(conditions)}: measured on different kinds of device ({', '.join(devices)})")
     return notes
+
+
+def _dependence_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
+    return [
+        f"{condition.name}: batch-dependent: {attack}"
+        for condition in conditions
+        if (attack := batch_dependence_of(condition.perturbation)) and coverages[condition.name].records
+    ]
 
 
 def _older_notes(coverages: Mapping[str, Coverage]) -> list[str]:

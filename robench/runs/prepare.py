@@ -15,6 +15,7 @@ from robench.declarations.architectures import Python
 from robench.declarations.datasets import DATASETS
 from robench.evaluation import Evaluator
 from robench.models import code_digest, load_victim, resolve
+from robench.perturbations.backends.installed import check_installed
 from robench.reports import build_report, needs
 from robench.runs.devices import choose_workers
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
@@ -84,11 +85,14 @@ def prepare(request: RunRequest) -> PreparedRun:
     """Find and check the data and the weights of every model, and cut what was asked for into shards.
 
     Raises:
-        UsageError: no such device, or a model does not fit a dataset.
+        UsageError: no such device, a library that runs attacks is not installed, or a model does not fit a dataset.
         MissingDataError: a dataset is not there.
         WeightsError: weights are missing, or not what the registry says.
     """
     choose_workers(request.device, request.workers, request.executor)
+    for suite in request.suites:
+        for condition in suite.conditions:
+            check_installed(getattr(condition.perturbation, "backend", ""))
     names = tuple(dict.fromkeys(condition.dataset for suite in request.suites for condition in suite.conditions))
     opened, digests = _found(request, names)
     for checkpoint in request.checkpoints:

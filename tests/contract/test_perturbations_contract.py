@@ -1,12 +1,14 @@
 """What every perturbation must hold, run over the whole registry.
 
-A new perturbation brings one line in EXAMPLES and one in REFERENCES, and gets all of it.
+A new perturbation brings one line in EXAMPLES and gets all of it; beside it comes a reference: a line in REFERENCES, or
+a file ``test_<kind>_attack.py`` with its laws on models whose nearest and worst points are known.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +18,24 @@ import torch
 from robench.core.identity import key_of
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
+from robench.declarations.apgd_attack import Apgd
+from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
+from robench.declarations.autoattack import AutoAttack
+from robench.declarations.cw_attack import Cw
+from robench.declarations.fab_attack import Fab
 from robench.declarations.perturbations import PERTURBATIONS as DECLARED
 from robench.declarations.perturbations import Clean, threat_model_of
+from robench.declarations.sparse_l1_attack import SparseL1
+from robench.declarations.spsa_attack import Spsa
+from robench.declarations.square_attack import Square
 from robench.evaluation.contracts import check_perturbed
-from robench.perturbations import PERTURBATIONS, perturb
+from robench.perturbations import ATTACKS, PERTURBATIONS, perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+Array = np.ndarray[Any, Any]
 NUM_CLASSES = 5
 SHAPE = (3, 4, 4)
 EPSILON = Fraction(8, 255)
@@ -34,6 +44,27 @@ EXAMPLES: dict[str, Any] = {
     "uniform-noise": UniformNoise(epsilon=EPSILON),
     "fgsm": Fgsm(epsilon=EPSILON),
     "pgd": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, num_restarts=3),
+    "pgd-last": Pgd(epsilon=EPSILON, relative_step=Fraction(1, 4), num_steps=3, num_restarts=3, returns="last"),
+    "pgd-momentum": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, momentum=0.75, loss="margin"),
+    "pgd-l2": Pgd(norm="l2", epsilon=Fraction(1, 2), step_size=Fraction(1, 8), num_steps=8, num_restarts=2),
+    "pgd-l1": Pgd(norm="l1", epsilon=Fraction(2), step_size=Fraction(1, 2), num_steps=8, loss="dlr"),
+    "pgd-at-success": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, stop="at_success"),
+    "gaussian-noise": GaussianNoise(epsilon=Fraction(1, 2)),
+    "gaussian-noise-linf": GaussianNoise(norm="linf", epsilon=EPSILON),
+    "apgd": Apgd(epsilon=EPSILON, num_steps=12, num_restarts=2),
+    "apgd-l1": Apgd(norm="l1", epsilon=Fraction(2), num_steps=12, loss="dlr-targeted", num_restarts=3),
+    "square": Square(epsilon=EPSILON, num_queries=40, p_init=0.8),
+    "square-l2": Square(norm="l2", epsilon=Fraction(1, 2), num_queries=40, p_init=0.8, stop="at_success"),
+    "spsa": Spsa(epsilon=EPSILON, num_steps=6, learning_rate=Fraction(1, 100), delta=Fraction(1, 100), num_samples=16),
+    "sparse-l1": SparseL1(epsilon=Fraction(2), num_steps=8, step_size=Fraction(1, 2), sparsity=0.9),
+    "cw": Cw(num_steps=30, num_search_steps=3, initial_c=1.0, learning_rate=0.05),
+    "fab": Fab(num_steps=10),
+    "fab-l2": Fab(norm="l2", num_steps=10, num_targets=2),
+    "autoattack": AutoAttack(
+        variant="custom", epsilon=EPSILON, members=(Apgd(epsilon=EPSILON, num_steps=10), Fab(num_steps=10))
+    ),
+    "fgsm-l2": Fgsm(norm="l2", epsilon=Fraction(1, 2)),
+    "fgsm-l1": Fgsm(norm="l1", epsilon=Fraction(2), loss="margin"),
 }
 
 
@@ -41,6 +72,7 @@ class LinearVictim:
     """Logits are W (x - 1/2), so that every attack's best answer is known in closed form."""
 
     device = torch.device("cpu")
+    normalisation = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.3]).view(3, 1, 1)
 
     def __init__(self, seed: int = 0) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -64,7 +96,7 @@ def batch_of(num_examples: int = 6, seed: int = 1) -> Batch:
 
 def perturbed(declaration: Any, batch: Batch, seeds: Sequence[int] | None = None) -> torch.Tensor:
     seeds = list(range(len(batch.ids))) if seeds is None else seeds
-    return perturb(declaration, batch, VICTIM, ExampleDraws(seeds))
+    return perturb(declaration, batch, VICTIM, ExampleDraws(seeds)).inputs
 
 
 def rows_of(batch: Batch, rows: list[int]) -> Batch:
@@ -110,50 +142,75 @@ def reference_fgsm(declaration: Fgsm, x: np.ndarray[Any, Any], target: int, seed
     return into_ball(x + epsilon * np.sign(softmax_gradient(x, target)), x, epsilon)
 
 
+def reference_gaussian(declaration: GaussianNoise, x: Array, target: int, seed: int) -> Array:
+    epsilon = float(declaration.epsilon)
+    noise = ExampleDraws([seed]).normal(Stream(purpose="noise"), SHAPE)[0].double().numpy()
+    if declaration.norm == "l2":
+        return np.clip(x + epsilon * noise / np.linalg.norm(noise), 0, 1)
+    return into_ball(x + epsilon * noise, x, epsilon)
+
+
 def reference_pgd(declaration: Pgd, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
-    epsilon, step = float(declaration.epsilon), float(declaration.step_size)
+    epsilon, step = float(declaration.epsilon), float(declaration.step_length)
     candidates = []
     for restart in range(declaration.num_restarts):
         point = into_ball(x + epsilon * (2 * unit_noise(seed, "start", restart) - 1), x, epsilon)
+        points = [point]
         for _ in range(declaration.num_steps):
             point = into_ball(point + step * np.sign(softmax_gradient(point, target)), x, epsilon)
-        fooled = int((VICTIM.weight.double().numpy() @ (point - 0.5).ravel()).argmax()) != target
-        candidates.append((fooled, loss_of(point, target), point))
-    first_fooled = [point for fooled, _, point in candidates if fooled]
-    return first_fooled[0] if first_fooled else max(candidates, key=lambda candidate: candidate[1])[2]
+            points.append(point)
+        for visited in points if declaration.returns == "best" else points[-1:]:
+            fooled = int((VICTIM.weight.double().numpy() @ (visited - 0.5).ravel()).argmax()) != target
+            candidates.append((fooled, loss_of(visited, target), visited))
+    return max(candidates, key=lambda candidate: candidate[:2])[2]
 
 
+# By example, since a reference is of one form of an attack.
 REFERENCES: dict[str, Any] = {
     "clean": reference_clean,
     "uniform-noise": reference_noise,
+    "gaussian-noise": reference_gaussian,
+    "gaussian-noise-linf": reference_gaussian,
     "fgsm": reference_fgsm,
     "pgd": reference_pgd,
+    "pgd-last": reference_pgd,
 }
+# Searches for the nearest point have no budget.
+NEAREST = ("cw", "fab")
 
 
-def test_every_declared_perturbation_has_an_implementation_an_example_and_a_reference() -> None:
-    assert set(DECLARED.values()) == set(PERTURBATIONS)
-    assert DECLARED.keys() == EXAMPLES.keys() == REFERENCES.keys()
-    assert all(type(example) is DECLARED[kind] and example.kind == kind for kind, example in EXAMPLES.items())
+def test_every_declared_perturbation_has_an_implementation_and_an_example() -> None:
+    assert set(DECLARED.values()) == {*PERTURBATIONS, *ATTACKS}
+    assert DECLARED.keys() == {example.kind for example in EXAMPLES.values()}
+    assert all(type(example) is DECLARED[example.kind] for example in EXAMPLES.values())
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_every_perturbation_has_a_reference_or_laws_of_its_own(kind: str) -> None:
+    laws = Path(__file__).parent / f"test_{kind.replace('-', '_')}_attack.py"
+    assert kind in REFERENCES or laws.exists()
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_it_equals_its_reference(name: str) -> None:
+    batch, declaration = batch_of(), EXAMPLES[name]
+    result = perturbed(declaration, batch).double().numpy()
+    for i in range(len(batch.ids)):
+        x, target = batch.inputs[i].double().numpy(), int(batch.targets[i])
+        np.testing.assert_allclose(result[i], REFERENCES[name](declaration, x, target, i), atol=3e-7)
 
 
 @pytest.mark.parametrize("declaration", EXAMPLES.values(), ids=EXAMPLES.keys())
 class TestPerturbationContract:
-    def test_equals_its_reference(self, declaration: Any) -> None:
-        batch = batch_of()
-        result = perturbed(declaration, batch).double().numpy()
-        for i in range(len(batch.ids)):
-            x, target = batch.inputs[i].double().numpy(), int(batch.targets[i])
-            expected = REFERENCES[declaration.kind](declaration, x, target, i)
-            np.testing.assert_allclose(result[i], expected, atol=3e-7)
-
     def test_keeps_shape_range_and_budget_exactly(self, declaration: Any) -> None:
         batch = batch_of(num_examples=64, seed=2)
         result = perturbed(declaration, batch)
         assert result.dtype == torch.float32
-        check_perturbed(result, batch.inputs, declaration.kind, threat_model_of(declaration))
-        moved = (result.double() - batch.inputs.double()).abs().max()
-        assert float(moved) <= float(getattr(declaration, "epsilon", 0.0))
+        check_perturbed(result, batch.inputs, declaration, VICTIM)
+        if threat_model := threat_model_of(declaration):
+            change = (result.double() - batch.inputs.double()).flatten(1)
+            lengths = change.norm(p=float(threat_model.norm[1:]), dim=1)
+            assert float(lengths.max()) <= float(threat_model.epsilon)
 
     def test_same_seeds_give_the_same_bytes(self, declaration: Any) -> None:
         batch = batch_of()
@@ -186,10 +243,11 @@ class TestPerturbationContract:
 
     def test_a_budget_of_zero_returns_the_input(self, declaration: Any) -> None:
         if threat_model_of(declaration) is None:
-            assert declaration.kind == "clean"
+            assert declaration.kind in ("clean", *NEAREST)
             return
         batch = batch_of()
-        nothing = replace(declaration, epsilon=Fraction(0))
+        members = [replace(each, epsilon=Fraction(0)) for each in getattr(declaration, "members", ())]
+        nothing = replace(declaration, epsilon=Fraction(0), **({"members": tuple(members)} if members else {}))
         assert torch.equal(perturbed(nothing, batch), batch.inputs)
 
     def test_a_constant_added_to_all_logits_changes_nothing(self, declaration: Any) -> None:
@@ -197,8 +255,8 @@ class TestPerturbationContract:
         plain = perturbed(declaration, batch)
         shifted = LinearVictim()
         shifted.logits = lambda inputs, seeds=None: VICTIM.logits(inputs) - 20.0  # type: ignore[method-assign]
-        result = perturb(declaration, batch, shifted, ExampleDraws(range(6)))
-        assert (result == plain).double().mean() > 0.99
+        result = perturb(declaration, batch, shifted, ExampleDraws(range(6))).inputs
+        assert torch.isclose(result, plain, rtol=0, atol=2e-6).double().mean() > 0.99
 
     def test_its_identity_is_its_fields(self, declaration: Any) -> None:
         assert key_of(declaration) == key_of(replace(declaration))
@@ -217,7 +275,7 @@ def test_fgsm_reaches_the_closed_form_margin_of_a_binary_linear_model() -> None:
     victim = Binary()
     best = victim.logits(inputs)[:, 0] - float(EPSILON) * weight.abs().sum()
     for declaration in (EXAMPLES["fgsm"], EXAMPLES["pgd"]):
-        reached = victim.logits(perturb(declaration, batch, victim, ExampleDraws(range(8))))[:, 0]
+        reached = victim.logits(perturb(declaration, batch, victim, ExampleDraws(range(8))).inputs)[:, 0]
         torch.testing.assert_close(reached, best, atol=1e-4, rtol=0)
 
 

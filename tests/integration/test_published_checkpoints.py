@@ -91,8 +91,8 @@ class TestAttacked:
 
 def attacked_by_robench(module: AsModule, batch: Batch, *, random_start: bool = True) -> torch.Tensor:
     seeds = [example_seed(0, "any", "pgd", example_id) for example_id in batch.ids]
-    declaration = Pgd(**SETTINGS, random_start=random_start)
-    return perturb(declaration, batch, module.victim, ExampleDraws(seeds))
+    declaration = Pgd(**SETTINGS, random_start=random_start, returns="last")
+    return perturb(declaration, batch, module.victim, ExampleDraws(seeds)).inputs
 
 
 def test_the_three_kinds_of_attention_are_published() -> None:

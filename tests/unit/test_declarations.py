@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from robench.declarations.architectures import BACKBONES, Python, Vit
-from robench.declarations.attacks import Fgsm, Pgd
+from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Rpc
 from robench.declarations.base import DeclarationBase, violations
 from robench.declarations.datasets import DATASETS
@@ -36,13 +36,24 @@ def test_datasets_are_called_by_their_own_name() -> None:
 @pytest.mark.parametrize(
     ("declaration", "fields", "message"),
     [
-        (Pgd, PGD | {"epsilon": Fraction(8)}, "epsilon must be at most 1, got 8"),
+        (Pgd, PGD | {"epsilon": Fraction(8)}, "epsilon must be at most 1 in pixel space, got 8; such as 8/255"),
         (Pgd, PGD | {"epsilon": Fraction(-1, 255)}, "epsilon must be at least 0, got -1/255"),
         (Pgd, PGD | {"step_size": Fraction(0)}, "step_size must be above 0, got 0"),
         (Pgd, PGD | {"num_steps": -3}, "num_steps must be at least 1, got -3"),
         (Pgd, PGD | {"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
         (Pgd, PGD | {"num_restarts": 5, "random_start": False}, "num_restarts must be 1 without random_start, got 5"),
-        (Fgsm, {"epsilon": Fraction(2)}, "epsilon must be at most 1, got 2"),
+        (Pgd, PGD | {"step_size": None}, "one of step_size and relative_step must be given, got neither"),
+        (Pgd, PGD | {"relative_step": Fraction(1, 4)}, "one of step_size and relative_step must be given, got both"),
+        (Pgd, PGD | {"step_size": Fraction(9, 255)}, "a step must be at most epsilon 8/255 long, got 3/85"),
+        (Pgd, PGD | {"returns": "last", "stop": "at_success"}, "returns must be best with stop at_success, got last"),
+        (Pgd, PGD | {"momentum": 1.0}, "momentum must be below 1, got 1.0"),
+        (UniformNoise, {"epsilon": Fraction(1, 2), "norm": "l2"}, "norm must be linf for uniform-noise, got l2"),
+        (
+            GaussianNoise,
+            {"epsilon": Fraction(1, 2), "norm": "l1"},
+            "norm must be linf or l2 for gaussian-noise, got l1",
+        ),
+        (Fgsm, {"epsilon": Fraction(2)}, "epsilon must be at most 1 in pixel space, got 2"),
         (Rpc, {"num_iterations": 0}, "num_iterations must be at least 1, got 0"),
         (Rpc, {"sparsity": -1.0}, "sparsity must be at least 0, got -1.0"),
         (Vit, VIT | {"patch_size": 7}, "image_size must be a multiple of patch_size 7, got 32"),
@@ -67,7 +78,7 @@ def test_what_is_out_of_bounds_is_refused_by_name(declaration: Any, fields: dict
 
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(ValueError, match=r"epsilon.*step_size.*num_steps"):
-        Pgd(epsilon=Fraction(8), step_size=Fraction(0), num_steps=-3)
+        Pgd(epsilon=Fraction(-8), step_size=Fraction(0), num_steps=-3)
 
 
 def test_sound_declarations_are_accepted() -> None:

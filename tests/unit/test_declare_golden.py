@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from robench.core.errors import DeclarationError
+from robench.declarations.attacks import Pgd
 from robench.declarations.attentions import ATTENTIONS
+from robench.declarations.perturbations import PERTURBATIONS
 from robench.declare import validate_file
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "declare"
+# Every new mechanism, attack or field would change these lists.
+LISTS: dict[str, Iterable[str]] = {
+    "ALL ATTENTIONS": ATTENTIONS,
+    "ALL PERTURBATIONS": PERTURBATIONS,
+    "ALL FIELDS OF PGD": ["kind", *(field.name for field in dataclasses.fields(Pgd))],
+}
 MISTAKES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))
 
 
@@ -26,8 +39,9 @@ def message_of(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_has_its_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = (GOLDEN / f"{name}.txt").read_text().rstrip("\n")
-    # Every new mechanism would change the list of them.
-    assert message_of(name, monkeypatch) == golden.replace("ALL ATTENTIONS", ", ".join(sorted(ATTENTIONS)))
+    for kinds, known in LISTS.items():
+        golden = golden.replace(kinds, ", ".join(sorted(known)))
+    assert message_of(name, monkeypatch) == golden
 
 
 @pytest.mark.parametrize("name", MISTAKES)

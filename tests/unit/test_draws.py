@@ -30,6 +30,33 @@ def test_values_are_uniform_float32_below_one() -> None:
     assert stats.kstest(values.double().numpy()[0], "uniform").pvalue > 0.01
 
 
+def test_normal_values_are_normal_and_finite() -> None:
+    values = ExampleDraws([11]).normal(START, (50_000,))
+    assert values.dtype == torch.float32
+    assert bool(values.isfinite().all())
+    assert stats.kstest(values.double().numpy()[0], "norm").pvalue > 0.01
+
+
+def test_signs_are_fair_and_independent_of_their_neighbours() -> None:
+    values = ExampleDraws([11]).signs(START, (50_000,))[0]
+    assert set(values.tolist()) == {-1.0, 1.0}
+    assert abs(float(values.mean())) < 4 / 50_000**0.5
+    assert abs(float((values[1:] * values[:-1]).mean())) < 4 / 50_000**0.5
+
+
+def test_rows_taken_have_the_draws_that_they_had() -> None:
+    draws = ExampleDraws([5, 6, 7])
+    for kind in ("uniform", "normal", "signs"):
+        whole = getattr(draws, kind)(START, (9,))
+        assert torch.equal(getattr(draws.take([2, 0]), kind)(START, (9,)), whole[[2, 0]])
+    assert draws.take([1]).prediction_seeds == draws.prediction_seeds[1:2]
+
+
+def test_prediction_seeds_are_those_given_or_else_the_examples_own() -> None:
+    assert ExampleDraws([5, 6], prediction_seeds=[1, 2]).prediction_seeds == (1, 2)
+    assert ExampleDraws([5]).prediction_seeds == (stream_seed(5, Stream(purpose="prediction")),)
+
+
 def test_the_largest_word_stays_below_one() -> None:
     word = np.float32(2**24 - 1) * np.float32(2.0**-24)
     assert word < 1.0

@@ -15,23 +15,21 @@ from examples import MEASUREMENT
 
 from robench.core.errors import BudgetExceededError, ContractError, ExampleError
 from robench.core.outcomes import ClassificationOutcome
-from robench.core.protocols import Batch
+from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
-from robench.core.suite import Condition, ThreatModel
+from robench.core.suite import Condition
 from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
 from robench.declarations.perturbations import Clean
 from robench.evaluation import Evaluator, evaluate, evaluator
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
-from robench.evaluation.fresh_draws import FreshDraws
-from robench.evaluation.judges import JUDGES, judge_classification
+from robench.evaluation.judges import JUDGES, Measured, judge_classification
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-LINF = ThreatModel(norm="linf", epsilon=Fraction(8, 255))
 SIZE = 25
 
 
@@ -57,6 +55,7 @@ class Watched:
     """A linear victim that notes what it was shown."""
 
     device = torch.device("cpu")
+    normalisation = torch.full((1, 1, 1), 0.4), torch.full((1, 1, 1), 0.25)
 
     def __init__(self) -> None:
         self.weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
@@ -133,16 +132,16 @@ class TestEvaluate:
         pgd = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=5)
         victim = Watched()
         evaluate(shard_of(pgd, stop=10), victim, Examples())
-        assert len(victim.seeds) == 6
+        # Five steps, a look at where the last one led, and the prediction.
+        assert len(victim.seeds) == 7
         seeds = [seed for of_pass in victim.seeds for seed in of_pass or ()]
-        assert len(set(seeds)) == len(seeds) == 60
+        assert len(set(seeds)) == len(seeds) == 70
 
-    def test_an_attack_that_shows_some_rows_must_say_whose_seeds_they_have(self) -> None:
-        fresh = FreshDraws(Watched(), [1, 2, 3])
-        inputs = Examples.inputs[:2]
-        with pytest.raises(ContractError, match="2 inputs of a batch of 3"):
-            fresh.logits(inputs)
-        assert fresh.logits(inputs, [1, 2]).shape == (2, 3)
+    def test_passes_of_an_attack_are_counted_for_each_example(self) -> None:
+        pgd = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=5)
+        for outcome in evaluate(shard_of(pgd), Watched(), Examples()).outcomes:
+            assert (outcome.num_queries, outcome.num_gradients) == (6, 5)
+        assert evaluate(shard_of(Clean()), Watched(), Examples()).outcomes[0].num_queries is None
 
     def test_provenance_says_where_and_for_which_limit(self) -> None:
         provenance = evaluate(shard_of(Clean()), Watched(), Examples(), limit=7).provenance
@@ -170,7 +169,7 @@ class TestEvaluate:
 
     def test_an_attack_that_leaves_its_budget_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         module = sys.modules[evaluate.__module__]
-        monkeypatch.setattr(module, "perturb", lambda declaration, batch, victim, draws: 1 - batch.inputs)
+        monkeypatch.setattr(module, "perturb", lambda declaration, batch, *others: Perturbed(inputs=1 - batch.inputs))
         with pytest.raises(BudgetExceededError, match=r"'fgsm' moved an input by 0\.\d+ in linf.*8/255"):
             evaluate(shard_of(FGSM), Watched(), Examples())
 
@@ -180,7 +179,7 @@ class TestContracts:
 
     def test_distances_are_those_of_numpy(self) -> None:
         moved = torch.rand(3, 1, 2, 2, generator=torch.Generator().manual_seed(2))
-        distances = check_perturbed(moved, self.clean, "any", None)
+        distances = check_perturbed(moved, self.clean, Clean(), Watched())
         change = (moved.double() - self.clean.double()).flatten(1).numpy()
         np.testing.assert_allclose(distances.linf, np.linalg.norm(change, np.inf, axis=1))
         np.testing.assert_allclose(distances.l2, np.linalg.norm(change, 2, axis=1))
@@ -189,22 +188,42 @@ class TestContracts:
     @pytest.mark.parametrize("excess", [0.0, 0.9 * BUDGET_TOLERANCE])
     def test_rounding_is_tolerated(self, excess: float) -> None:
         moved = (self.clean.double() + 8 / 255 + excess).double()
-        check_perturbed(moved, self.clean, "any", LINF)
+        check_perturbed(moved, self.clean, FGSM, Watched())
 
     def test_more_than_rounding_is_not(self) -> None:
         with pytest.raises(BudgetExceededError):
-            check_perturbed(self.clean + 8 / 255 + 3e-6, self.clean, "any", LINF)
+            check_perturbed(self.clean + 8 / 255 + 3e-6, self.clean, FGSM, Watched())
+
+    def test_a_budget_is_checked_in_the_attacks_own_space(self) -> None:
+        fgsm = replace(FGSM, space="normalised", clip="none")
+        # The deviation is 1/4, so that 8/255 there are 2/255 in pixels.
+        check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
+        with pytest.raises(BudgetExceededError, match="more than its budget"):
+            check_perturbed(self.clean + 2.01 / 255, self.clean, fgsm, Watched())
+
+    def test_distances_are_in_pixels_whatever_the_attacks_space(self) -> None:
+        fgsm = replace(FGSM, space="normalised", clip="none")
+        distances = check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
+        np.testing.assert_allclose(distances.linf, 2 / 255, rtol=1e-5)
+
+    def test_only_an_attack_without_clip_may_leave_the_pixel_range(self) -> None:
+        clean = torch.ones(3, 1, 2, 2)
+        check_perturbed(clean + 1 / 255, clean, replace(FGSM, clip="none"), Watched())
+        with pytest.raises(ContractError, match=r"wanted \[0, 1\]"):
+            check_perturbed(clean + 1 / 255, clean, FGSM, Watched())
+        with pytest.raises(ContractError, match="NaN or infinite inputs"):
+            check_perturbed(clean + math.inf, clean, replace(FGSM, clip="none"), Watched())
 
     @pytest.mark.parametrize("value", [-1e-6, 1.0001, math.nan])
     def test_values_outside_the_pixel_range_are_refused(self, value: float) -> None:
         moved = self.clean.clone()
         moved[1, 0, 0, 0] = value
         with pytest.raises(ContractError, match=r"wanted \[0, 1\]"):
-            check_perturbed(moved, self.clean, "any", None)
+            check_perturbed(moved, self.clean, Clean(), Watched())
 
     def test_another_shape_is_refused(self) -> None:
         with pytest.raises(ContractError, match=r"returned shape \(2, 1, 2, 2\), wanted \(3, 1, 2, 2\)"):
-            check_perturbed(self.clean[:2], self.clean, "any", None)
+            check_perturbed(self.clean[:2], self.clean, Clean(), Watched())
 
     @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 4, 1)])
     def test_scores_of_another_shape_are_refused(self, shape: tuple[int, ...]) -> None:
@@ -221,7 +240,9 @@ class TestJudge:
     def judged(logits: list[float], target: int) -> ClassificationOutcome:
         batch = Batch(ids=("a",), inputs=torch.zeros(1, 1), targets=torch.tensor([target]))
         zero = torch.zeros(1, dtype=torch.float64)
-        (outcome,) = judge_classification(torch.tensor([logits]), batch, Distances(zero, zero, zero), 1)
+        (outcome,) = judge_classification(
+            torch.tensor([logits]), batch, Measured(Distances(zero, zero, zero), Perturbed(inputs=batch.inputs)), 1
+        )
         return outcome
 
     def test_confidence_and_loss_are_those_of_the_softmax(self) -> None:

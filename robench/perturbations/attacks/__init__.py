@@ -1,1 +1,1 @@
-"""Attacks, one algorithm a file; what all of them share stands in ``ball`` and ``gradient``."""
+"""Attacks, one algorithm a file. All run in ``attack``, meet a ``problem``, and share the loop in ``search``."""

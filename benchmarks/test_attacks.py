@@ -1,0 +1,138 @@
+"""What attacks cost beside the libraries', in examples/s of the same run, on digits-vit with the same settings."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pyautoattack
+import pytest
+import torch
+import torchattacks
+
+import robench
+from robench.core.protocols import Batch
+from robench.declarations.apgd_attack import Apgd
+from robench.declarations.attacks import Pgd
+from robench.declarations.autoattack import AutoAttack
+from robench.declarations.fab_attack import Fab
+from robench.declarations.square_attack import Square
+from robench.perturbations import perturb
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+BATCH_SIZE = 100
+NUM_ROUNDS = 3
+# The budget at which about 47 % of the digits stand under PGD-20.
+EPSILON = Fraction(13, 510)
+SMALLEST_GAIN = 1.45
+
+
+class AsModule(torch.nn.Module):
+    """A victim as other libraries want it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.victim = robench.load_checkpoint("digits-vit")
+        self.anchor = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.victim.logits(pixels)
+
+
+@pytest.fixture(scope="module")
+def model() -> AsModule:
+    torch.set_num_threads(1)
+    return AsModule()
+
+
+def digits(num_examples: int) -> Batch:
+    return robench.load_dataset("digits").batch(0, num_examples)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def ours(model: AsModule, declaration: Any, batch: Batch) -> Callable[[], torch.Tensor]:
+    draws = ExampleDraws(range(len(batch.ids)))
+    return lambda: perturb(declaration, batch, model.victim, draws, BATCH_SIZE).inputs
+
+
+def standing(model: AsModule, batch: Batch, inputs: torch.Tensor) -> float:
+    with torch.no_grad():
+        return float((model(inputs).argmax(1) == batch.targets).double().mean())
+
+
+def ratio_of(theirs: Callable[[], object], own: Callable[[], object], rounds: int = NUM_ROUNDS) -> float:
+    """How many times as many examples a second: measured in turns, so that other work slows both alike."""
+    return median(seconds(theirs) / seconds(own) for _ in range(rounds))
+
+
+def told(benchmark: BenchmarkFixture, name: str, ratio: float, own: Callable[[], object]) -> None:
+    benchmark.extra_info[name] = round(ratio, 3)
+    benchmark.pedantic(own, rounds=1)
+    print(f"\n{name}: {ratio:.2f} times the examples/s")
+
+
+def test_pgd_to_success_is_faster_than_torchattacks(model: AsModule, benchmark: BenchmarkFixture) -> None:
+    batch = digits(600)
+    own = ours(
+        model,
+        Pgd(epsilon=EPSILON, step_size=EPSILON / 4, num_steps=20, stop="at_success"),
+        batch,
+    )
+    attack = torchattacks.PGD(model, eps=float(EPSILON), alpha=float(EPSILON / 4), steps=20)
+
+    def theirs() -> None:
+        for start in range(0, 600, BATCH_SIZE):
+            attack(batch.inputs[start : start + BATCH_SIZE], batch.targets[start : start + BATCH_SIZE])
+
+    assert 0.40 < standing(model, batch, own()) < 0.54
+    ratio = ratio_of(theirs, own)
+    told(benchmark, "PGD-20 to success over torchattacks", ratio, own)
+    assert ratio >= SMALLEST_GAIN
+
+
+def test_square_is_no_slower_than_pyautoattack(model: AsModule, benchmark: BenchmarkFixture) -> None:
+    batch, num_queries = digits(100), 300
+    own = ours(model, Square(epsilon=EPSILON, num_queries=num_queries, p_init=0.8, stop="at_success"), batch)
+    attack = pyautoattack.AutoAttack(
+        model, norm="Linf", eps=float(EPSILON), version="custom", attacks_to_run=["square"], device="cpu", verbose=False
+    )
+    attack.square.n_queries = num_queries
+    ratio = ratio_of(lambda: attack.run_standard_evaluation(batch.inputs, batch.targets, bs=BATCH_SIZE), own)
+    told(benchmark, "Square over pyautoattack", ratio, own)
+    assert ratio >= 1
+
+
+def test_an_ensemble_is_faster_than_its_attacks_on_every_image(model: AsModule, benchmark: BenchmarkFixture) -> None:
+    batch = digits(100)
+    members = (
+        Apgd(epsilon=EPSILON, num_steps=50),
+        Apgd(epsilon=EPSILON, num_steps=50, loss="dlr-targeted", num_restarts=3),
+        Fab(num_steps=20, num_targets=3),
+        Square(epsilon=EPSILON, num_queries=200, p_init=0.8),
+    )
+    own = ours(model, AutoAttack(variant="custom", epsilon=EPSILON, members=members), batch)
+    singles = [ours(model, member, batch) for member in members]
+    ratio = ratio_of(lambda: [single() for single in singles], own, rounds=1)
+    told(benchmark, "ensemble, cheap first, over each attack on every image", ratio, own)
+    assert ratio >= 1.5
+
+
+def test_autoattack_is_no_slower_than_pyautoattack(model: AsModule, benchmark: BenchmarkFixture) -> None:
+    batch = digits(16)
+    own = ours(model, AutoAttack(variant="standard", epsilon=EPSILON), batch)
+    attack = pyautoattack.AutoAttack(model, norm="Linf", eps=float(EPSILON), device="cpu", verbose=False)
+    ratio = ratio_of(lambda: attack.run_standard_evaluation(batch.inputs, batch.targets, bs=16), own, rounds=1)
+    told(benchmark, "AutoAttack (standard) over pyautoattack", ratio, own)
+    assert ratio >= 1

@@ -1,0 +1,77 @@
+"""``robench audit``: can a model's robustness number be believed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tabulate import tabulate
+
+from robench.cli.options import data_root_option, json_option, option, registry_option
+from robench.core.errors import UnknownNameError, UsageError
+from robench.declare import read_registries
+
+if TYPE_CHECKING:
+    from robench.core.flags import Flag
+
+RAISED = 1
+
+
+@click.command("audit")
+@option("--model", required=True, metavar="NAME", help="A model of the registry.")
+@registry_option
+@option("--dataset", metavar="NAME", help="By default that of the model's training.")
+@data_root_option
+@option("--epsilon", default="8/255", show_default=True, metavar="E", help="Budget in l-infinity, in pixel units.")
+@option("--num-examples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
+@option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
+@json_option
+def command(
+    model: str,
+    registries: tuple[Path, ...],
+    dataset: str | None,
+    data_root: Path | None,
+    epsilon: str,
+    num_examples: int,
+    device: str,
+    as_json: bool,
+) -> int:
+    """Check a model under attack: masked gradients, failing attacks, random predictions; say what to do.
+
+    Ends with 1 if a check is raised.
+    """
+    checkpoints = read_registries(registries)
+    if model not in checkpoints:
+        raise UnknownNameError("model", model, checkpoints)
+    # Imported here, so that help needs no torch.
+    from robench.runs.audit import audit_checkpoint
+
+    click.echo(f"{model}: attacked in some ten ways, a minute or two on a CPU", err=True)
+    flags = audit_checkpoint(
+        checkpoints[model],
+        epsilon=_fraction(epsilon),
+        num_examples=num_examples,
+        dataset=dataset,
+        data_root=data_root,
+        device=device,
+    )
+    click.echo(json.dumps([dataclasses.asdict(flag) for flag in flags], indent=2) if as_json else _table(flags))
+    return RAISED if any(flag.is_raised for flag in flags) else 0
+
+
+def _fraction(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"--epsilon must be a number such as 8/255 or 0.03, got {text!r}") from error
+
+
+def _table(flags: list[Flag]) -> str:
+    rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
+    advice = [f"{flag.name}: {flag.advice}." for flag in flags if flag.is_raised]
+    table = tabulate(rows, headers=["", "check", "found", "source"], tablefmt="plain", disable_numparse=True)
+    return "\n".join([table, "", *(advice or ["Nothing is raised."])])

@@ -1,0 +1,115 @@
+"""What all attacks can be asked for, and what those within a budget can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Gt
+
+from robench.core.suite import ThreatModel
+from robench.declarations.backends import Backend, backend_problems
+from robench.declarations.base import DeclarationBase
+
+Epsilon = Annotated[Fraction, Ge(0)]
+StepSize = Annotated[Fraction | None, Gt(0)]
+Count = Annotated[int, Ge(1)]
+Norm = Literal["linf", "l2", "l1"]
+Loss = Literal["ce", "margin", "dlr"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack(DeclarationBase):
+    """A perturbation chosen against the victim.
+
+    Attributes:
+        space: where budgets, steps and distances are meant: pixels in [0, 1], or pixels after the victim's mean and
+            standard deviation (``normalised``), as in the code of some papers.
+        clip: cut to [0, 1] (``box``), or not at all (``none``): what comes back may then be no image.
+        labels: what the attack moves away from: the true classes, or the victim's own clean predictions
+            (``predicted``), as in cleverhans' default.
+        backend: whose code runs: robench's own, or a library's (``declarations.backends`` says which has what).
+        exact: show a library one example at a time, so that no other decides what becomes of it.
+    """
+
+    space: Literal["pixel", "normalised"] = "pixel"
+    clip: Literal["box", "none"] = "box"
+    labels: Literal["true", "predicted"] = "true"
+    backend: Backend = "robench"
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the fields, and then whether the backend can do what they say."""
+        DeclarationBase.__post_init__(self)
+        if problems := backend_problems(self):
+            raise ValueError("; ".join(problems))
+
+    @property
+    def is_batch_dependent(self) -> bool:
+        """Whether an example's outcome may depend on the others of its batch."""
+        return self.backend != "robench" and not self.exact
+
+    @property
+    def budget(self) -> tuple[Norm, float]:
+        """Norm and radius of what may be searched: everything, for attacks that look for the nearest point."""
+        return "linf", float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedAttack(Attack):
+    """An attack that stays within ``epsilon`` of the clean input in ``norm``, in units of its space.
+
+    Attributes:
+        norms: those that this kind of attack is written for.
+    """
+
+    norms: ClassVar[tuple[Norm, ...]] = ("linf",)
+
+    epsilon: Epsilon
+    norm: Norm = "linf"
+
+    @property
+    def budget(self) -> tuple[Norm, float]:
+        """Norm and radius of what may be searched."""
+        return self.norm, float(self.epsilon)
+
+    @property
+    def threat_model(self) -> ThreatModel:
+        """What the attacker may do."""
+        return ThreatModel(norm=self.norm, epsilon=self.epsilon, space=self.space, clip=self.clip, labels=self.labels)
+
+    def contradictions(self) -> list[str]:
+        """A norm that this attack is not written for; in pixel space no value moves by more than 1."""
+        problems = []
+        if self.norm not in self.norms:
+            problems.append(f"norm must be {' or '.join(self.norms)} for {self.kind}, got {self.norm}")
+        if self.norm == "linf" and self.space == "pixel" and self.epsilon > 1:
+            problems.append(f"epsilon must be at most 1 in pixel space, got {self.epsilon}; such as 8/255")
+        return problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchingAttack(BoundedAttack):
+    """A bounded attack that visits several points.
+
+    Attributes:
+        num_restarts: searches from different starts; an example keeps the best of all.
+        returns: of the points visited, the one of highest loss, those that fool the victim before all others
+            (``best``); or each search's ``last``, as in the papers' code.
+        stop: search on to the end (``never``), or leave an example alone once it is fooled (``at_success``): quicker,
+            but loss, confidence and top-5 of a fooled example then say nothing, and are not kept.
+    """
+
+    num_restarts: Count = 1
+    returns: Literal["best", "last"] = "best"
+    stop: Literal["never", "at_success"] = "never"
+
+    def contradictions(self) -> list[str]:
+        """What leaves at success is kept as it was then: not the last point, and wrong about the true class."""
+        problems = BoundedAttack.contradictions(self)
+        if self.stop == "at_success" and self.returns == "last":
+            problems.append("returns must be best with stop at_success, got last")
+        if self.stop == "at_success" and self.labels == "predicted":
+            problems.append("labels must be true with stop at_success, got predicted")
+        return problems

@@ -1,0 +1,123 @@
+"""AutoAttack: one attack after the other on what still stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from robench.core.errors import DeclarationError
+from robench.declarations.apgd_attack import Apgd
+from robench.declarations.attack_base import Attack, BoundedAttack, Norm
+from robench.declarations.base import DeclarationBase
+from robench.declarations.fab_attack import Fab
+from robench.declarations.square_attack import Square
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_TARGETS = 9
+CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}
+SHARED_FIELDS = ("norm", "space", "clip", "labels")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoAttack(BoundedAttack):
+    """An ensemble of attacks, stopping at success. Croce & Hein 2020, arXiv:2003.01690, section 5.
+
+    Attributes:
+        variant: which attacks: ``standard``, ``plus`` or ``rand`` (20 draws a gradient, for victims that draw) of the
+            paper's code; or ``custom``, those of ``members``.
+        members: of a custom ensemble, declarations of attacks in the order in which they run, the cheap ones first, all
+            of this norm, budget, space, clipping and labels. An attack without a budget counts within this one.
+    """
+
+    kind: ClassVar[str] = "autoattack"
+    # A new version of any of these is a new version of the ensembles that are made of them.
+    version: ClassVar[int] = Apgd.version + Fab.version + Square.version - 2
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
+    stop: ClassVar[Literal["at_success"]] = "at_success"
+
+    variant: Literal["standard", "plus", "rand", "custom"]
+    members: tuple[DeclarationBase, ...] = ()
+
+    def attacks(self, num_classes: int) -> tuple[Attack, ...]:
+        """Return the attacks in their order, with no more targets than there are other classes.
+
+        Raises:
+            DeclarationError: a loss needs more classes than there are.
+        """
+        attacks = self._attacks(num_targets=max(min(MOST_TARGETS, num_classes - 1), 1))
+        for attack in attacks:
+            loss = getattr(attack, "loss", "")
+            if num_classes < (wanted := CLASSES_NEEDED.get(loss, 2)):
+                raise DeclarationError(
+                    f"autoattack {self.variant} has {attack.kind} with loss {loss}, which needs at least {wanted} "
+                    f"classes, the model has {num_classes}: take variant custom, with members of loss ce or margin"
+                )
+        return attacks
+
+    def contradictions(self) -> list[str]:
+        """Members are those of a custom ensemble, and meet the same threat as it; success is about the true class."""
+        problems = BoundedAttack.contradictions(self)
+        if self.labels == "predicted":
+            problems.append("labels must be true for autoattack, which stops at success, got predicted")
+        if self.variant == "custom":
+            return problems + (_problems_of(self.members, self) if self.members else [NO_MEMBERS])
+        if self.variant in ("standard", "plus") and self.norm == "l1" and self.backend == "robench":
+            problems.append(
+                f"norm must be linf or l2 with variant {self.variant}, whose square attack is not written for l1: take "
+                "variant rand, or custom with apgd of radii shrinking and fab, or backend autoattack, got l1"
+            )
+        if self.members:
+            problems.append(f"members must be empty with variant {self.variant}, which has its own, got some")
+        return problems
+
+    def _attacks(self, num_targets: int) -> tuple[Attack, ...]:
+        match self.variant:
+            case "custom":
+                return tuple(member for member in self.members if isinstance(member, Attack))
+            case "rand":
+                return self._apgd(num_draws=20), self._apgd(loss="dlr", num_draws=20)
+            case "plus":
+                restarted = (
+                    self._apgd(num_restarts=5),
+                    self._apgd(loss="dlr", num_restarts=5),
+                    self._fab(num_restarts=5),
+                )
+                return *restarted, self._square(), self._targeted(num_targets), self._fab(num_targets=num_targets)
+            case "standard":
+                return self._apgd(), self._targeted(num_targets), self._fab(num_targets=num_targets), self._square()
+
+    # Any: fields of the declarations that these make.
+    def _apgd(self, **fields: Any) -> Apgd:
+        return Apgd(**self._shared, epsilon=self.epsilon, stop="at_success", num_steps=100, **fields)
+
+    def _targeted(self, num_targets: int) -> Apgd:
+        return self._apgd(loss="dlr-targeted", num_restarts=num_targets)
+
+    def _fab(self, **fields: Any) -> Fab:
+        return Fab(**self._shared, epsilon=self.epsilon, stop="at_success", num_steps=100, num_final_steps=0, **fields)
+
+    def _square(self) -> Square:
+        return Square(**self._shared, epsilon=self.epsilon, stop="at_success", num_queries=5000, p_init=0.8)
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in SHARED_FIELDS}
+
+
+NO_MEMBERS = "members must be at least one attack with variant custom, got none"
+
+
+def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> list[str]:
+    """Return what does not fit an ensemble."""
+    problems = []
+    for number, member in enumerate(members):
+        if not isinstance(member, Attack):
+            problems.append(f"members must be attacks, got {member.kind} in members[{number}]")
+            continue
+        for name in ("epsilon", "backend", *SHARED_FIELDS):
+            wanted, met = getattr(ensemble, name), getattr(member, name, None)
+            if met not in (None, wanted):
+                problems.append(f"members must have {name} {wanted}, as the ensemble, got {met} in members[{number}]")
+    return problems

@@ -1,0 +1,35 @@
+"""The Square attack: random search by squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Gt, Le
+
+from robench.declarations.attack_base import Count, Loss, Norm, SearchingAttack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Square(SearchingAttack):
+    """Random search that changes one square at a time, without gradients. Andriushchenko et al. 2020, arXiv:1912.00049.
+
+    Attributes:
+        num_queries: passes of one search, the first point's included.
+        p_init: share of the pixels that the first squares cover; it falls as the search goes on.
+        loss: what is to rise.
+    """
+
+    kind: ClassVar[str] = "square"
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
+
+    num_queries: Count
+    p_init: Annotated[float, Gt(0), Le(1)]
+    loss: Loss = "margin"
+
+    def contradictions(self) -> list[str]:
+        """What a random search tried last is no result: half of its trials are steps back."""
+        problems = SearchingAttack.contradictions(self)
+        if self.returns == "last":
+            problems.append("returns must be best for square, whose last trial may be its worst, got last")
+        return problems

@@ -1,0 +1,155 @@
+"""The indicators of attack failure: signs that an attack failed, and not the model's robustness made it fail.
+
+Source: Pintor et al. 2022, arXiv:2106.09947, with the values of the authors' code (src/indicators/indicators.py), on
+examples that are right when clean; the attack is APGD on the cross-entropy, 100 steps.
+
+Where this differs: unstable predictions are measured on the margin, whose size does not vanish where a model is sure
+of itself, as the cross-entropy's does; the relative change of a loss near zero says nothing. Incomplete optimisation is
+the mean drop over the examples that still stand. Transfer failure compares the verdict of the attack's own passes with
+that of the final prediction at the same points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.flags import Flag
+from robench.core.seeds import Stream
+from robench.declarations.apgd_attack import Apgd
+from robench.perturbations.attacks.apgd import ApgdSearch
+from robench.perturbations.attacks.losses import cross_entropy_loss, margin_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.evaluation.probe import Probe
+    from robench.perturbations.attacks.problem import Problem
+
+SOURCE = "Pintor et al. 2022"
+NUM_STEPS = 100
+NUM_NEIGHBOURS = 100
+RADIUS = 8 / 255
+UNSTABLE = 0.10
+LAST_STEPS = 10
+INCOMPLETE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What an attack met on its way: (steps, B) losses and verdicts of its passes, and of the point that it returned.
+
+    Attributes:
+        fooled: whether a pass at the returned point is fooled, (B,); ``predicted_fooled``: whether the prediction is.
+    """
+
+    values: Tensor
+    fooled_on_the_way: Tensor
+    fooled: Tensor
+    predicted_fooled: Tensor
+
+
+def indicators(probe: Probe) -> list[Flag]:
+    """Return the six indicators, in the order of the paper."""
+    attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
+    unavailable = _unavailable_gradients(probe)
+    if unavailable.is_raised and unavailable.value == 1:
+        return [unavailable, _unstable_predictions(probe)]
+    path = _walk(probe.problem(attack), attack)
+    return [
+        unavailable,
+        _unstable_predictions(probe),
+        _silent_success(path),
+        _incomplete_optimisation(path),
+        _transfer_failure(path),
+        _unconstrained_failure(probe),
+    ]
+
+
+def _unavailable_gradients(probe: Probe) -> Flag:
+    try:
+        gradient = probe.gradient(cross_entropy_loss)
+        without = (gradient.flatten(1) == 0).all(dim=1).double().mean()
+        share, finding = float(without), f"{float(without):.0%} of the examples have no gradient at all"
+    except RuntimeError as error:
+        share, finding = 1.0, f"the backward pass fails: {str(error).partition(chr(10))[0]}"
+    return _flag("unavailable gradients", share, 0.0, finding, "attack through a differentiable stand-in (BPDA)")
+
+
+def _unstable_predictions(probe: Probe) -> Flag:
+    problem = probe.problem(Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS))
+    base = problem.evaluate(problem.inputs, margin_loss).values
+    changes = []
+    for number in range(NUM_NEIGHBOURS):
+        noise = problem.draws.uniform(Stream(purpose="neighbours", draw=number), problem.inputs.shape[1:])
+        near = problem.evaluate(problem.inputs + (noise - 0.5) * RADIUS, margin_loss).values
+        changes.append((near - base).abs() / torch.where(base == 0, 1.0, base.abs()))
+    value = min(1.0, float(torch.stack(changes).mean()))
+    finding = f"the margin changes by {value:.1%} within {RADIUS * 255 / 2:g}/255"
+    return _flag("unstable predictions", value, UNSTABLE, finding, "average gradients over noise or draws (num_draws)")
+
+
+def _walk(problem: Problem, attack: Apgd) -> Path:
+    """Return the path of one search; what it returns is its point of highest loss, fooled ones first."""
+    search = ApgdSearch(attack, problem)
+    state = search.begin(problem, restart=0)
+    values, fooled = [], []
+    best_values = torch.full((len(problem),), -torch.inf, device=problem.inputs.device)
+    best_fooled = torch.zeros_like(best_values, dtype=torch.bool)
+    best_points = problem.inputs.clone()
+    for step in range(search.num_steps):
+        state = search.step(problem, state, step)
+        assert state.seen is not None  # a step tells of its pass
+        is_fooled = problem.fooled(state.seen.logits)
+        better = (is_fooled & ~best_fooled) | ((is_fooled == best_fooled) & (state.seen.values > best_values))
+        best_points[better], best_values[better] = state.seen.points[better], state.seen.values[better]
+        best_fooled |= is_fooled
+        values.append(state.seen.values)
+        fooled.append(is_fooled)
+    return Path(
+        values=torch.stack(values),
+        fooled_on_the_way=torch.stack(fooled).any(0),
+        fooled=problem.fooled(problem.evaluate(best_points, cross_entropy_loss).logits),
+        predicted_fooled=problem.fooled(problem.predict(best_points)),
+    )
+
+
+def _silent_success(path: Path) -> Flag:
+    value = float((path.fooled_on_the_way & ~path.fooled).double().mean())
+    finding = f"{value:.0%} of the examples were fooled on the way, and are not at what was returned"
+    return _flag("silent success", value, 0.0, finding, "return the best point (returns: best), average over draws")
+
+
+def _incomplete_optimisation(path: Path) -> Flag:
+    standing = ~path.predicted_fooled
+    if not bool(standing.any()):
+        return _flag("incomplete optimisation", 0.0, INCOMPLETE, "no example stands", "")
+    best = path.values[:, standing].cummax(0).values
+    span = (best[-1] - best[0]).clamp(min=1e-12)
+    value = float(((best[-1] - best[-1 - LAST_STEPS]) / span).mean())
+    finding = f"{value:.1%} of the rise of the loss came in the last {LAST_STEPS} of {NUM_STEPS} steps"
+    return _flag("incomplete optimisation", value, INCOMPLETE, finding, "take more steps, or longer ones")
+
+
+def _transfer_failure(path: Path) -> Flag:
+    value = float((path.fooled & ~path.predicted_fooled).double().mean())
+    finding = f"{value:.0%} of the examples are fooled in the attack's passes and not in the prediction"
+    return _flag("transfer failure", value, 0.0, finding, "attack what predicts: average over its draws (num_draws)")
+
+
+def _unconstrained_failure(probe: Probe) -> Flag:
+    standing = probe.stands(Apgd(epsilon=Fraction(1), num_steps=NUM_STEPS))
+    value = sum(standing) / len(standing)
+    finding = f"{value:.0%} of the examples stand where every image is allowed"
+    return _flag(
+        "unconstrained attack failure", value, 0.0, finding, "try another loss (margin, dlr) or a black-box attack"
+    )
+
+
+def _flag(name: str, value: float, limit: float, finding: str, advice: str) -> Flag:
+    return Flag(
+        name=name, source=SOURCE, value=value, limit=limit, is_raised=value > limit, finding=finding, advice=advice
+    )

@@ -1,0 +1,89 @@
+"""What the checks of an audit share: examples that are right when clean, attacks on them, and their verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.protocols import Batch
+from robench.declarations.attacks import Fgsm
+from robench.perturbations import perturb
+from robench.perturbations.attacks.attack import problem_of
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from torch import Tensor
+
+    from robench.core.protocols import Draws, Victim
+    from robench.declarations.attack_base import Attack
+    from robench.perturbations.attacks.losses import Loss
+    from robench.perturbations.attacks.problem import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A victim and examples that it gets right when clean.
+
+    Attributes:
+        epsilon: the budget in l-infinity, in pixel units, at which the model's robustness is claimed.
+    """
+
+    victim: Victim
+    batch: Batch
+    draws: Draws
+    epsilon: Fraction
+    batch_size: int
+
+    def __len__(self) -> int:
+        return len(self.batch.ids)
+
+    def problem(self, declaration: Attack) -> Problem:
+        """Return what the attack meets."""
+        return problem_of(declaration, self.batch, self.victim, self.draws, self.batch_size)
+
+    def gradient(self, loss: Loss) -> Tensor:
+        """Return the gradient of a loss at the clean inputs, (B, ...).
+
+        Raises:
+            RuntimeError: torch finds none, as where the victim detached its graph.
+        """
+        problem = self.problem(Fgsm(epsilon=self.epsilon))
+        return problem.differentiate(problem.inputs, loss).slope()
+
+    def stands(self, declaration: Attack) -> list[bool]:
+        """Return for each example whether it is still right under the attack, by the final prediction."""
+        made = perturb(declaration, self.batch, self.victim, self.draws, self.batch_size)
+        problem = self.problem(declaration)
+        verdicts: list[bool] = (~problem.fooled(problem.predict(problem_points(problem, made.inputs)))).tolist()
+        return verdicts
+
+
+def problem_points(problem: Problem, pixels: Tensor) -> Tensor:
+    """Return pixels in the attack's space, which audits leave at pixels."""
+    return pixels if problem.scale.ndim == 0 else (pixels - problem.shift) / problem.scale
+
+
+def clean_correct(victim: Victim, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:
+    """Return a probe of those examples of a batch that the victim gets right, by the final prediction."""
+    logits = torch.cat(
+        [
+            _predicted(
+                victim, batch.inputs[start : start + batch_size], draws.prediction_seeds[start : start + batch_size]
+            )
+            for start in range(0, len(batch.ids), batch_size)
+        ]
+    )
+    places = (logits.argmax(1) == batch.targets).nonzero()[:, 0]
+    rows = places.tolist()
+    chosen = Batch(
+        ids=tuple(batch.ids[row] for row in rows), inputs=batch.inputs[places], targets=batch.targets[places]
+    )
+    return Probe(victim=victim, batch=chosen, draws=draws.take(rows), epsilon=epsilon, batch_size=batch_size)
+
+
+@torch.no_grad()
+def _predicted(victim: Victim, inputs: Tensor, seeds: tuple[int, ...]) -> Tensor:
+    return victim.logits(inputs, seeds)

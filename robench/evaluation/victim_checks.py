@@ -1,0 +1,78 @@
+"""AutoAttack's checks of a victim, as its code makes them (checks.py of auto-attack), raw.
+
+Source: Croce & Hein 2020, arXiv:2003.01690, and the flags documented with the code: a victim that draws random numbers,
+one that returns probabilities for logits, and one without gradients. That Square beats the gradients is a comparison
+(``comparisons``). Where this differs: all examples of the probe are looked at, and not the first batch alone.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from robench.core.flags import Flag
+from robench.declarations.attacks import Fgsm
+from robench.perturbations.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.evaluation.probe import Probe
+
+SOURCE = "auto-attack, checks.py"
+NUM_PASSES = 5
+RANDOM = 1e-4
+SIMPLEX = 1e-5
+
+
+def victim_checks(probe: Probe) -> list[Flag]:
+    """Return the checks of randomness, of probabilities, and of gradients that are zero."""
+    problem = probe.problem(Fgsm(epsilon=probe.epsilon))
+    passes = [problem.evaluate(problem.inputs, cross_entropy_loss).logits for _ in range(NUM_PASSES)]
+    return [_random(passes, problem.labels), _probabilities(passes[0]), _zero_gradients(probe, passes[0].shape[1])]
+
+
+def _random(passes: list[Tensor], labels: Tensor) -> Flag:
+    unit = [each / each.norm(dim=1, keepdim=True).clamp(min=1e-12) for each in passes]
+    value = max(float((first - second).norm(dim=1).max()) for first, second in combinations(unit, 2))
+    counts = {int((each.argmax(1) == labels).sum()) for each in passes}
+    return Flag(
+        name="random victim",
+        source=SOURCE,
+        value=value,
+        limit=RANDOM,
+        is_raised=value > RANDOM or len(counts) > 1,
+        finding=f"the same inputs give logits up to {value:.2g} apart, and {len(counts)} different numbers right",
+        advice="average gradients over draws (num_draws), and report several predictions",
+    )
+
+
+def _probabilities(logits: Tensor) -> Flag:
+    off = float((logits.sum(1) - 1).abs().max())
+    is_raised = bool(logits.max() < 1 + SIMPLEX) and bool(logits.min() > -SIMPLEX) and off < SIMPLEX
+    return Flag(
+        name="probabilities for logits",
+        source=SOURCE,
+        value=off,
+        limit=SIMPLEX,
+        is_raised=is_raised,
+        finding="the outputs are probabilities" if is_raised else "the outputs are no probabilities",
+        advice="return logits: a softmax flattens the gradients, and attacks look weak",
+    )
+
+
+def _zero_gradients(probe: Probe, num_classes: int) -> Flag:
+    try:
+        gradient = probe.gradient(dlr_loss if num_classes > 2 else margin_loss)
+        value = float((gradient.flatten(1).abs().sum(1) == 0).double().mean())
+    except RuntimeError:
+        value = 1.0
+    return Flag(
+        name="zero gradients",
+        source=SOURCE,
+        value=value,
+        limit=0.0,
+        is_raised=value > 0,
+        finding=f"{value:.0%} of the examples have a gradient of exactly zero",
+        advice="attack without gradients (square), or through a differentiable stand-in (BPDA)",
+    )

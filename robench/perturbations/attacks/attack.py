@@ -1,0 +1,87 @@
+"""From a declared attack and a batch to what came of it: the attack's space, labels, region and counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.core.protocols import Perturbed
+from robench.perturbations.attacks.losses import predicted
+from robench.perturbations.attacks.problem import Ledger, Problem, Reached
+from robench.perturbations.attacks.regions import region_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from robench.core.protocols import Batch, Draws, Victim
+    from robench.declarations.attack_base import Attack
+    from robench.perturbations.attacks.regions import Region
+
+    # Any: each attack takes its own declaration.
+    AttackFunction = Callable[[Any, Problem], Reached]
+
+
+def attack(
+    function: AttackFunction,
+    declaration: Attack,
+    batch: Batch,
+    victim: Victim,
+    draws: Draws,
+    batch_size: int | None = None,
+) -> Perturbed:
+    """Return what the attack made of a batch, in pixels, with the passes that it took.
+
+    ``batch_size`` is the most rows of one pass, by default all.
+    """
+    problem = problem_of(declaration, batch, victim, draws, len(batch.ids) if batch_size is None else batch_size)
+    reached = function(declaration, problem)
+    inputs = problem.pixels(reached.points).detach()
+    if declaration.clip == "box":
+        inputs = inputs.clamp(0, 1)
+    # There and back again through another space, what was not moved would be by a rounding error.
+    inputs = torch.where(reached.points == problem.inputs, batch.inputs, inputs)
+    ledger = problem.ledger
+    return Perturbed(
+        inputs=inputs, found=reached.found, num_queries=ledger.num_queries, num_gradients=ledger.num_gradients
+    )
+
+
+def problem_of(declaration: Attack, batch: Batch, victim: Victim, draws: Draws, batch_size: int) -> Problem:
+    """Return the problem that a declared attack meets on a batch."""
+    scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
+    inputs = batch.inputs if declaration.space == "pixel" else (batch.inputs - shift) / scale
+    problem = Problem(
+        victim=victim,
+        inputs=inputs,
+        labels=batch.targets,
+        region=region_for(declaration, inputs, scale, shift),
+        draws=draws,
+        ledger=Ledger(len(batch.ids)),
+        rows=torch.arange(len(batch.ids)),
+        scale=scale,
+        shift=shift,
+        batch_size=batch_size,
+    )
+    if declaration.labels == "true":
+        return problem
+    return replace(problem, labels=predicted(problem.predict(problem.inputs)))
+
+
+def region_for(declaration: Attack, inputs: Tensor, scale: Tensor, shift: Tensor) -> Region:
+    """Return what a declared attack may search around inputs (B, ...) of its space."""
+    norm, epsilon = declaration.budget
+    if declaration.clip == "box":
+        return region_of(norm, inputs, epsilon, lower=-shift / scale, upper=(1 - shift) / scale)
+    infinite = torch.full_like(scale, torch.inf)
+    return region_of(norm, inputs, epsilon, lower=-infinite, upper=infinite)
+
+
+def _scale_and_shift(declaration: Attack, victim: Victim, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    if declaration.space == "pixel":
+        return inputs.new_ones(()), inputs.new_zeros(())
+    mean, std = victim.normalisation
+    return std, mean

@@ -1,0 +1,47 @@
+"""What searches for the nearest adversarial example keep: of all points that the victim was seen to get wrong, one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Nearest:
+    """The nearest point of each example at which a search was seen to succeed.
+
+    Attributes:
+        points: (B, ...) those points; the starting points where there is none.
+        distances: (B,) float64, from ``origin`` in ``norm``; infinite where there is none.
+    """
+
+    def __init__(self, origin: Tensor, norm: str) -> None:
+        self.origin, self.norm = origin, norm
+        self.points = origin.clone()
+        self.distances = torch.full((len(origin),), torch.inf, dtype=torch.float64, device=origin.device)
+
+    @property
+    def found(self) -> Tensor:
+        """(B,) whether there is one."""
+        return self.distances < torch.inf
+
+    def offer(self, places: Tensor, points: Tensor, succeeded: Tensor) -> None:
+        """Keep the points that succeeded and are nearer than before; ``places`` are those of the rows in the batch."""
+        if not bool(succeeded.any()):
+            return
+        places, points = places[succeeded], points[succeeded]
+        distances = length_of(points.double() - self.origin[places].double(), self.norm)
+        nearer = distances < self.distances[places]
+        self.points[places[nearer]] = points[nearer]
+        self.distances[places[nearer]] = distances[nearer]
+
+
+def length_of(change: Tensor, norm: str) -> Tensor:
+    """Return the lengths (B,) of changes (B, ...) in the norm."""
+    rows = change.flatten(1)
+    if norm == "linf":
+        return rows.abs().amax(1)
+    return rows.norm(dim=1) if norm == "l2" else rows.abs().sum(1)

@@ -1,0 +1,166 @@
+"""The loop of every attack that visits points one after the other: restarts, steps, what is kept, who leaves.
+
+An attack is an ``Algorithm``: how to begin, and how to go from one state to the next. It never decides success, never
+keeps score and never drops an example; that is done here, alike for all. All examples of a batch are at the same step,
+so that their draws do not depend on who else is still attacked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import torch
+
+from robench.perturbations.attacks.problem import Reached
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.perturbations.attacks.losses import Loss
+    from robench.perturbations.attacks.problem import Passed, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a search stands; algorithms add what else they remember, tensors whose first axis is the example.
+
+    Attributes:
+        points: (B, ...) the next points to be shown to the victim.
+        seen: the last pass, None before the first.
+    """
+
+    points: Tensor
+    seen: Passed | None = None
+
+
+AnyState = TypeVar("AnyState", bound=State)
+
+
+class Algorithm(Protocol[AnyState]):
+    """An attack's own part.
+
+    Attributes:
+        num_steps: steps of one search.
+        loss: what it makes larger, by which the points of all searches are compared.
+    """
+
+    num_steps: int
+    loss: Loss
+
+    def begin(self, problem: Problem, restart: int) -> AnyState:
+        """Return where search number ``restart`` begins."""
+
+    def step(self, problem: Problem, state: AnyState, step: int) -> AnyState:
+        """Return the state after step ``step``, with the pass in ``seen`` that it made at the points before."""
+
+
+class Kept:
+    """The best point of each example so far: fooled before not fooled, and of these the one of highest loss."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.points = problem.inputs.clone()
+        self._values = torch.full((len(problem),), -torch.inf, device=problem.inputs.device)
+        self._fooled = torch.zeros(len(problem), dtype=torch.bool, device=problem.inputs.device)
+
+    def offer(self, problem: Problem, places: Tensor, seen: Passed) -> None:
+        """Keep what is better than before; ``places`` are those of the problem's rows in the batch."""
+        fooled, was_fooled = problem.fooled(seen.logits), self._fooled[places]
+        better = (fooled & ~was_fooled) | ((fooled == was_fooled) & (seen.values > self._values[places]))
+        self._put(places[better], seen.points[better], seen.values[better], fooled[better])
+
+    def settle(self, places: Tensor, points: Tensor) -> None:
+        """Keep these points for good."""
+        self._put(places, points, torch.inf, True)
+
+    def _put(self, places: Tensor, points: Tensor, values: Tensor | float, fooled: Tensor | bool) -> None:
+        self.points[places], self._values[places], self._fooled[places] = points, values, fooled
+
+
+def search(
+    algorithm: Algorithm[Any],
+    problem: Problem,
+    *,
+    num_restarts: int,
+    returns: str = "best",
+    stop: str = "never",
+    num_draws: int = 1,
+) -> Reached:
+    """Return the best points of all searches; with ``returns`` last, the best of their last points.
+
+    ``num_draws`` passes tell how good a last point is, as many as the algorithm itself takes for the others.
+
+    With ``stop`` at_success an example that the victim gets wrong already is returned clean, and one that is fooled
+    leaves as soon as the final prediction, made anew, confirms it.
+    """
+    kept, standing = Kept(problem), _Standing(problem, leaves=stop == "at_success")
+    standing.drop(problem.inputs, kept)
+    for restart in range(num_restarts):
+        if not len(standing):
+            break
+        state = algorithm.begin(standing.problem, restart)
+        for step in range(algorithm.num_steps):
+            state = algorithm.step(standing.problem, state, step)
+            if returns == "best" and state.seen is not None:
+                kept.offer(standing.problem, standing.places, state.seen)
+            state = standing.drop_fooled(state, kept)
+            if not len(standing):
+                break
+        else:
+            _finish(algorithm, standing, state, kept, num_draws if returns == "best" or num_restarts > 1 else 0)
+    return Reached(kept.points)
+
+
+def _finish(algorithm: Algorithm[Any], standing: _Standing, state: State, kept: Kept, num_draws: int) -> None:
+    if not num_draws:
+        kept.settle(standing.places, state.points)
+        return
+    seen = standing.problem.evaluate(state.points, algorithm.loss, num_draws)
+    kept.offer(standing.problem, standing.places, seen)
+    standing.drop_fooled(replace(state, seen=seen), kept)
+
+
+class _Standing:
+    """The examples that are still attacked."""
+
+    def __init__(self, problem: Problem, *, leaves: bool) -> None:
+        self.problem = problem
+        self.places = torch.arange(len(problem), device=problem.inputs.device)
+        self._leaves = leaves
+
+    def __len__(self) -> int:
+        return len(self.problem)
+
+    def drop(self, points: Tensor, kept: Kept) -> None:
+        """Let go of those whose final prediction at these points is wrong."""
+        if self._leaves:
+            self._let_go(self.problem.fooled(self.problem.predict(points)), points, kept)
+
+    def drop_fooled(self, state: AnyState, kept: Kept) -> AnyState:
+        """Let go of those that the last pass saw fooled, and whose final prediction confirms it."""
+        if not self._leaves or state.seen is None:
+            return state
+        candidates = self.problem.fooled(state.seen.logits)
+        if not bool(candidates.any()):
+            return state
+        some = self.problem.take(candidates)
+        gone = torch.zeros_like(candidates)
+        gone[candidates] = some.fooled(some.predict(state.seen.points[candidates]))
+        self._let_go(gone, state.seen.points, kept)
+        remaining: AnyState = rows_of(state, ~gone)
+        return remaining
+
+    def _let_go(self, gone: Tensor, points: Tensor, kept: Kept) -> None:
+        kept.settle(self.places[gone], points[gone])
+        self.problem, self.places = self.problem.take(~gone), self.places[~gone]
+
+
+def rows_of(state: Any, chosen: Tensor) -> Any:
+    """Return a state, or what it is made of, for some of its examples."""
+    if isinstance(state, torch.Tensor):
+        return state[chosen]
+    if is_dataclass(state) and not isinstance(state, type):
+        return replace(state, **{each.name: rows_of(getattr(state, each.name), chosen) for each in fields(state)})
+    if isinstance(state, tuple):
+        return tuple(rows_of(each, chosen) for each in state)
+    return state

@@ -1,0 +1,78 @@
+"""Windows of images, one for each example, and the bumps that the Square attack puts into them in l2.
+
+Source: Andriushchenko et al. 2020, arXiv:1912.00049, section 3.4 and equation 2. Axes: B batch, C channels, H rows,
+W columns, S side of a window.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+TINY = 1e-12
+NUM_TILES = 5
+
+
+def window_cells(drawn: Tensor, side: int, shape: Sequence[int]) -> tuple[Tensor, ...]:
+    """Return the indices into images of ``shape`` (B, C, H, W) of one square's pixels in each, as (B, C, S, S).
+
+    ``drawn`` (B, 2), numbers in [0, 1), say where the squares are: all places are alike.
+    """
+    _, channels, height, width = shape
+    spare = torch.tensor([height - side, width - side], device=drawn.device)
+    top, left = torch.minimum((drawn * (spare + 1)).long(), spare).unbind(1)
+    steps = torch.arange(side, device=drawn.device)
+    return (
+        torch.arange(len(drawn), device=drawn.device).view(-1, 1, 1, 1),
+        torch.arange(channels, device=drawn.device).view(1, -1, 1, 1),
+        (top[:, None] + steps).view(-1, 1, side, 1),
+        (left[:, None] + steps).view(-1, 1, 1, side),
+    )
+
+
+def bump(side: int, like: Tensor, drawn: Tensor) -> Tensor:
+    """Return bumps (B, 1, S, S) of l2 length 1: a hill above or beside its mirrored hollow, as ``drawn`` (B,) says."""
+    standing = _bump(side).to(like)
+    return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, standing.T, standing)
+
+
+@lru_cache(maxsize=64)
+def _bump(side: int) -> Tensor:
+    both = torch.cat([_hill(side // 2, side), -_hill(side - side // 2, side)])
+    unit: Tensor = (both / both.norm()).float()
+    return unit
+
+
+def _hill(height: int, width: int) -> Tensor:
+    """Return (height, width) float64 values of l2 length 1 that rise in rings towards the middle (equation 2)."""
+    rows, columns = torch.arange(height) - height // 2, torch.arange(width) - width // 2
+    rings = torch.maximum(rows.abs()[:, None], columns.abs()[None, :])
+    steps = 1 / torch.arange(1, max(height, width) // 2 + 2, dtype=torch.float64).square()
+    # A pixel of ring d lies in all squares around the middle from the d-th on.
+    hill: Tensor = steps.flip(0).cumsum(0).flip(0)[rings]
+    return hill / float(hill.norm().clamp(min=TINY))
+
+
+def bump_grid(images: Tensor, draw: Callable[[Sequence[int]], Tensor]) -> Tensor:
+    """Return changes in the shape of images (B, C, H, W): bumps side by side, a fifth of its shorter side wide.
+
+    ``draw`` gives numbers in [0, 1), (B, *shape): how each bump lies, and its sign in each channel.
+    """
+    batch, channels, height, width = images.shape
+    side = max(min(height, width) // NUM_TILES, 1)
+    down, across = height // side, width // side
+    top, left = (height - down * side) // 2, (width - across * side) // 2
+    drawn = draw((down, across, 1 + channels))
+    bumps = bump(side, images, drawn[..., 0].flatten()).view(batch, 1, down, across, side, side)
+    signs = torch.where(drawn[..., 1:] < 0.5, -1.0, 1.0).permute(0, 3, 1, 2)[..., None, None]
+    tiles = (signs * bumps).transpose(3, 4).reshape(batch, channels, down * side, across * side)
+    grid = torch.zeros_like(images)
+    grid[:, :, top : top + down * side, left : left + across * side] = tiles
+    return grid

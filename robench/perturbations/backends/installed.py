@@ -1,0 +1,59 @@
+"""Which of the libraries are here, and how to get those that are not."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from robench.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Backend to the package that it is and the line that installs it: torchattacks pins a requests of 2021, cleverhans
+# wants TensorFlow's, and neither imports them; nobody owns the name autoattack on PyPI.
+LIBRARIES: Mapping[str, tuple[str, str]] = {
+    "torchattacks": ("torchattacks", "pip install --no-deps torchattacks==3.5.1"),
+    "autoattack": ("pyautoattack", "pip install 'robench[autoattack]'"),
+    "foolbox": ("foolbox", "pip install 'robench[foolbox]'"),
+    "cleverhans": ("cleverhans", "pip install --no-deps cleverhans==4.0.0"),
+}
+
+
+def check_installed(backend: str) -> None:
+    """Do nothing where the backend's library is here.
+
+    Raises:
+        UsageError: it is not; the message has the line that installs it.
+    """
+    if backend not in LIBRARIES:
+        return
+    package, line = LIBRARIES[backend]
+    if find_spec(package) is None:
+        raise UsageError(f"backend {backend} needs the package {package}, which is not installed: {line}")
+
+
+def release_of(backend: str) -> dict[str, str]:
+    """Return the release of the backend's package by its name; nothing for robench itself.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    if backend not in LIBRARIES:
+        return {}
+    check_installed(backend)
+    package, _ = LIBRARIES[backend]
+    return {package: version(package)}
+
+
+def library(backend: str, module: str = "") -> Any:
+    """Return the backend's package, or the module of that name in it; untyped, as all of these libraries are.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    check_installed(backend)
+    package, _ = LIBRARIES[backend]
+    return import_module(f"{package}.{module}" if module else package)

@@ -1,0 +1,50 @@
+"""The audit of one model of the registry on a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UnknownNameError, UsageError
+from robench.datasets import open_dataset
+from robench.declarations.datasets import DATASETS
+from robench.declarations.training import DeitTraining, Training
+from robench.evaluation.audit import audit
+from robench.models import load_victim
+from robench.runs.devices import choose_workers
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+    from pathlib import Path
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.flags import Flag
+
+
+def audit_checkpoint(
+    checkpoint: Checkpoint,
+    *,
+    epsilon: Fraction,
+    num_examples: int = 100,
+    dataset: str | None = None,
+    data_root: Path | None = None,
+    device: str = "cpu",
+) -> list[Flag]:
+    """Return every check of a checkpoint at a budget in l-infinity, on data that it was trained for if none is named.
+
+    Raises:
+        UsageError: nothing says on which data, or an option is out of range.
+        UnknownNameError: there is no such dataset.
+        RobenchError: weights or data are missing, or broke a promise.
+    """
+    if not 0 < epsilon <= 1:
+        raise UsageError(f"epsilon must lie above 0 and at most 1, in pixel units, got {epsilon}")
+    training = checkpoint.training
+    if dataset is None and isinstance(training, (Training, DeitTraining)):
+        dataset = training.dataset
+    if dataset is None:
+        raise UsageError(f"nothing says on which data {checkpoint.name!r} is to be audited; name it with --dataset")
+    if dataset not in DATASETS:
+        raise UnknownNameError("dataset", dataset, DATASETS)
+    found = choose_workers(device, 1, "serial")
+    examples = open_dataset(dataset, data_root=data_root, preprocessing=checkpoint.preprocessing)
+    return audit(load_victim(checkpoint, found.devices[0]), examples, epsilon, num_examples)

@@ -1,0 +1,161 @@
+"""Writes the suites that repeat what the papers' code does (``make suites``); a test holds files and script together.
+
+What each repository calls is a matter of fact, told in docs/protocols.md with its source; here it stands once, as data.
+Budgets, steps and deltas are in normalised units, labels are the victim's own predictions, and nothing is cut to the
+range of pixels, because cleverhans is called so. The digits twins have the same calls with budgets that move accuracy
+on the digits checkpoints, whose images are divided by 0.35 (ImageNet's by 0.226), and fewer examples and steps where an
+attack takes many passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SUITES = Path(__file__).parents[1] / "suites"
+BUDGETS = (1, 2, 3, 4, 5, 6)
+# Four times the budget moves the digits' accuracy about as far as the papers' moves ImageNet's.
+DIGITS_SCALE = 4
+DIGITS_SPSA = "0.4"
+UNCLIPPED = "space: normalised, labels: predicted, clip: none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """What one repository's attack scripts call.
+
+    Attributes:
+        source: where that was read, or what it was inferred from.
+        budgets: of FGSM and PGD, in 255ths.
+        spsa: updates and budget of SPSA; ``cw``: its other fields, None where it is not called.
+    """
+
+    name: str
+    title: str
+    source: str
+    budgets: tuple[int, ...] = BUDGETS
+    spsa: tuple[int, str] | None = None
+    has_sparse_l1: bool = False
+    has_noise: bool = False
+    cw: str | None = None
+
+
+CONFIDENT = "num_steps: {steps}, num_search_steps: 5, initial_c: 0.01, learning_rate: 0.005, confidence: {confidence}"
+OWN_TARGET = "num_steps: 10, num_search_steps: 5, initial_c: 0.01, learning_rate: 0.1, confidence: 10, target: own"
+PROTOCOLS = (
+    Protocol(
+        name="rpc",
+        title="RPC-Attention",
+        source="rachtsy/KPCA_code, Attack/engine.py lines 77-115 and its scripts",
+        spsa=(10, "0.1"),
+        has_sparse_l1=True,
+        has_noise=True,
+        cw=CONFIDENT,
+    ),
+    Protocol(
+        name="rkde",
+        title="robust KDE",
+        source="aaronhan223/robust_transformer, imagenet/engine.py lines 88-105 and its scripts",
+        spsa=(40, "0.1"),
+        has_sparse_l1=True,
+        has_noise=True,
+        cw=CONFIDENT,
+    ),
+    Protocol(
+        name="elliptical",
+        title="Elliptical attention",
+        source="stefvk/Elliptical-Attention, ImageAttack/engine.py lines 95-140",
+        spsa=(40, "0.1"),
+        has_sparse_l1=True,
+        cw=OWN_TARGET,
+    ),
+    Protocol(
+        name="twicing",
+        title="Twicing attention",
+        source="inferred: no attack code is published; FGSM and PGD at 4/255 match this in normalised space",
+        budgets=(4,),
+        spsa=(40, "1/255"),
+    ),
+    Protocol(
+        name="boost",
+        title="Bilateral and Boost",
+        source="inferred: no code is published; FGSM and PGD at 1/255 match this in normalised space",
+        budgets=(1,),
+    ),
+)
+
+
+def texts() -> dict[str, str]:
+    """Return the suites by file name."""
+    return {
+        f"{family}-adv-{protocol.name}.yaml": "\n".join(_lines(family, protocol)) + "\n"
+        for family in ("imagenet", "digits")
+        for protocol in PROTOCOLS
+    }
+
+
+def _lines(family: str, protocol: Protocol) -> Iterator[str]:
+    digits = family == "digits"
+    shown = "digits twin of the attacks" if digits else "attacks"
+    mark = ", inferred" if protocol.source.startswith("inferred") else ""
+    yield "# Written by `make suites` from scripts/paper_suites.py."
+    yield f"# Source: {protocol.source}."
+    yield f"name: {family}-adv-{protocol.name}"
+    yield "version: 1"
+    yield f"description: The {shown} behind the tables of {protocol.title}, as its code calls them{mark}"
+    yield "seed: 0"
+    yield f"dataset: {'digits' if digits else 'imagenet-1k'}"
+    yield f"batch_size: {20 if digits else 48}"
+    yield "conditions:"
+    yield "  - {name: clean}"
+    for budget in protocol.budgets:
+        yield from _gradients(budget, scale=DIGITS_SCALE if digits else 1)
+    yield from _many_passes(protocol, digits=digits)
+    yield "metrics: [top1_accuracy, top5_accuracy]"
+
+
+def _gradients(budget: int, scale: int) -> Iterator[str]:
+    epsilon = f"{scale * budget}/255"
+    yield f"  - {{name: fgsm-{budget}, perturbation: {{kind: fgsm, epsilon: {epsilon}, {UNCLIPPED}}}}}"
+    yield f"  - name: pgd-{budget}"
+    yield "    perturbation:"
+    yield f"      {{kind: pgd, epsilon: {epsilon}, relative_step: 0.15, num_steps: 20, returns: last,"
+    yield f"       {UNCLIPPED}}}"
+
+
+def _many_passes(protocol: Protocol, *, digits: bool) -> Iterator[str]:
+    if protocol.spsa is not None:
+        num_steps, epsilon = protocol.spsa
+        yield from _named("spsa", "20" if digits else None)
+        yield f"      {{kind: spsa, epsilon: {DIGITS_SPSA if digits else epsilon}, num_steps: {num_steps},"
+        yield "       learning_rate: 0.01, delta: 0.01, num_samples: 128, formula: released, returns: last,"
+        yield f"       {UNCLIPPED}}}"
+    if protocol.has_sparse_l1:
+        yield "  # Whatever budget the scripts name: cleverhans' default is what is run."
+        yield from _named("sld")
+        yield "      {kind: sparse-l1, epsilon: 10, step_size: 1, num_steps: 20, sparsity: 0.99, projection: rescale,"
+        yield f"       returns: last, {UNCLIPPED}}}"
+    if protocol.cw is not None:
+        fields = protocol.cw.format(steps=100 if digits else 1000, confidence=0.1)
+        yield "  # cleverhans cuts normalised images to [0, 1], which changes them before any attack."
+        yield from _named("cw", "20" if digits else None)
+        yield f"      {{kind: cw, {fields},"
+        yield f"       continues: true, stops_early: false, clip_min: 0, clip_max: 1, {UNCLIPPED}}}"
+    if protocol.has_noise:
+        yield f"  - {{name: noise, perturbation: {{kind: uniform-noise, epsilon: 0.3, {UNCLIPPED}}}}}"
+
+
+def _named(name: str, num_examples: str | None = None) -> Iterator[str]:
+    yield f"  - name: {name}"
+    if num_examples is not None:
+        yield f"    num_examples: {num_examples}"
+    yield "    perturbation:"
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        (SUITES / name).write_text(text)

@@ -1,0 +1,79 @@
+"""The comparison of strength as Markdown, from the values of its JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from strength_settings import EXCEPTIONS, NOT_COMPARED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    # Any: values of JSON.
+    Rows = Sequence[Mapping[str, Any]]
+
+HEADER = """\
+# robench's attacks beside other libraries'
+
+Written by `make strength`. Each library ran its own code, at the same settings, on the same images, in the same process
+on one thread. *Accuracy* is the share of images that stand, in per cent: right when clean, and at what the attack made
+of them; of attacks without a budget (fab, cw), at no found point within the radius. *Same* is the share of images of
+which robench's attack says the same. An attack that draws random numbers draws others in each library.
+"""
+COLUMNS = "| attack | library | images | accuracy | same | seconds | images/s | |\n|---|---|---|---|---|---|---|---|"
+
+
+def as_markdown(document: Mapping[str, Any]) -> str:
+    """Return the page of a comparison."""
+    rows: Rows = document["rows"]
+    models = dict.fromkeys(row["model"] for row in rows)
+    tables = [f"## {model}\n\n{_table([row for row in rows if row['model'] == model])}" for model in models]
+    return "\n".join([HEADER, *tables, _exceptions(), _manifest(document["manifest"])])
+
+
+def _table(rows: Rows) -> str:
+    return "\n".join([COLUMNS, *map(_line, rows)]) + "\n"
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    same = "" if row["agreement"] is None else f"{100 * row['agreement']:.1f}"
+    cells = [
+        row["attack"] if row["library"] == "robench" else "",
+        row["library"],
+        str(row["num_examples"]),
+        f"{100 * row['accuracy']:.1f}",
+        same,
+        f"{row['seconds']:.1f}",
+        f"{row['examples_per_second']:.1f}",
+        row["problem"] or ("exception" if (row["attack"], row["library"]) in EXCEPTIONS else ""),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _exceptions() -> str:
+    lines = [f"- {attack}, {library}: {reason}." for (attack, library), reason in EXCEPTIONS.items()]
+    others = [f"- {name}: {reason}." for name, reason in NOT_COMPARED.items()]
+    return "\n".join(["## Exceptions", "", *lines, "", "## Not compared", "", *others, ""])
+
+
+def _manifest(manifest: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {release}" for name, release in manifest["versions"].items())
+    settings = [f"- {name}: `{_said(fields)}`" for name, fields in manifest["settings"].items()]
+    return "\n".join(
+        [
+            "## What this rests on",
+            "",
+            f"{manifest['date']}; {manifest['device']}, {manifest['threads']} thread; {versions}.",
+            f"First {manifest['num_examples']} images of {manifest['dataset']} or fewer (column images), "
+            f"batches of {manifest['batch_size']}, seed {manifest['seed']}.",
+            "",
+            "## Settings",
+            "",
+            *settings,
+            "",
+        ]
+    )
+
+
+def _said(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in fields.items())

@@ -1,0 +1,437 @@
+"""AutoAttack: who meets what, what decides, the parameters of the paper's code, and what it leaves standing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from robench import load_checkpoint, load_dataset
+from robench.core.errors import DeclarationError
+from robench.core.protocols import Batch, Perturbed
+from robench.core.seeds import Stream
+from robench.declarations.apgd_attack import Apgd
+from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
+from robench.declarations.autoattack import AutoAttack
+from robench.declarations.fab_attack import Fab
+from robench.declarations.perturbations import Clean
+from robench.declarations.square_attack import Square
+from robench.declare.schema import FAMILIES, construct_member
+from robench.perturbations import ATTACKS, perturb
+from robench.perturbations.attacks.attack import problem_of
+from robench.perturbations.attacks.autoattack import autoattack
+from robench.perturbations.attacks.problem import Problem, Reached
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+SHAPE = (3, 4, 4)
+EPSILON = Fraction(8, 255)
+FGSM = Fgsm(epsilon=EPSILON)
+NOISE = UniformNoise(epsilon=EPSILON)
+FAB = Fab(num_steps=10)
+APGD = Apgd(epsilon=EPSILON, num_steps=10, stop="at_success")
+CHEAP_FIRST = (FGSM, APGD, replace(APGD, loss="dlr-targeted", num_restarts=3), FAB)
+
+
+class Victim:
+    """Logits of any function of the pixels, which remembers with which seeds it was asked."""
+
+    device = torch.device("cpu")
+    normalisation = torch.full((3, 1, 1), 0.4), torch.full((3, 1, 1), 0.25)
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.function = function
+        self.seeds: list[tuple[int, ...] | None] = []
+
+    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+        self.seeds.append(None if seeds is None else tuple(seeds))
+        return self.function(inputs)
+
+
+def ensemble(*members: Any, **fields: Any) -> AutoAttack:
+    return AutoAttack(epsilon=EPSILON, variant="custom", members=members, **fields)
+
+
+def curved() -> Victim:
+    generator = torch.Generator().manual_seed(3)
+    first, second = torch.randn(20, 48, generator=generator), torch.randn(6, 20, generator=generator)
+    return Victim(lambda inputs: torch.tanh(2 * (inputs - 0.5).flatten(1) @ first.T) @ second.T)
+
+
+def batch_of(num_examples: int, victim: Victim, seed: int = 1) -> Batch:
+    inputs = torch.rand(num_examples, *SHAPE, generator=torch.Generator().manual_seed(seed))
+    inputs[0, 0, 0] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
+    ids = tuple(f"example-{i}" for i in range(num_examples))
+    return Batch(ids=ids, inputs=inputs, targets=victim.function(inputs).argmax(1))
+
+
+def attacked(declared: Any, batch: Batch, victim: Victim, seeds: Sequence[int] | None = None) -> Perturbed:
+    return perturb(declared, batch, victim, ExampleDraws(range(len(batch.ids)) if seeds is None else seeds))
+
+
+def stands(declared: Any, batch: Batch, victim: Victim) -> Tensor:
+    return victim.function(attacked(declared, batch, victim).inputs).argmax(1) == batch.targets
+
+
+class Brightness:
+    """A victim that errs where the first pixel is above 0.55, attacked by attacks that move it by a given way."""
+
+    def __init__(self) -> None:
+        self.victim = Victim(
+            lambda inputs: torch.stack(
+                [0 * inputs[:, 0, 0, 0], inputs[:, 0, 0, 0] - 0.55, 0 * inputs[:, 0, 0, 0] - 9], 1
+            )
+        )
+        self.met: list[tuple[str, list[int]]] = []
+
+    def batch(self, *brightness: float) -> Batch:
+        inputs = torch.full((len(brightness), *SHAPE), 0.5)
+        inputs[:, 0, 0, 0] = torch.tensor(brightness)
+        ids = tuple(map(str, range(len(brightness))))
+        return Batch(ids=ids, inputs=inputs, targets=torch.zeros(len(ids)).long())
+
+    def by(self, way: float) -> Callable[[Any, Problem], Reached]:
+        def function(declaration: Any, problem: Problem) -> Reached:
+            self.met.append((declaration.kind, problem.rows.tolist()))
+            points = problem.inputs.clone()
+            points[:, 0, 0, 0] += way
+            return Reached(points)
+
+        return function
+
+    def run(self, batch: Batch, functions: dict[type, Any], declared: AutoAttack) -> tuple[Reached, Problem]:
+        problem = problem_of(declared, batch, self.victim, ExampleDraws(range(len(batch.ids))), len(batch.ids))
+        return autoattack(declared, problem, functions), problem
+
+
+class TestCascade:
+    def test_each_meets_only_what_all_before_it_left_standing_in_the_order_declared(self) -> None:
+        world = Brightness()
+        functions = {UniformNoise: world.by(0.01), Fgsm: world.by(0.03), Apgd: world.by(0.0)}
+        batch = world.batch(0.6, 0.545, 0.53, 0.51)
+        reached, _ = world.run(batch, functions, ensemble(NOISE, FGSM, APGD))
+        assert world.met == [("uniform-noise", [1, 2, 3]), ("fgsm", [2, 3]), ("apgd", [3])]
+        moved = (reached.points - batch.inputs)[:, 0, 0, 0]
+        torch.testing.assert_close(moved, torch.tensor([0.0, 0.01, 0.03, 0.03]))
+
+    def test_it_ends_where_nothing_stands(self) -> None:
+        world = Brightness()
+        world.run(world.batch(0.54, 0.6), {UniformNoise: world.by(0.02), Fgsm: world.by(0.0)}, ensemble(NOISE, FGSM))
+        assert world.met == [("uniform-noise", [0])]
+        world.run(world.batch(0.7, 0.6), {UniformNoise: world.by(0.02)}, ensemble(NOISE))
+        assert len(world.met) == 1
+
+    def test_what_stands_is_returned_at_its_smallest_margin(self) -> None:
+        world = Brightness()
+        functions = {UniformNoise: world.by(0.01), Fgsm: world.by(0.02), Apgd: world.by(-0.01)}
+        batch = world.batch(0.5)
+        reached, _ = world.run(batch, functions, ensemble(NOISE, FGSM, APGD))
+        assert float((reached.points - batch.inputs)[0, 0, 0, 0]) == pytest.approx(0.02, abs=1e-6)
+
+    def test_an_attack_without_a_budget_counts_within_that_of_the_ensemble(self) -> None:
+        world = Brightness()
+        batch = world.batch(0.53, 0.5)
+        reached, problem = world.run(batch, {Fab: world.by(0.4)}, ensemble(FAB))
+        moved = (reached.points.double() - batch.inputs.double())[:, 0, 0, 0]
+        assert float(moved.max()) <= float(EPSILON)
+        assert problem.fooled(world.victim.logits(reached.points)).tolist() == [True, False]
+
+    def test_an_attack_without_a_budget_is_given_a_region_without_one(self) -> None:
+        regions = []
+
+        def function(declaration: Any, problem: Problem) -> Reached:
+            regions.append(problem.region)
+            return Reached(problem.inputs)
+
+        world = Brightness()
+        world.run(world.batch(0.5), {Fab: function, Fgsm: function}, ensemble(FAB, FGSM))
+        assert [region.epsilon for region in regions] == [float("inf"), float(EPSILON)]
+        assert (float(regions[0].lower.min()), float(regions[0].upper.max())) == (0, 1)
+
+    def test_a_prediction_made_anew_decides(self) -> None:
+        """The victim is fooled by nothing but the seed of the final prediction."""
+        world, final = Brightness(), ExampleDraws([0]).prediction_seeds[0]
+
+        def logits(inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+            err = 10.0 * torch.tensor([float(seed == final and bool(world.met)) for seed in seeds or ()])
+            return torch.stack([torch.zeros_like(err), err - 1], 1)
+
+        world.victim.logits = logits  # type: ignore[method-assign]
+        world.run(world.batch(0.5), {Fgsm: world.by(0.01), UniformNoise: world.by(0.01)}, ensemble(FGSM, NOISE))
+        assert [kind for kind, _ in world.met] == ["fgsm"]
+
+
+class TestOnCurves:
+    def test_it_leaves_what_every_member_alone_leaves(self) -> None:
+        victim = curved()
+        batch = batch_of(40, victim)
+        alone = torch.stack([stands(member, batch, victim) for member in CHEAP_FIRST[:3]]).all(0)
+        together = stands(ensemble(*CHEAP_FIRST[:3]), batch, victim)
+        assert torch.equal(alone, together)
+        assert 0 < int(together.sum()) < 40
+        assert bool((together | ~stands(ensemble(*CHEAP_FIRST), batch, victim)).all())
+
+    def test_what_falls_early_costs_less(self) -> None:
+        victim = curved()
+        batch = batch_of(40, victim)
+        result = attacked(ensemble(*CHEAP_FIRST), batch, victim)
+        assert result.num_queries is not None
+        assert result.num_gradients is not None
+        stood = victim.function(result.inputs).argmax(1) == batch.targets
+        assert int(result.num_queries[~stood].min()) < 10 < int(result.num_queries[stood].min())
+        assert int(result.num_gradients[stood].min()) == 1 + 10 + 30 + 5 * 10  # fab: one for each other class
+
+    def test_the_same_seeds_give_the_same_bytes(self) -> None:
+        victim = curved()
+        batch = batch_of(8, victim)
+        first, again = (attacked(ensemble(*CHEAP_FIRST), batch, victim).inputs for _ in range(2))
+        assert torch.equal(first, again)
+
+    def test_rows_alone_equal_rows_in_company(self) -> None:
+        victim = curved()
+        batch = batch_of(8, victim)
+        whole = attacked(ensemble(*CHEAP_FIRST[:3]), batch, victim).inputs
+        for i in range(8):
+            alone = Batch(ids=batch.ids[i : i + 1], inputs=batch.inputs[i : i + 1], targets=batch.targets[i : i + 1])
+            met = attacked(ensemble(*CHEAP_FIRST[:3]), alone, victim, [i]).inputs[0]
+            torch.testing.assert_close(met, whole[i], atol=1e-6, rtol=0)
+
+    @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+    def test_the_budget_is_exact_whatever_the_members_are(self, norm: Any) -> None:
+        victim = curved()
+        batch = batch_of(16, victim)
+        batch.inputs[8:] = batch.inputs[8:].round()
+        members = tuple(replace(member, norm=norm) for member in (FGSM, APGD, FAB))
+        result = attacked(ensemble(*members, norm=norm), batch, victim).inputs
+        moved = (result.double() - batch.inputs.double()).flatten(1).norm(p=float(norm[1:]), dim=1)
+        assert float(moved.max()) <= float(EPSILON)
+        assert 0 <= float(result.min()) <= float(result.max()) <= 1
+
+    def test_a_budget_of_zero_returns_the_input(self) -> None:
+        batch = batch_of(8, curved())
+        members = [replace(member, epsilon=Fraction(0)) for member in CHEAP_FIRST[:3]]
+        declared = AutoAttack(epsilon=Fraction(0), variant="custom", members=(*members, FAB))
+        assert torch.equal(attacked(declared, batch, curved()).inputs, batch.inputs)
+
+    def test_what_is_wrong_already_is_returned_clean(self) -> None:
+        victim = curved()
+        batch = batch_of(8, victim)
+        batch.targets[:] = (batch.targets + 1) % 6
+        result = attacked(ensemble(*CHEAP_FIRST), batch, victim)
+        assert torch.equal(result.inputs, batch.inputs)
+        assert result.num_queries is not None
+        assert result.num_queries.tolist() == [1] * 8
+
+    def test_a_victim_without_gradients_stands_and_gives_no_nan(self) -> None:
+        victim = Victim(lambda inputs: 0 * inputs.flatten(1)[:, :5] + torch.tensor([3.0, 1, 0, 0, -1]))
+        batch = batch_of(8, victim)
+        result = attacked(ensemble(*CHEAP_FIRST), batch, victim).inputs
+        assert bool(torch.isfinite(result).all())
+
+    def test_a_constant_added_to_all_logits_changes_no_verdict(self) -> None:
+        plain = curved()
+        shifted, batch = Victim(lambda inputs: plain.function(inputs) - 20), batch_of(24, plain)
+        assert torch.equal(*(stands(ensemble(*CHEAP_FIRST), batch, victim) for victim in (plain, shifted)))
+
+    def test_other_spaces_go_through_every_member(self) -> None:
+        victim = curved()
+        batch = batch_of(16, victim)
+        fields: dict[str, Any] = {"space": "normalised", "clip": "none"}
+        members = [replace(member, **fields) for member in (FGSM, APGD, FAB)]
+        result = attacked(ensemble(*members, **fields), batch, victim).inputs
+        moved = ((result.double() - batch.inputs.double()) / 0.25).abs().max()
+        assert float(EPSILON) * 0.5 < float(moved) <= float(EPSILON) * (1 + 1e-5)
+
+
+class TestVariants:
+    def of(self, variant: Any, num_classes: int = 10) -> list[tuple[str, Any]]:
+        declared = AutoAttack(epsilon=EPSILON, variant=variant)
+        return [(attack.kind, attack) for attack in declared.attacks(num_classes)]
+
+    def test_standard_is_what_the_paper_says(self) -> None:
+        (_, ce), (_, targeted), (_, fab), (_, square) = self.of("standard")
+        assert isinstance(ce, Apgd)
+        assert (ce.loss, ce.num_restarts, ce.num_steps) == ("ce", 1, 100)
+        assert (targeted.loss, targeted.num_restarts, targeted.num_steps) == ("dlr-targeted", 9, 100)
+        assert (fab.num_targets, fab.num_restarts, fab.num_steps) == (9, 1, 100)
+        assert isinstance(square, Square)
+        assert (square.num_queries, square.num_restarts) == (5000, 1)
+
+    @pytest.mark.parametrize("variant", ["standard", "plus", "rand"])
+    def test_parameters_and_order_are_those_of_the_papers_code(self, variant: Any) -> None:
+        from pyautoattack import AutoAttack as Reference
+
+        theirs = Reference(torch.nn.Identity(), eps=float(EPSILON), version=variant)
+        apgd, targeted, fab, square = theirs.apgd, theirs.apgd_targeted, theirs.fab, theirs.square
+        steps = {"num_steps": 100, "stop": "at_success", "epsilon": EPSILON}
+        ce = Apgd(num_restarts=apgd.n_restarts, num_draws=apgd.eot_iter, **steps)
+        bound = {"alpha_max": fab.alpha_max, "eta": fab.eta, "beta": fab.beta, "num_final_steps": 0}
+        free = Fab(num_restarts=fab.n_restarts, **bound, **steps)
+        known = {
+            "apgd-ce": ce,
+            "apgd-dlr": replace(ce, loss="dlr"),
+            "apgd-t": Apgd(loss="dlr-targeted", num_restarts=targeted.n_target_classes, **steps),
+            "fab": free,
+            "fab-t": replace(free, num_restarts=1, num_targets=fab.n_target_classes),
+            "square": Square(
+                epsilon=EPSILON, num_queries=square.n_queries, p_init=square.p_init, stop="at_success", loss=square.loss
+            ),
+        }
+        assert apgd.n_iter == targeted.n_iter == fab.n_iter == 100
+        assert [attack for _, attack in self.of(variant)] == [known[name] for name in theirs.attacks_to_run]
+
+    @pytest.mark.parametrize(("num_classes", "wanted"), [(4, 3), (7, 6), (10, 9), (1000, 9)])
+    def test_few_classes_have_few_targets(self, num_classes: int, wanted: int) -> None:
+        for variant in ("standard", "plus"):
+            attacks = [attack for _, attack in self.of(variant, num_classes)]
+            assert [each.num_restarts for each in attacks if getattr(each, "loss", "") == "dlr-targeted"] == [wanted]
+            assert [each.num_targets for each in attacks if isinstance(each, Fab)][-1] == wanted
+
+    @pytest.mark.parametrize(
+        ("variant", "num_classes", "message"),
+        [
+            (
+                "standard",
+                3,
+                "standard has apgd with loss dlr-targeted, which needs at least 4 classes, the model has 3",
+            ),
+            ("plus", 2, "plus has apgd with loss dlr, which needs at least 3 classes, the model has 2"),
+            (
+                "rand",
+                2,
+                "rand has apgd with loss dlr, which needs at least 3 classes, the model has 2: take variant cus",
+            ),
+        ],
+    )
+    def test_too_few_classes_are_refused_before_anything_is_attacked(
+        self, variant: Any, num_classes: int, message: str
+    ) -> None:
+        victim = Victim(lambda inputs: inputs.flatten(1)[:, :num_classes])
+        with pytest.raises(DeclarationError, match=message):
+            attacked(AutoAttack(epsilon=EPSILON, variant=variant), batch_of(4, victim), victim)
+        assert len(victim.seeds) == 1
+
+    def test_a_custom_ensemble_needs_no_more_classes_than_its_losses(self) -> None:
+        victim = Victim(lambda inputs: inputs.flatten(1)[:, :2] - inputs.flatten(1)[:, 2:4])
+        batch = batch_of(8, victim)
+        assert not bool(stands(ensemble(replace(APGD, loss="margin"), FAB), batch, victim).all())
+
+    def test_a_new_version_of_a_member_is_a_new_version_of_the_ensemble(self) -> None:
+        assert AutoAttack.version == Apgd.version + Fab.version + Square.version - 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"variant": "custom"}, "members must be at least one attack with variant custom, got none"),
+        (
+            {"variant": "plus", "members": (FGSM,)},
+            "members must be empty with variant plus, which has its own, got some",
+        ),
+        ({"variant": "custom", "members": (FGSM, Clean())}, "members must be attacks, got clean in members[1]"),
+        (
+            {"variant": "custom", "members": (replace(FGSM, epsilon=Fraction(4, 255)),)},
+            "members must have epsilon 8/255, as the ensemble, got 4/255 in members[0]",
+        ),
+        (
+            {"variant": "custom", "members": (FGSM, replace(FAB, norm="l2"))},
+            "members must have norm linf, as the ensemble, got l2 in members[1]",
+        ),
+        (
+            {"variant": "custom", "members": (replace(FGSM, clip="none"),)},
+            "members must have clip box, as the ensemble, got none in members[0]",
+        ),
+        (
+            {"variant": "standard", "norm": "l1"},
+            "norm must be linf or l2 with variant standard, whose square attack is not written for l1: take "
+            "variant rand, or custom with apgd of radii shrinking and fab, or backend autoattack, got l1",
+        ),
+        (
+            {"variant": "rand", "labels": "predicted"},
+            "labels must be true for autoattack, which stops at success, got predicted",
+        ),
+        (
+            {"variant": "custom", "members": (replace(APGD, backend="autoattack"),)},
+            "members must have backend robench, as the ensemble, got autoattack in members[0]",
+        ),
+        ({"variant": "rand", "norm": "l0"}, "norm must be linf or l2 or l1 for autoattack, got l0"),
+        ({"variant": "rand", "epsilon": Fraction(-1)}, "epsilon must be at least 0, got -1"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_one_message(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is what is compared
+        AutoAttack(**{"epsilon": EPSILON, **fields})
+    assert str(caught.value) == message
+
+
+class TestInSuites:
+    WRITTEN: dict[str, Any] = {  # noqa: RUF012  # never changed
+        "kind": "autoattack",
+        "epsilon": "8/255",
+        "variant": "custom",
+        "members": [
+            {"kind": "fgsm", "epsilon": "8/255"},
+            {"kind": "pgd", "epsilon": "8/255", "relative_step": "1/4", "num_steps": 3},
+        ],
+    }
+
+    def test_custom_members_are_read_as_attacks_are(self) -> None:
+        read = construct_member(FAMILIES["perturbation"], self.WRITTEN)
+        pgd = Pgd(epsilon=EPSILON, relative_step=Fraction(1, 4), num_steps=3)
+        assert read == ensemble(Fgsm(epsilon=EPSILON), pgd)
+
+    def test_a_mistake_in_a_member_is_told_with_its_place(self) -> None:
+        wrong = self.WRITTEN | {"members": [{"kind": "fgsm", "epsilon": "8/255"}, {"kind": "pgdd"}]}
+        with pytest.raises(ValidationError) as caught:
+            construct_member(FAMILIES["perturbation"], wrong)
+        (error,) = caught.value.errors()
+        assert error["loc"] == ("members", 1, "kind")
+        assert "Did you mean 'pgd'?" in error["msg"]
+
+
+@pytest.mark.parametrize(("norm", "epsilon"), [("linf", Fraction(7, 255)), ("l2", Fraction(6, 5))])
+def test_it_leaves_no_more_standing_than_the_papers_code(norm: Any, epsilon: Fraction) -> None:
+    """The same four attacks in both, each of a few of its steps, so that it takes no minutes."""
+    from pyautoattack import AutoAttack as Reference
+    from pyautoattack.autopgd_base import APGDAttack, APGDAttack_targeted
+
+    victim, batch = load_checkpoint("digits-vit"), load_dataset("digits").batch(0, 12)
+    of_theirs = {"norm": norm.capitalize(), "eps": float(epsilon)}
+    reference = Reference(victim.logits, version="custom", attacks=list(THEIRS), seed=0, **of_theirs)
+    reference.apgd = APGDAttack(victim.logits, n_iter=10, device="cpu", **of_theirs)
+    reference.apgd_targeted = APGDAttack_targeted(victim.logits, n_iter=10, n_target_classes=3, **of_theirs)
+    reference.fab.n_iter, reference.fab.n_target_classes, reference.square.n_queries = 10, 3, 50
+    theirs, _ = reference.run_standard_evaluation(batch.inputs, batch.targets)
+    ours = attacked(of_few_steps(norm, epsilon), batch, victim).inputs  # type: ignore[arg-type]  # a victim as well
+    stand = [victim.logits(each).argmax(1) == batch.targets for each in (ours, theirs)]
+    assert 0 < int(stand[0].sum()) <= int(stand[1].sum()) < 12
+
+
+THEIRS = ("apgd-ce", "apgd-t", "fab-t", "square")
+
+
+def of_few_steps(norm: Any, epsilon: Fraction) -> AutoAttack:
+    shared: dict[str, Any] = {"norm": norm, "epsilon": epsilon, "stop": "at_success"}
+    apgd = Apgd(num_steps=10, **shared)
+    fab = Fab(num_steps=10, num_targets=3, num_final_steps=0, **shared)
+    square = Square(num_queries=50, p_init=0.8, **shared)
+    targeted = replace(apgd, loss="dlr-targeted", num_restarts=3)
+    return AutoAttack(norm=norm, epsilon=epsilon, variant="custom", members=(apgd, targeted, fab, square))
+
+
+def test_members_draw_their_starts_as_they_do_alone() -> None:
+    victim = curved()
+    batch = batch_of(8, victim)
+    noise = ExampleDraws(range(8)).uniform(Stream(purpose="noise"), SHAPE)
+    moved = attacked(ensemble(NOISE), batch, victim).inputs - batch.inputs
+    inside = (batch.inputs > 0.1) & (batch.inputs < 0.9) & (moved != 0)
+    torch.testing.assert_close(moved[inside], ((2 * noise - 1) * float(EPSILON))[inside], atol=1e-6, rtol=0)
+    assert AutoAttack in ATTACKS

@@ -1,0 +1,498 @@
+"""Carlini and Wagner's attack: nearest points of linear models in closed form, mechanisms, laws, papers' calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+import torchattacks
+
+import robench
+from robench.core.errors import ContractError, DeclarationError
+from robench.core.protocols import Batch, Perturbed
+from robench.declarations.cw_attack import Cw
+from robench.perturbations import perturb
+from robench.perturbations.attacks.cw import _Adam
+from robench.perturbations.attacks.nearest import length_of
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NUM_CLASSES, SHAPE, SIZE = 5, (3, 4, 4), 48
+MEAN, STD = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1)
+QUICK = Cw(num_steps=40, num_search_steps=3, initial_c=0.1, learning_rate=0.01)
+STRONG = Cw(num_steps=100, num_search_steps=6, initial_c=0.05, learning_rate=0.004, stops_early=False)
+
+
+class LinearVictim:
+    """Logits are W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
+
+    device = torch.device("cpu")
+    normalisation = (MEAN, STD)
+
+    def __init__(self, seed: int = 0, constant: float = 0.0, num_classes: int = NUM_CLASSES) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.weight = torch.randn(num_classes, SIZE, generator=generator)
+        self.constant = constant
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return (inputs - 0.5).flatten(1) @ self.weight.T + self.constant
+
+
+class CurvedVictim(LinearVictim):
+    """Logits are a small network of one hidden layer."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        logits = super().logits(inputs)
+        return torch.tanh(logits @ self.weight[:, :NUM_CLASSES]) + 0.1 * logits
+
+
+class ConstantVictim(LinearVictim):
+    """The first class leads everywhere, and no gradient points anywhere."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return 0 * super().logits(inputs) + torch.arange(NUM_CLASSES, 0, -1.0)
+
+
+def batch_of(victim: LinearVictim, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:
+    """Inputs around the middle of the box, that the victim gets right."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = 0.5 + spread * (2 * torch.rand(num_examples, *SHAPE, generator=generator) - 1)
+    targets = victim.logits(inputs).detach().argmax(1)
+    return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
+
+
+def run(
+    declaration: Cw, batch: Batch, victim: LinearVictim, seeds: Sequence[int] | None = None, batch_size: int = 64
+) -> Perturbed:
+    return perturb(declaration, batch, victim, ExampleDraws(seeds or range(len(batch.ids))), batch_size)
+
+
+def rows_of(batch: Batch, rows: list[int]) -> Batch:
+    return Batch(ids=tuple(batch.ids[i] for i in rows), inputs=batch.inputs[rows], targets=batch.targets[rows])
+
+
+def found(result: Perturbed) -> torch.Tensor:
+    assert result.found is not None
+    return result.found
+
+
+def gradients(result: Perturbed) -> torch.Tensor:
+    assert result.num_gradients is not None
+    return result.num_gradients
+
+
+def distances(result: Perturbed, batch: Batch) -> torch.Tensor:
+    return length_of(result.inputs.double() - batch.inputs.double(), "l2")
+
+
+def lead(victim: LinearVictim, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return how far the best other class is ahead of the label, (B,)."""
+    logits = victim.logits(inputs).detach().double()
+    own = logits.gather(1, labels[:, None])[:, 0]
+    return logits.scatter(1, labels[:, None], -torch.inf).amax(1) - own
+
+
+def class_distances(victim: LinearVictim, batch: Batch, confidence: float = 0.0, scale: Any = None) -> torch.Tensor:
+    """The closed form without a box, to each class (B, K): its gap and the confidence over its gradient's length."""
+    logits = victim.logits(batch.inputs).double()
+    weight = victim.weight.double() * (1.0 if scale is None else scale.double().expand(SHAPE).flatten())
+    gaps = logits.gather(1, batch.targets[:, None]) - logits + confidence
+    steepness = torch.stack([(weight - weight[label]).norm(dim=1) for label in batch.targets])
+    return torch.where(steepness == 0, torch.inf, gaps / steepness.clamp(min=1e-12))
+
+
+def least_distances(victim: LinearVictim, batch: Batch, confidence: float = 0.0, scale: Any = None) -> torch.Tensor:
+    """The least over classes, (B,)."""
+    return class_distances(victim, batch, confidence, scale).amin(1)
+
+
+class TestLinearModel:
+    @pytest.mark.parametrize("confidence", [0.0, 0.5])
+    @pytest.mark.parametrize("clip", ["box", "none"])
+    def test_the_least_distance_is_reached(self, clip: Any, confidence: float) -> None:
+        victim = LinearVictim(num_classes=2)
+        batch = batch_of(victim)
+        # Without tanh a value moves by as much as its variable, in the middle of the box by half as much.
+        declared = replace(STRONG, clip=clip, confidence=confidence, learning_rate=0.004 if clip == "box" else 0.002)
+        result = run(declared, batch, victim)
+        assert bool(found(result).all())
+        assert bool((lead(victim, result.inputs, batch.targets) > confidence - 1e-5).all())
+        ratio = distances(result, batch) / least_distances(victim, batch, confidence)
+        assert float(ratio.min()) > 1 - 1e-4
+        assert float(ratio.max()) < 1.01
+
+    def test_of_several_classes_the_way_to_the_one_reached_is_the_shortest(self) -> None:
+        # The margin leads to the class of the next highest logit, of which the boundary need not be the nearest.
+        victim = LinearVictim()
+        batch = batch_of(victim)
+        result = run(STRONG, batch, victim)
+        reached = victim.logits(result.inputs).argmax(1)
+        ratio = distances(result, batch) / class_distances(victim, batch).gather(1, reached[:, None])[:, 0]
+        assert float(ratio.max()) < 1.01
+        assert float((distances(result, batch) / least_distances(victim, batch)).median()) < 1.002
+
+    def test_accuracy_at_stated_distances_follows(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim, 40)
+        reached, least = distances(run(STRONG, batch, victim), batch), least_distances(victim, batch)
+        for stated in torch.quantile(least, torch.tensor([0.2, 0.5, 0.8], dtype=torch.float64)).tolist():
+            assert abs(float((reached > stated).double().mean() - (least > stated).double().mean())) < 1.5 / 40
+
+    def test_normalised_space_has_its_own_distance(self) -> None:
+        victim = LinearVictim(num_classes=2)
+        batch = batch_of(victim)
+        boxed = replace(STRONG, space="normalised", labels="predicted", num_steps=180)
+        for declared in (boxed, replace(boxed, clip="none", learning_rate=0.005)):
+            result = run(declared, batch, victim)
+            there = ((result.inputs.double() - batch.inputs.double()) / STD).flatten(1).norm(dim=1)
+            assert bool((lead(victim, result.inputs, batch.targets) > 0).all())
+            assert float((there / least_distances(victim, batch, scale=STD)).max()) < 1.01
+
+
+class TestMechanisms:
+    def test_a_search_multiplies_c_by_ten_until_one_succeeds(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim)
+        declared = replace(QUICK, initial_c=1e-6, learning_rate=0.002, num_steps=80)
+        few, many = (run(replace(declared, num_search_steps=n), batch, victim) for n in (3, 7))
+        assert not bool(found(few).any())
+        assert torch.equal(few.inputs, batch.inputs)
+        assert bool(found(many).all())
+
+    def test_a_search_halves_the_distance_to_what_failed_where_one_succeeds(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim)
+        means = []
+        for num_search_steps in (1, 9):
+            declared = replace(QUICK, initial_c=50.0, num_search_steps=num_search_steps, stops_early=False)
+            means.append(float(distances(run(declared, batch, victim), batch).mean()))
+        assert means[1] < 0.97 * means[0]
+
+    def test_more_searches_never_end_farther(self) -> None:
+        victim = CurvedVictim()
+        batch = batch_of(victim, spread=0.5)
+        few, many = (run(replace(QUICK, initial_c=5.0, num_search_steps=n), batch, victim) for n in (1, 4))
+        assert bool((distances(many, batch) <= distances(few, batch))[found(few)].all())
+        assert bool((found(many) | ~found(few)).all())
+
+    def test_the_c_of_each_example_is_its_own(self) -> None:
+        victim = LinearVictim()
+        near = batch_of(victim, 4, spread=0.05)
+        far = batch_of(victim, 4, spread=0.5)
+        both = Batch(
+            ids=near.ids + tuple(f"far-{i}" for i in range(4)),
+            inputs=torch.cat([near.inputs, far.inputs]),
+            targets=torch.cat([near.targets, far.targets]),
+        )
+        together = run(QUICK, both, victim, batch_size=8)
+        for part, rows in ((near, slice(0, 4)), (far, slice(4, 8))):
+            alone = run(QUICK, part, victim, batch_size=8)
+            torch.testing.assert_close(together.inputs[rows], alone.inputs, atol=1e-6, rtol=0)
+
+    def test_an_early_stop_saves_passes_and_little_else(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim)
+        long = replace(STRONG, num_steps=200, num_search_steps=2)
+        stopped, whole = (run(replace(long, stops_early=stops), batch, victim) for stops in (True, False))
+        assert set(gradients(whole).tolist()) == {400}
+        assert int(gradients(stopped).max()) < 400
+        assert len(set(gradients(stopped).tolist())) > 1
+        assert float((distances(stopped, batch) / distances(whole, batch)).max()) < 1.1
+
+    def test_confidence_is_a_lead_of_logits(self) -> None:
+        victim = CurvedVictim()
+        batch = batch_of(victim, spread=0.5)
+        result = run(replace(STRONG, confidence=0.3), batch, victim)
+        assert bool(found(result).any())
+        assert bool((lead(victim, result.inputs, batch.targets)[found(result)] > 0.3 - 1e-5).all())
+
+    def test_a_continued_search_goes_on_from_where_the_last_ended(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim)
+        slow = replace(QUICK, num_steps=10, initial_c=1.0, learning_rate=0.01, stops_early=False)
+        slow = replace(slow, num_search_steps=6, learning_rate=0.002)
+        anew, on = (run(replace(slow, continues=continues), batch, victim) for continues in (False, True))
+        assert int(found(anew).sum()) < int(found(on).sum())
+
+    def test_adam_steps_as_torch_does(self) -> None:
+        generator = torch.Generator().manual_seed(5)
+        drawn = torch.randn(7, 2, 9, generator=generator)
+        ours = _Adam.at(drawn[0])
+        theirs = drawn[0].clone().requires_grad_(True)
+        optimiser = torch.optim.Adam([theirs], lr=0.03)
+        for gradient in drawn[1:]:
+            ours = ours.stepped(gradient, 0.03)
+            theirs.grad = gradient.clone()
+            optimiser.step()
+        torch.testing.assert_close(ours.variables, theirs.detach(), atol=1e-6, rtol=1e-6)
+
+    def test_the_nearest_point_ever_seen_is_returned(self) -> None:
+        victim = CurvedVictim(seed=3)
+        batch = batch_of(victim, spread=0.5)
+        seen: list[torch.Tensor] = []
+        plain = victim.logits
+
+        def watched(inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            logits = plain(inputs)
+            fooled = logits.detach().argmax(1) != batch.targets
+            lengths = (inputs.detach().double() - batch.inputs.double()).flatten(1).norm(dim=1)
+            seen.append(torch.where(fooled, lengths, torch.inf))
+            return logits
+
+        victim.logits = watched  # type: ignore[method-assign]  # a victim that is watched
+        result = run(replace(QUICK, stops_early=False), batch, victim)
+        best = torch.stack(seen).amin(0)
+        assert bool(found(result).any())
+        expected = torch.where(best < torch.inf, best, 0.0)
+        torch.testing.assert_close(distances(result, batch), expected, atol=1e-9, rtol=0)
+
+    def test_what_is_found_is_confirmed_by_the_final_prediction(self) -> None:
+        class Wavering(LinearVictim):
+            """Says something else with the draws of its final prediction."""
+
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                logits = super().logits(inputs)
+                is_final = seeds is not None and tuple(seeds)[: len(final)] == final
+                return logits + 100 * torch.nn.functional.one_hot(batch.targets, NUM_CLASSES) if is_final else logits
+
+        victim = Wavering()
+        final = ExampleDraws(range(16)).prediction_seeds
+        batch = batch_of(LinearVictim())
+        result = run(QUICK, batch, victim)
+        assert not bool(found(result).any())
+        assert torch.equal(result.inputs, batch.inputs)
+
+
+class TestLaws:
+    def test_passes_are_counted(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim, 8)
+        result = run(replace(QUICK, num_steps=7, num_search_steps=2, stops_early=False), batch, victim)
+        assert set(gradients(result).tolist()) == {14}
+        assert result.num_queries is not None
+        # Of the clean input, and of the nearest point.
+        assert set(result.num_queries.tolist()) == {14 + 2}
+
+    @pytest.mark.parametrize("stops_early", [True, False])
+    def test_same_bytes_again_and_no_neighbours(self, stops_early: bool) -> None:
+        victim = CurvedVictim()
+        batch = batch_of(victim, 6, spread=0.5)
+        declared = replace(QUICK, stops_early=stops_early)
+        whole = run(declared, batch, victim, batch_size=8)
+        assert torch.equal(whole.inputs, run(declared, batch, victim, batch_size=8).inputs)
+        for i in range(6):
+            alone = run(declared, rows_of(batch, [i]), victim, [i], batch_size=8)
+            torch.testing.assert_close(alone.inputs[0], whole.inputs[i], atol=1e-6, rtol=0)
+        order = [4, 0, 5, 2, 1, 3]
+        shuffled = run(declared, rows_of(batch, order), victim, order, batch_size=8)
+        torch.testing.assert_close(shuffled.inputs, whole.inputs[order], atol=1e-6, rtol=0)
+
+    @pytest.mark.parametrize("constant", [-20.0, 20.0])
+    def test_a_constant_added_to_all_logits_changes_nothing(self, constant: float) -> None:
+        batch = batch_of(LinearVictim())
+        plain, moved = (run(QUICK, batch, LinearVictim(constant=c)) for c in (0.0, constant))
+        assert torch.equal(found(plain), found(moved))
+        torch.testing.assert_close(distances(moved, batch), distances(plain, batch), atol=0, rtol=2e-3)
+
+    def test_torchattacks_stops_working_below_zero_where_this_does_not(self) -> None:
+        victim = LinearVictim(constant=-20.0)
+        batch = batch_of(victim)
+
+        class Model(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.any = torch.nn.Parameter(torch.zeros(1))
+
+            def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+                return victim.logits(inputs)
+
+        theirs = torchattacks.CW(Model(), c=1, steps=60, lr=0.02)(batch.inputs, batch.targets)
+        ours = run(replace(QUICK, num_search_steps=1, initial_c=1.0), batch, victim)
+        assert int((lead(victim, theirs, batch.targets) > 0).sum()) < int(found(ours).sum()) == 16
+
+    def test_what_is_wrong_already_is_returned_clean_and_found_unasked(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim, 8)
+        wrong = replace(batch, targets=(batch.targets + torch.arange(8) % 2) % NUM_CLASSES)
+        result = run(QUICK, wrong, victim)
+        odd = torch.arange(8) % 2 == 1
+        assert bool(found(result).all())
+        assert torch.equal(result.inputs[odd], wrong.inputs[odd])
+        assert not bool(gradients(result)[odd].any())
+        everything = run(QUICK, replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
+        assert torch.equal(everything.inputs, batch.inputs)
+
+    @pytest.mark.parametrize("clip", ["box", "none"])
+    def test_a_constant_victim_gives_the_clean_input_and_nothing_found(self, clip: Any) -> None:
+        victim = ConstantVictim()
+        batch = batch_of(victim)
+        result = run(replace(QUICK, num_search_steps=30, num_steps=5, clip=clip), batch, victim)
+        assert torch.equal(result.inputs, batch.inputs)
+        assert not bool(found(result).any())
+
+    def test_images_of_zeros_and_ones_stay_images_of_numbers(self) -> None:
+        victim = LinearVictim()
+        inputs = torch.randint(0, 2, (16, *SHAPE), generator=torch.Generator().manual_seed(8)).float()
+        batch = Batch(ids=tuple(map(str, range(16))), inputs=inputs, targets=victim.logits(inputs).argmax(1))
+        # A value of 0 or 1 is where tanh is flat, from which a small step does not lead away.
+        result = run(replace(QUICK, learning_rate=0.5, initial_c=10.0), batch, victim)
+        assert bool((result.inputs >= 0).all() and (result.inputs <= 1).all())
+        assert int(found(result).sum()) > 8
+
+    def test_leaves_the_global_generator_and_the_batch_alone(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim)
+        before, state = batch.inputs.clone(), torch.random.get_rng_state()
+        run(QUICK, batch, victim)
+        assert torch.equal(batch.inputs, before)
+        assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def clever_hans(
+    victim: LinearVictim, normalised: torch.Tensor, confidence: float, num_steps: int, *, own: bool
+) -> torch.Tensor:
+    """A reference for how papers call cleverhans: normalised images cut to [0, 1], Adam never reset, no early stop."""
+
+    def logits_of(points: torch.Tensor) -> torch.Tensor:
+        return victim.logits(points * STD + MEAN)
+
+    ended = []
+    for image in normalised:
+        label = int(logits_of(image[None]).argmax())
+        cut = image.clamp(0, 1)
+        start = torch.atanh((2 * cut - 1) * 0.999999)
+        variables = torch.zeros_like(start, requires_grad=True)
+        optimiser = torch.optim.Adam([variables], lr=0.1)
+        best, nearest, low, high, c = np.inf, cut, 0.0, np.inf, 0.01
+        for _ in range(5):
+            hit = False
+            for _ in range(num_steps):
+                points = (torch.tanh(start + variables) + 1) / 2
+                logits = logits_of(points[None])[0]
+                others = torch.cat([logits[:label], logits[label + 1 :]]).max()
+                behind = others - logits[label] if own else logits[label] - others
+                distance = (points - cut).square().sum()
+                optimiser.zero_grad()
+                (c * (behind + confidence).clamp(min=0) + distance).backward()
+                optimiser.step()
+                if float(behind.detach()) < -confidence:
+                    hit = True
+                    if float(distance.detach()) < best:
+                        best, nearest = float(distance.detach()), points.detach()
+            high, low = (min(high, c), low) if hit else (high, max(low, c))
+            c = 10 * c if np.isinf(high) else (low + high) / 2
+        ended.append(nearest)
+    return torch.stack(ended)
+
+
+class TestAsPapersCallIt:
+    declared = Cw(
+        num_steps=10,
+        num_search_steps=5,
+        initial_c=0.01,
+        learning_rate=0.1,
+        stops_early=False,
+        continues=True,
+        space="normalised",
+        clip="none",
+        labels="predicted",
+        clip_min=0.0,
+        clip_max=1.0,
+    )
+
+    @pytest.mark.parametrize("target", ["other", "own"])
+    @pytest.mark.parametrize("confidence", [0.0, 1.0])
+    def test_it_is_cleverhans_on_normalised_images(self, target: Any, confidence: float) -> None:
+        victim = LinearVictim(seed=4)
+        batch = batch_of(victim, 12, spread=0.5)
+        result = run(replace(self.declared, target=target, confidence=confidence), batch, victim)
+        normalised = (batch.inputs - MEAN) / STD
+        expected = clever_hans(victim, normalised, confidence, 10, own=target == "own")
+        torch.testing.assert_close((result.inputs - MEAN) / STD, expected, atol=2e-5, rtol=0)
+
+    def test_images_end_between_mean_and_mean_plus_deviation_whatever_they_were(self) -> None:
+        victim = LinearVictim(seed=4)
+        batch = batch_of(victim, 12, spread=0.5)
+        result = run(self.declared, batch, victim)
+        assert bool((result.inputs >= MEAN - 1e-6).all() and (result.inputs <= MEAN + STD + 1e-6).all())
+
+    def test_toward_its_own_class_a_model_is_not_attacked(self) -> None:
+        victim = LinearVictim(seed=4)
+        batch = batch_of(victim, 12, spread=0.5)
+        own = run(replace(self.declared, target="own"), batch, victim)
+        cut = ((batch.inputs - MEAN) / STD).clamp(0, 1) * STD + MEAN
+        is_kept = victim.logits(cut).argmax(1) == batch.targets
+        assert 0 < int(is_kept.sum()) < 12
+        torch.testing.assert_close(own.inputs[is_kept], cut[is_kept], atol=1e-5, rtol=0)
+        assert bool((victim.logits(own.inputs).argmax(1) == batch.targets)[found(own)].all())
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
+            ({"num_search_steps": 0}, "num_search_steps must be at least 1, got 0"),
+            ({"initial_c": 0.0}, "initial_c must be above 0, got 0.0"),
+            ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
+            ({"confidence": -1.0}, "confidence must be at least 0, got -1.0"),
+            ({"clip_min": 0.0}, "clip_min and clip_max must be given together, got one of them"),
+            ({"clip": "none", "clip_min": 1.0, "clip_max": 0.0}, "clip_min must be below clip_max 0.0, got 1.0"),
+            (
+                {"clip_min": 0.0, "clip_max": 1.0},
+                "clip must be none where clip_min and clip_max say what to cut to, got box",
+            ),
+            (
+                {"target": "own"},
+                "labels must be predicted with target own, which is the victim's own class, got true",
+            ),
+            ({"continues": True}, "stops_early must be false where a search continues the one before, got true"),
+        ],
+    )
+    def test_a_bad_field_is_named(self, fields: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            replace(QUICK, **fields)
+
+    def test_a_model_of_one_class_is_named(self) -> None:
+        victim = LinearVictim(num_classes=1)
+        with pytest.raises(DeclarationError, match="cw needs at least 2 classes, the model has 1"):
+            run(QUICK, batch_of(victim), victim)
+
+    def test_a_model_that_returns_nan_is_named(self) -> None:
+        victim = LinearVictim()
+        batch = batch_of(victim)
+        victim.weight = victim.weight * torch.nan
+        with pytest.raises(ContractError, match="NaN or infinite logits"):
+            run(QUICK, batch, victim)
+
+
+@pytest.mark.parametrize("checkpoint", ["digits-vit", "digits-rpc-symvit"])
+def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> None:
+    victim: Any = robench.load_checkpoint(checkpoint)
+    batch = robench.load_dataset("digits").batch(0, 20)
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.any = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = victim.logits(inputs)
+            return logits
+
+    library = torchattacks.CW(Model(), c=5, steps=15, lr=0.06)(batch.inputs, batch.targets)
+    declared = Cw(num_steps=15, num_search_steps=1, initial_c=5.0, learning_rate=0.06, stops_early=False)
+    ours = run(declared, batch, victim)
+    theirs = Perturbed(inputs=library)
+    fooled = [lead(victim, result.inputs, batch.targets) > 0 for result in (ours, theirs)]
+    assert torch.equal(found(ours), fooled[0])
+    assert bool((fooled[0] | ~fooled[1]).all())
+    assert int(fooled[1].sum()) >= 10
+    both = fooled[0] & fooled[1]
+    ratio = (distances(ours, batch) + 1e-9) / (distances(theirs, batch) + 1e-9)
+    assert float(ratio[both].median()) < 1.002

@@ -1,0 +1,332 @@
+"""Sparse l1 descent: equal to the paper's equations and to the released code's, each where it is asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import robench
+from robench.core.protocols import Batch
+from robench.declarations.sparse_l1_attack import SparseL1
+from robench.perturbations import perturb
+from robench.perturbations.attacks.sparse_l1 import along_largest
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.protocols import Perturbed, Victim
+
+Array = np.ndarray[Any, Any]
+SHAPE = (3, 4, 5)
+SIZE = math.prod(SHAPE)
+EXACT = SparseL1(epsilon=Fraction(2), step_size=Fraction(1, 2), num_steps=8, sparsity=0.9)
+RESCALE = replace(EXACT, projection="rescale")
+# What the papers' code runs, whatever epsilon it is called with.
+RELEASED = SparseL1(
+    epsilon=Fraction(10), step_size=Fraction(1), num_steps=20, sparsity=0.99, projection="rescale",
+    space="normalised", clip="none", labels="predicted", returns="last",
+)  # fmt: skip
+BOTH = pytest.mark.parametrize("declaration", [EXACT, RESCALE], ids=["exact", "rescale"])
+
+
+class SmoothVictim:
+    """Logits are W tanh(2 x - 1): gradients change with the point."""
+
+    device = torch.device("cpu")
+    normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
+
+    def __init__(self, shift: float = 0.0, num_classes: int = 4) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.weight = torch.randn(num_classes, SIZE, generator=generator)
+        self.shift = shift
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return torch.tanh(2 * inputs - 1).flatten(1) @ self.weight.T + self.shift
+
+
+class LinearVictim(SmoothVictim):
+    """Logits are W (x - 1/2)."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return (inputs - 0.5).flatten(1) @ self.weight.T
+
+
+class ConstantVictim(SmoothVictim):
+    """The same logits whatever it sees, with a gradient of zero."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return torch.tensor([1.0, 3.0, 2.0, 0.0]) + 0 * inputs.flatten(1)[:, :4]
+
+
+def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    inputs = low + (high - low) * torch.rand(num_examples, *SHAPE, generator=generator)
+    targets = torch.randint(0, 4, (num_examples,), generator=generator)
+    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
+
+
+def predicted_by(victim: Victim, batch: Batch) -> Batch:
+    with torch.no_grad():
+        return replace(batch, targets=victim.logits(batch.inputs).argmax(1))
+
+
+def attacked(declaration: SparseL1, batch: Batch, victim: Any = None, seeds: Sequence[int] | None = None) -> Perturbed:
+    seeds = range(len(batch.ids)) if seeds is None else seeds
+    return perturb(declaration, batch, victim or SmoothVictim(), ExampleDraws(seeds))
+
+
+def margins(inputs: torch.Tensor, batch: Batch, victim: Victim) -> torch.Tensor:
+    with torch.no_grad():
+        logits = victim.logits(inputs).scatter(1, batch.targets[:, None], -torch.inf)
+        return logits.amax(1) - victim.logits(inputs).gather(1, batch.targets[:, None])[:, 0]
+
+
+def lengths(inputs: torch.Tensor, batch: Batch) -> torch.Tensor:
+    return (inputs.double() - batch.inputs.double()).flatten(1).abs().sum(1)
+
+
+# The reference: one example at a time, in float64, coordinates chosen by sorting, projected by halving an interval.
+class Reference:
+    def __init__(self, declaration: SparseL1, victim: Victim, target: int, scale: float = 1.0) -> None:
+        self.declaration, self.victim, self.target, self.scale = declaration, victim, target, scale
+        self.is_boxed = declaration.clip == "box"
+
+    def run(self, clean: Array) -> Array:
+        """Points after all steps; ``clean`` are in the attack's space, pixels are 0.5 + scale * points around 0.5."""
+        points = clean.copy()
+        for _ in range(self.declaration.num_steps):
+            points = self.stepped(points, clean)
+        return points
+
+    def pixels(self, points: torch.Tensor) -> torch.Tensor:
+        return points if self.scale == 1.0 else 0.5 + self.scale * points
+
+    def gradient(self, points: Array) -> Array:
+        at = torch.tensor(points).float().requires_grad_(True)
+        logits = self.victim.logits(self.pixels(at)[None])
+        loss = torch.nn.functional.cross_entropy(logits, torch.tensor([self.target]))
+        return torch.autograd.grad(loss, at)[0].double().numpy()
+
+    def stepped(self, points: Array, clean: Array) -> Array:
+        gradient = self.gradient(points)
+        if self.is_boxed:
+            gradient = np.where(((points >= 1) & (gradient > 0)) | ((points <= 0) & (gradient < 0)), 0, gradient)
+        sizes = np.abs(gradient).ravel()
+        percentile = np.sort(sizes)[max(int(self.declaration.sparsity * sizes.size), 1) - 1]
+        chosen = np.sign(gradient) * (np.abs(gradient) >= percentile)
+        points = points + float(self.declaration.step_size) * chosen / max(np.abs(chosen).sum(), 1)
+        return self.exact(points, clean) if self.declaration.projection == "exact" else self.rescaled(points, clean)
+
+    def boxed(self, points: Array) -> Array:
+        return np.clip(points, 0, 1) if self.is_boxed else points
+
+    def rescaled(self, points: Array, clean: Array) -> Array:
+        change = self.boxed(points) - clean
+        return self.boxed(
+            clean + change * min(1.0, float(self.declaration.epsilon) / max(np.abs(change).sum(), 1e-300))
+        )
+
+    def exact(self, points: Array, clean: Array) -> Array:
+        change = points - clean
+
+        def shrunk(threshold: float) -> Array:
+            return self.boxed(clean + np.sign(change) * np.maximum(np.abs(change) - threshold, 0)) - clean
+
+        low, high = 0.0, float(np.abs(change).max())
+        if np.abs(shrunk(0.0)).sum() <= self.declaration.epsilon:
+            return clean + shrunk(0.0)
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (low, middle) if np.abs(shrunk(middle)).sum() <= self.declaration.epsilon else (middle, high)
+        return clean + shrunk(high)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.9, 0.99])
+@BOTH
+def test_it_equals_its_reference(declaration: SparseL1, sparsity: float) -> None:
+    batch, victim = batch_of(), SmoothVictim()
+    batch.inputs[0], batch.inputs[1] = 0.0, batch.inputs[1].round()
+    declaration = replace(declaration, sparsity=sparsity, returns="last")
+    result = attacked(declaration, batch, victim).inputs.double().numpy()
+    for row in range(6):
+        expected = Reference(declaration, victim, int(batch.targets[row])).run(batch.inputs[row].double().numpy())
+        np.testing.assert_allclose(result[row], expected, atol=1e-5)
+
+
+def test_the_released_protocol_equals_its_reference() -> None:
+    victim = SmoothVictim()
+    batch = predicted_by(victim, batch_of())
+    result = attacked(RELEASED, replace(batch, targets=torch.zeros(6, dtype=torch.int64)), victim).inputs
+    assert bool(((result < 0) | (result > 1)).any())
+    for row in range(6):
+        reference = Reference(RELEASED, victim, int(batch.targets[row]), scale=0.25)
+        expected = reference.run((batch.inputs[row].double().numpy() - 0.5) / 0.25)
+        np.testing.assert_allclose(result[row].double().numpy(), 0.5 + 0.25 * expected, atol=1e-5)
+
+
+@BOTH
+def test_with_the_box_inactive_it_reaches_what_its_coordinates_allow_of_a_linear_model(declaration: SparseL1) -> None:
+    batch, victim = batch_of(low=0.45, high=0.55), LinearVictim(num_classes=2)
+    batch.targets.zero_()
+    epsilon = 0.5
+    declaration = replace(declaration, epsilon=Fraction(1, 2), step_size=Fraction(1, 10), sparsity=0.99)
+    gained = margins(attacked(declaration, batch, victim).inputs, batch, victim) - margins(batch.inputs, batch, victim)
+    steepest = (victim.weight[1] - victim.weight[0]).abs().sort(descending=True).values
+    # A hundredth of 60 coordinates, and the one at the percentile.
+    torch.testing.assert_close(gained, epsilon * steepest[:2].mean().expand(6), atol=1e-4, rtol=0)
+    assert float(gained.min()) > 0.9 * epsilon * float(steepest[0])
+
+
+def test_at_the_border_of_the_box_the_next_coordinates_are_taken() -> None:
+    batch, victim = batch_of(low=0.45, high=0.55), LinearVictim(num_classes=2)
+    batch.targets.zero_()
+    declaration = replace(EXACT, epsilon=Fraction(6), step_size=Fraction(1), num_steps=30, sparsity=0.95)
+    result = attacked(declaration, batch, victim).inputs
+    slope = (victim.weight[1] - victim.weight[0]).view(SHAPE)
+    # The best change of a linear model fills coordinates up to the box, the steepest first.
+    rooms = torch.where(slope > 0, 1 - batch.inputs, batch.inputs).flatten(1)
+    order = slope.abs().flatten().argsort(descending=True)
+    spent = (6 - (rooms[:, order].cumsum(1) - rooms[:, order])).clamp(min=0).minimum(rooms[:, order])
+    best = (spent * slope.abs().flatten()[order]).sum(1)
+    gained = margins(result, batch, victim) - margins(batch.inputs, batch, victim)
+    assert bool((gained > 0.98 * best).all())
+    assert bool((gained < 1.0001 * best).all())
+
+
+def test_the_exact_projection_is_nearer_and_sparser_than_a_shorter_change() -> None:
+    victim = SmoothVictim()
+    batch = predicted_by(victim, batch_of(24, low=0.2, high=0.8))
+    exact, rescale = (
+        attacked(replace(each, sparsity=0.5, returns="last", num_steps=20), batch, victim).inputs
+        for each in (EXACT, RESCALE)
+    )
+    assert not torch.equal(exact, rescale)
+    num_changed = [int((points - batch.inputs).abs().gt(1e-6).sum()) for points in (exact, rescale)]
+    assert num_changed[0] < num_changed[1]
+    assert float(margins(exact, batch, victim).mean()) > float(margins(rescale, batch, victim).mean())
+
+
+def test_a_step_goes_along_the_percentile_and_what_lies_above() -> None:
+    gradient = torch.tensor([[4.0, -3.0, 2.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    expected = {0.9: [0.5, -0.5, 0, 0, 0], 0.95: [0.5, -0.5, 0, 0, 0], 0.75: [0.25, -0.25, 0.25, -0.25, 0]}
+    for sparsity, first in expected.items():
+        assert along_largest(gradient, sparsity)[0].tolist() == [*first, 0, 0, 0, 0, 0]
+    # Of coordinates without a gradient none is moved, though they reach the percentile.
+    assert along_largest(gradient, 0.1)[0].tolist() == pytest.approx([0.2, -0.2, 0.2, -0.2, 0.2, 0, 0, 0, 0, 0])
+    assert not along_largest(torch.zeros(2, 10), 0.9).any()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 2), Fraction(30)])
+@pytest.mark.parametrize("random_start", [False, True])
+@BOTH
+def test_the_budget_and_the_box_are_exact_at_corners_too(
+    declaration: SparseL1, epsilon: Fraction, random_start: bool
+) -> None:
+    batch = batch_of(16)
+    batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
+    result = attacked(replace(declaration, epsilon=epsilon, random_start=random_start), batch).inputs
+    assert float(lengths(result, batch).max()) <= epsilon
+    assert float(result.min()) >= 0
+    assert float(result.max()) <= 1
+    assert epsilon or torch.equal(result, batch.inputs)
+
+
+@BOTH
+def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: SparseL1) -> None:
+    batch, declaration = batch_of(), replace(declaration, random_start=True, num_restarts=2)
+    first = attacked(declaration, batch).inputs
+    assert torch.equal(attacked(declaration, batch).inputs, first)
+    assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
+
+
+@BOTH
+def test_examples_do_not_see_each_other(declaration: SparseL1) -> None:
+    batch, declaration = batch_of(), replace(declaration, random_start=True)
+    whole = attacked(declaration, batch).inputs
+    for row in range(6):
+        alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
+        torch.testing.assert_close(attacked(declaration, alone, seeds=[row]).inputs[0], whole[row], atol=1e-5, rtol=0)
+
+
+@BOTH
+def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: SparseL1) -> None:
+    victim = SmoothVictim()
+    batch = predicted_by(victim, batch_of(40))
+    never = attacked(declaration, batch, victim)
+    leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
+    fooled = margins(never.inputs, batch, victim) > 0
+    assert torch.equal(margins(leaving.inputs, batch, victim) > 0, fooled)
+    assert 0 < int(fooled.sum()) < 40
+    assert leaving.num_gradients is not None
+    assert never.num_gradients is not None
+    assert int(leaving.num_gradients[fooled].sum()) < int(never.num_gradients[fooled].sum())
+
+
+@pytest.mark.parametrize("shift", [-20.0, 7.0])
+@BOTH
+def test_a_constant_added_to_all_logits_changes_nothing(declaration: SparseL1, shift: float) -> None:
+    batch = batch_of()
+    plain, shifted = (attacked(declaration, batch, SmoothVictim(by)).inputs for by in (0.0, shift))
+    torch.testing.assert_close(shifted, plain, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("num_draws", [1, 3])
+def test_it_asks_as_often_as_stated(num_draws: int) -> None:
+    result = attacked(replace(EXACT, num_draws=num_draws, random_start=True, num_restarts=2), batch_of())
+    assert result.num_queries is not None
+    assert result.num_gradients is not None
+    assert result.num_gradients.tolist() == [2 * 8 * num_draws] * 6
+    # And once at the last point of each search.
+    assert result.num_queries.tolist() == [2 * (8 * num_draws + 1)] * 6
+
+
+@BOTH
+def test_without_gradients_it_stays_where_it_is(declaration: SparseL1) -> None:
+    batch = batch_of()
+    assert torch.equal(attacked(declaration, batch, ConstantVictim()).inputs, batch.inputs)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
+        ({"step_size": Fraction(0)}, "step_size must be above 0, got 0"),
+        ({"step_size": Fraction(3)}, "step_size must be at most epsilon 2, got 3"),
+        ({"sparsity": 1.0}, "sparsity must be below 1, got 1.0"),
+        ({"sparsity": -0.1}, "sparsity must be at least 0, got -0.1"),
+        ({"norm": "linf"}, "norm must be l1 for sparse-l1, got linf"),
+        ({"num_restarts": 2}, "num_restarts must be 1 without random_start, got 2"),
+        ({"num_draws": 0}, "num_draws must be at least 1, got 0"),
+    ],
+)
+def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        replace(EXACT, **fields)
+
+
+@pytest.mark.parametrize("projection", ["exact", "rescale"])
+def test_on_a_published_checkpoint_it_fools_what_the_reference_fools(projection: Any) -> None:
+    victim, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 20)
+    declaration = SparseL1(
+        epsilon=Fraction(12), step_size=Fraction(2), num_steps=10, sparsity=0.99, projection=projection, returns="last"
+    )
+    result = attacked(declaration, batch, victim).inputs
+    expected = np.stack(
+        [
+            Reference(declaration, victim, int(target)).run(clean.double().numpy())
+            for clean, target in zip(batch.inputs, batch.targets, strict=True)
+        ]
+    )
+    with torch.no_grad():
+        right, expected_right = (
+            victim.logits(points).argmax(1) == batch.targets for points in (result, torch.tensor(expected).float())
+        )
+    assert 0 < int(expected_right.sum()) < 20
+    assert torch.equal(right, expected_right)

@@ -1,0 +1,367 @@
+"""SPSA: its estimates, its steps and its passes are those of the paper; or, where asked for, of the released code."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import robench
+from robench.core.protocols import Batch
+from robench.core.seeds import Stream
+from robench.declarations.spsa_attack import Spsa
+from robench.perturbations import perturb
+from robench.perturbations.attacks.spsa import PAIRS_AT_ONCE
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.protocols import Perturbed
+
+Array = np.ndarray[Any, Any]
+SHAPE = (3, 4, 4)
+SIZE = math.prod(SHAPE)
+LINF = Spsa(
+    epsilon=Fraction(8, 255), num_steps=6, learning_rate=Fraction(1, 100), delta=Fraction(1, 100), num_samples=13
+)
+L2 = replace(LINF, norm="l2", epsilon=Fraction(1, 4))
+BOTH = pytest.mark.parametrize("declaration", [LINF, L2], ids=["linf", "l2"])
+
+
+class SmoothVictim:
+    """Logits are W tanh(2 x - 1) + b: gradients change with the point."""
+
+    device = torch.device("cpu")
+    normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
+
+    def __init__(self, shift: float = 0.0, num_classes: int = 4) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.weight = torch.randn(num_classes, SIZE, generator=generator)
+        self.shift = shift
+        self.shown: list[torch.Tensor] = []
+        self.seeds: list[tuple[int, ...]] = []
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        assert not torch.is_grad_enabled()
+        self.shown.append(inputs.clone())
+        self.seeds.append(tuple(seeds or ()))
+        return torch.tanh(2 * inputs - 1).flatten(1) @ self.weight.T + self.shift
+
+
+class LinearVictim(SmoothVictim):
+    """Logits are W (x - 1/2)."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return (inputs - 0.5).flatten(1) @ self.weight.T
+
+
+class ConstantVictim(SmoothVictim):
+    """The same logits whatever it sees."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return torch.tensor([[1.0, 3.0, 2.0, 0.0]]).repeat(len(inputs), 1)
+
+
+class DrawingVictim(SmoothVictim):
+    """Adds noise that is a function of the seed."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        assert seeds is not None
+        noise = torch.tensor([[math.sin(seed % 10_007 + k) for k in range(4)] for seed in seeds])
+        return super().logits(inputs, seeds) + noise
+
+
+def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    inputs = low + (high - low) * torch.rand(num_examples, *SHAPE, generator=generator)
+    targets = torch.randint(0, 4, (num_examples,), generator=generator)
+    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
+
+
+def predicted_by(victim: SmoothVictim, batch: Batch) -> Batch:
+    with torch.no_grad():
+        return replace(batch, targets=victim.logits(batch.inputs).argmax(1))
+
+
+def attacked(
+    declaration: Spsa,
+    batch: Batch,
+    victim: Any = None,
+    seeds: Sequence[int] | None = None,
+    batch_size: int | None = None,
+) -> Perturbed:
+    seeds = range(len(batch.ids)) if seeds is None else seeds
+    return perturb(declaration, batch, victim or SmoothVictim(), ExampleDraws(seeds), batch_size)
+
+
+def margins(inputs: torch.Tensor, batch: Batch, victim: SmoothVictim) -> torch.Tensor:
+    with torch.no_grad():
+        logits = victim.logits(inputs).scatter(1, batch.targets[:, None], -torch.inf)
+        return logits.amax(1) - victim.logits(inputs).gather(1, batch.targets[:, None])[:, 0]
+
+
+# The reference: one example and one sample at a time, in float64, from the paper's algorithm and Adam's.
+def reference(declaration: Spsa, clean: Array, target: int, seed: int) -> Array:
+    draws, weight = ExampleDraws([seed]), SmoothVictim().weight.double().numpy()
+    epsilon, delta = float(declaration.epsilon), float(declaration.delta)
+
+    def margin(points: Array) -> float:
+        logits = weight @ np.tanh(2 * points - 1).ravel()
+        return float(np.delete(logits, target).max() - logits[target])
+
+    def projected(points: Array) -> Any:
+        change = points - clean
+        if declaration.norm == "linf":
+            return np.clip(clean + np.clip(change, -epsilon, epsilon), 0, 1)
+        return np.clip(clean + change * min(1.0, epsilon / max(float(np.linalg.norm(change)), 1e-300)), 0, 1)
+
+    points, mean, square = clean, np.zeros(SHAPE), np.zeros(SHAPE)
+    for step in range(1, declaration.num_steps + 1):
+        estimates = []
+        for sample in range(declaration.num_samples):
+            stream = Stream(purpose="samples", step=step - 1, draw=sample // PAIRS_AT_ONCE)
+            signs = draws.signs(stream, (PAIRS_AT_ONCE, *SHAPE))[0, sample % PAIRS_AT_ONCE].double().numpy()
+            centre = points if declaration.formula == "paper" else 2 * clean
+            rise = margin(centre + delta * signs) - margin(centre - delta * signs)
+            estimates.append(rise / (2 * delta) * signs)
+        gradient = np.mean(estimates, axis=0)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        move = (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+        points = projected(points + float(declaration.learning_rate) * move)
+    return points
+
+
+@pytest.mark.parametrize("formula", ["paper", "released"])
+@BOTH
+def test_it_equals_its_reference(declaration: Spsa, formula: Any) -> None:
+    batch = batch_of()
+    declaration = replace(declaration, random_start=False, returns="last", formula=formula)
+    result = attacked(declaration, batch).inputs.double().numpy()
+    for row in range(6):
+        expected = reference(declaration, batch.inputs[row].double().numpy(), int(batch.targets[row]), row)
+        np.testing.assert_allclose(result[row], expected, atol=2e-5)
+
+
+def test_adam_is_that_of_torch() -> None:
+    batch, declaration = batch_of(1), replace(LINF, epsilon=Fraction(1), random_start=False, returns="last")
+    # Of a linear loss the estimate is a function of the signs alone, wherever it is made.
+    victim = LinearVictim(num_classes=2)
+    batch = replace(batch, inputs=torch.full((1, *SHAPE), 0.5), targets=torch.tensor([0]))
+    slope = (victim.weight[1] - victim.weight[0]).view(SHAPE)
+    change = torch.zeros(SHAPE, requires_grad=True)
+    adam = torch.optim.Adam([change], lr=0.01, maximize=True)
+    for step in range(declaration.num_steps):
+        signs = torch.cat(
+            [
+                ExampleDraws([0]).signs(Stream(purpose="samples", step=step, draw=draw), (PAIRS_AT_ONCE, *SHAPE))[0]
+                for draw in range(2)
+            ]
+        )[: declaration.num_samples]
+        change.grad = ((signs * slope).flatten(1).sum(1)[:, None, None, None] * signs).mean(0)
+        adam.step()
+    result = attacked(declaration, batch, victim).inputs
+    torch.testing.assert_close(result[0], 0.5 + change.detach(), atol=1e-4, rtol=0)
+
+
+def test_with_the_box_inactive_it_reaches_the_best_margin_of_a_linear_model() -> None:
+    batch, victim = batch_of(low=0.3, high=0.7), LinearVictim(num_classes=2)
+    batch.targets.zero_()
+    slope = victim.weight[1] - victim.weight[0]
+    for declaration, best, share in ((LINF, slope.abs().sum(), 0.95), (L2, slope.norm(), 0.85)):
+        result = attacked(replace(declaration, num_steps=40, num_samples=256), batch, victim).inputs
+        gained = margins(result, batch, victim) - margins(batch.inputs, batch, victim)
+        assert float(gained.min()) > share * float(declaration.epsilon) * float(best)
+        assert float(gained.max()) < 1.0001 * float(declaration.epsilon) * float(best)
+
+
+@pytest.mark.parametrize("formula", ["paper", "released"])
+def test_samples_lie_in_opposite_corners_around_the_point_or_around_twice_the_clean_input(formula: Any) -> None:
+    batch, victim = batch_of(8), SmoothVictim()
+    attacked(replace(LINF, num_steps=3, num_samples=PAIRS_AT_ONCE, formula=formula), batch, victim, batch_size=128)
+    # A pass at the points comes before each pass at their samples.
+    assert [len(shown) for shown in victim.shown] == [8, 128, 8, 128, 8, 128, 8]
+    for step in range(3):
+        points = victim.shown[2 * step] if formula == "paper" else 2 * batch.inputs
+        offsets = victim.shown[2 * step + 1].view(8, 2, PAIRS_AT_ONCE, *SHAPE) - points[:, None, None]
+        torch.testing.assert_close(offsets.abs(), torch.full_like(offsets, 0.01), atol=1e-6, rtol=0)
+        torch.testing.assert_close(offsets[:, 0], -offsets[:, 1], atol=1e-6, rtol=0)
+        signs = offsets[:, 0].sign().flatten(0, 1).flatten(1)
+        assert len(torch.unique(signs, dim=0)) == 8 * PAIRS_AT_ONCE
+
+
+def test_the_gradient_at_twice_the_input_is_the_weaker_attack() -> None:
+    victim = SmoothVictim()
+    batch = predicted_by(victim, batch_of(24))
+    paper, released = (
+        margins(attacked(replace(LINF, formula=formula, num_samples=64), batch, victim).inputs, batch, victim).mean()
+        for formula in ("paper", "released")
+    )
+    assert float(paper) > float(released) + 0.5
+
+
+def test_both_samples_of_a_pair_meet_the_same_draw_and_pairs_meet_others() -> None:
+    victim = SmoothVictim()
+    attacked(replace(LINF, num_steps=2, num_samples=2 * PAIRS_AT_ONCE), batch_of(8), victim, batch_size=128)
+    met: set[int] = set()
+    # Two passes at samples in each of two steps.
+    for sampled in (1, 2, 4, 5):
+        pairs = np.array(victim.seeds[sampled], dtype=object).reshape(8, 2, PAIRS_AT_ONCE)
+        assert (pairs[:, 0] == pairs[:, 1]).all()
+        met.update(pairs[:, 0].ravel())
+    assert len(met) == 4 * 8 * PAIRS_AT_ONCE
+
+
+@pytest.mark.parametrize("stop", ["never", "at_success"])
+def test_victims_that_draw_do_not_tell_company_either(stop: Any) -> None:
+    victim = DrawingVictim()
+    batch = replace(batch_of(12), targets=predicted_by(SmoothVictim(), batch_of(12)).targets)
+    declaration = replace(LINF, stop=stop)
+    whole = attacked(declaration, batch, victim).inputs
+    for row in range(12):
+        alone = replace(batch, ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
+        found = attacked(declaration, alone, victim, seeds=[row]).inputs[0]
+        torch.testing.assert_close(found, whole[row], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("batch_size", [8, 13, 64, 1000])
+def test_the_size_of_a_pass_does_not_matter(batch_size: int) -> None:
+    batch, victim = batch_of(), SmoothVictim()
+    result = attacked(LINF, batch, victim, batch_size=batch_size).inputs
+    torch.testing.assert_close(result, attacked(LINF, batch).inputs, atol=1e-4, rtol=0)
+    assert all(len(shown) <= batch_size for shown in victim.shown)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(3, 255), Fraction(1)])
+@BOTH
+def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Spsa, epsilon: Fraction) -> None:
+    batch = batch_of()
+    batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
+    result = attacked(replace(declaration, epsilon=epsilon), batch).inputs
+    change = (result.double() - batch.inputs.double()).flatten(1)
+    order = math.inf if declaration.norm == "linf" else 2
+    assert float(change.norm(p=order, dim=1).max()) <= epsilon
+    assert float(result.min()) >= 0
+    assert float(result.max()) <= 1
+    assert epsilon or torch.equal(result, batch.inputs)
+
+
+@BOTH
+def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Spsa) -> None:
+    batch = batch_of()
+    first = attacked(declaration, batch).inputs
+    assert torch.equal(attacked(declaration, batch).inputs, first)
+    assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
+
+
+@BOTH
+def test_examples_do_not_see_each_other(declaration: Spsa) -> None:
+    batch = batch_of()
+    whole = attacked(declaration, batch).inputs
+    for row in range(6):
+        alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
+        torch.testing.assert_close(attacked(declaration, alone, seeds=[row]).inputs[0], whole[row], atol=1e-4, rtol=0)
+
+
+@BOTH
+def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Spsa) -> None:
+    victim = SmoothVictim()
+    batch = predicted_by(victim, batch_of(40))
+    declaration = replace(declaration, num_restarts=2)
+    never = attacked(declaration, batch, victim)
+    leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
+    fooled = margins(never.inputs, batch, victim) > 0
+    assert torch.equal(margins(leaving.inputs, batch, victim) > 0, fooled)
+    assert 0 < int(fooled.sum()) < 40
+    assert leaving.num_queries is not None
+    assert never.num_queries is not None
+    assert bool((leaving.num_queries[fooled] < never.num_queries[fooled]).all())
+
+
+@pytest.mark.parametrize("shift", [-20.0, 7.0])
+def test_a_constant_added_to_all_logits_changes_nothing(shift: float) -> None:
+    # Rounding the logits elsewhere moves what is estimated from their small differences.
+    batch, victim = batch_of(), SmoothVictim()
+    plain, shifted = (attacked(LINF, batch, SmoothVictim(shift=by)).inputs for by in (0.0, shift))
+    torch.testing.assert_close(margins(shifted, batch, victim), margins(plain, batch, victim), atol=0.02, rtol=0)
+    assert float((shifted - plain).abs().mean()) < 1e-3
+
+
+@pytest.mark.parametrize("num_samples", [1, 8, 13])
+def test_it_asks_as_often_as_stated_and_for_no_gradient(num_samples: int) -> None:
+    result = attacked(replace(LINF, num_samples=num_samples, num_restarts=2), batch_of(), batch_size=64)
+    assert result.num_queries is not None
+    assert result.num_gradients is not None
+    # One pass at the point of each step and at the last, two for each pair.
+    assert result.num_queries.tolist() == [2 * (6 * (1 + 2 * num_samples) + 1)] * 6
+    assert not result.num_gradients.any()
+
+
+@BOTH
+def test_a_victim_that_never_changes_its_mind_is_not_walked_away_from(declaration: Spsa) -> None:
+    batch = batch_of()
+    result = attacked(replace(declaration, random_start=False), batch, ConstantVictim()).inputs
+    assert torch.equal(result, batch.inputs)
+
+
+@pytest.mark.parametrize("clip", ["box", "none"])
+@pytest.mark.parametrize("formula", ["paper", "released"])
+def test_the_papers_protocol_moves_normalised_images(clip: Any, formula: Any) -> None:
+    batch = batch_of()
+    declaration = replace(LINF, space="normalised", labels="predicted", clip=clip, formula=formula, returns="last")
+    result = attacked(declaration, batch).inputs
+    change = ((result - batch.inputs) / 0.25).flatten(1).abs()
+    assert float(change.amax(1).max()) <= 8 / 255 + 1e-5
+    assert float(change.amax(1).min()) > 0.9 * 8 / 255
+    assert clip == "none" or float((result - 0.5).abs().max()) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
+        ({"learning_rate": Fraction(0)}, "learning_rate must be above 0, got 0"),
+        ({"delta": Fraction(-1)}, "delta must be above 0, got -1"),
+        ({"num_samples": 0}, "num_samples must be at least 1, got 0"),
+        ({"norm": "l1"}, "norm must be linf or l2 for spsa, got l1"),
+        ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
+    ],
+)
+def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        replace(LINF, **fields)
+
+
+def test_on_a_published_checkpoint_it_agrees_with_torchattacks() -> None:
+    victim, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 20)
+
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.place = torch.nn.Parameter(torch.zeros(1))
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return victim.logits(inputs)
+
+    declaration = replace(
+        LINF, epsilon=Fraction(32, 255), num_steps=5, num_samples=8, learning_rate=Fraction(1, 20),
+        random_start=False, returns="last",
+    )  # fmt: skip
+    ours = attacked(declaration, batch, victim, batch_size=100).inputs
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        library = import_module("torchattacks").SPSA(
+            Module(), eps=32 / 255, delta=0.01, lr=0.05, nb_iter=5, nb_sample=8, max_batch_size=8
+        )
+        theirs = library(batch.inputs, batch.targets)
+    with torch.no_grad():
+        right, right_of_theirs = (victim.logits(x).argmax(1) == batch.targets for x in (ours, theirs))
+    assert 0 < int(right_of_theirs.sum()) < 20
+    assert int(right.sum()) <= int(right_of_theirs.sum()) + 1
+    assert int((right == right_of_theirs).sum()) >= 18

@@ -1,0 +1,395 @@
+"""The Square attack: equal to one written a trial and a pixel at a time, and what its paper promises."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import robench
+from robench.core.protocols import Batch
+from robench.core.seeds import Stream
+from robench.declarations.square_attack import Square
+from robench.perturbations import perturb
+from robench.perturbations.attacks.square import TRIALS_AT_ONCE, share_of_pixels
+from robench.perturbations.attacks.squares import bump, bump_grid, window_cells
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.protocols import Perturbed
+
+Array = np.ndarray[Any, Any]
+SHAPE = (3, 6, 7)
+SIZE = math.prod(SHAPE)
+LINF = Square(epsilon=Fraction(8, 256), num_queries=60, p_init=0.6)
+# At 0.4 the first window would have an even side.
+L2 = Square(norm="l2", epsilon=Fraction(1), num_queries=60, p_init=0.4)
+BOTH = pytest.mark.parametrize("declaration", [LINF, L2], ids=["linf", "l2"])
+
+
+class LinearVictim:
+    """Logits are W (x - 1/2); every product is exact in float32, so that neither order nor company rounds anything."""
+
+    device = torch.device("cpu")
+    normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
+
+    def __init__(self, num_classes: int = 4, shift: float = 0.0) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.weight = torch.randint(-16, 17, (num_classes, SIZE), generator=generator) / 16
+        self.shift = shift
+        self.shown: list[torch.Tensor] = []
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        assert not torch.is_grad_enabled()
+        self.shown.append(inputs.clone())
+        return (inputs - 0.5).flatten(1) @ self.weight.T + self.shift
+
+
+class ConstantVictim(LinearVictim):
+    """The same logits whatever it sees."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return torch.tensor([[1.0, 3.0, 2.0, 0.0]]).repeat(len(inputs), 1)
+
+
+def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randint(round(256 * low), round(256 * high) + 1, (num_examples, *SHAPE), generator=generator) / 256
+    targets = torch.randint(0, 4, (num_examples,), generator=generator)
+    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
+
+
+def attacked(declaration: Square, batch: Batch, victim: Any = None, seeds: Sequence[int] | None = None) -> Perturbed:
+    seeds = range(len(batch.ids)) if seeds is None else seeds
+    return perturb(declaration, batch, victim or LinearVictim(), ExampleDraws(seeds))
+
+
+def margins(inputs: torch.Tensor, batch: Batch, victim: LinearVictim) -> torch.Tensor:
+    with torch.no_grad():
+        logits = victim.logits(inputs).scatter(1, batch.targets[:, None], -torch.inf)
+        return logits.amax(1) - victim.logits(inputs).gather(1, batch.targets[:, None])[:, 0]
+
+
+# The reference: one example, one trial and one pixel at a time, in float64, from the paper's algorithms.
+class Reference:
+    def __init__(self, declaration: Square, clean: Array, target: int, seed: int) -> None:
+        self.declaration, self.clean, self.target = declaration, clean, target
+        self.draws, self.epsilon = ExampleDraws([seed]), float(declaration.epsilon)
+        self.weight = LinearVictim().weight.double().numpy()
+
+    def margin(self, points: Array) -> float:
+        logits = self.weight @ (points - 0.5).ravel()
+        return float(np.delete(logits, self.target).max() - logits[self.target])
+
+    def run(self) -> Array:
+        best = self.stripes() if self.declaration.norm == "linf" else self.bumps()
+        value = self.margin(best)
+        for trial in range(self.declaration.num_queries - 1):
+            stream = Stream(purpose="squares", step=trial // TRIALS_AT_ONCE)
+            drawn = self.draws.uniform(stream, (TRIALS_AT_ONCE, 8))[0, trial % TRIALS_AT_ONCE].double().numpy()
+            share = share_of_pixels(trial, self.declaration.num_queries, self.declaration.p_init)
+            points = (
+                self.flipped(best, share, drawn) if self.declaration.norm == "linf" else self.moved(best, share, drawn)
+            )
+            if self.margin(points) > value:
+                best, value = points, self.margin(points)
+        return best
+
+    def cut(self, points: Array) -> Array:
+        return np.clip(points, 0, 1)
+
+    def stripes(self) -> Array:
+        signs = self.draws.signs(Stream(purpose="start"), (3, 1, SHAPE[2]))[0].double().numpy()
+        return self.cut(self.clean + self.epsilon * signs)
+
+    def corner(self, drawn: Array, side: int) -> tuple[slice, slice]:
+        top, left = int(drawn[0] * (SHAPE[1] - side + 1)), int(drawn[1] * (SHAPE[2] - side + 1))
+        return slice(top, top + side), slice(left, left + side)
+
+    def flipped(self, best: Array, share: float, drawn: Array) -> Array:
+        side = min(max(round(math.sqrt(share * SHAPE[1] * SHAPE[2])), 1), min(SHAPE[1:]))
+        rows, columns = self.corner(drawn[:2], side)
+        for turn in (1, -1):
+            points = best.copy()
+            for channel in range(3):
+                sign = turn * (1 if drawn[5 + channel] >= 0.5 else -1)
+                points[channel, rows, columns] = self.cut(self.clean + sign * self.epsilon)[channel, rows, columns]
+            if (points != best).any():
+                break
+        return points
+
+    def bump(self, side: int, drawn: float) -> Array:
+        value = np.zeros((side, side))
+        for top, height, sign in ((0, side // 2, 1), (side // 2, side - side // 2, -1)):
+            hill = np.zeros((height, side))
+            rings = max(height, side) // 2 + 1
+            for row in range(height):
+                for column in range(side):
+                    ring = max(abs(row - height // 2), abs(column - side // 2))
+                    hill[row, column] = sum(1 / (k + 1) ** 2 for k in range(ring, rings))
+            value[top : top + height] = sign * hill / max(float(np.linalg.norm(hill)), 1e-12)
+        value /= np.linalg.norm(value)
+        return value.T if drawn < 0.5 else value
+
+    def bumps(self) -> Array:
+        # A fifth of six pixels is one.
+        drawn = self.draws.uniform(Stream(purpose="start"), (6, 7, 4))[0].double().numpy()
+        change = np.zeros(SHAPE)
+        for row in range(6):
+            for column in range(7):
+                for channel in range(3):
+                    sign = -1 if drawn[row, column, 1 + channel] < 0.5 else 1
+                    change[channel, row, column] = sign * self.bump(1, drawn[row, column, 0])[0, 0]
+        return self.cut(self.clean + self.epsilon * change / np.linalg.norm(change))
+
+    def moved(self, best: Array, share: float, drawn: Array) -> Array:
+        side = min(max(round(math.sqrt(share * SHAPE[1] * SHAPE[2])), 3) | 1, min(SHAPE[1:]))
+        target, source = self.corner(drawn[:2], side), self.corner(drawn[2:4], side)
+        change = best - self.clean
+        either = np.zeros(SHAPE[1:], dtype=bool)
+        either[target] = either[source] = True
+        unused = max(self.epsilon**2 - (change**2).sum(), 0.0)
+        result = change.copy()
+        for channel in range(3):
+            available = math.sqrt(unused / 3 + (change[channel][either] ** 2).sum())
+            old = change[channel][target] / max(float(np.linalg.norm(change[channel][target])), 1e-12)
+            sign = -1 if drawn[5 + channel] < 0.5 else 1
+            new = sign * self.bump(side, drawn[4]) + old
+            result[channel][source] = 0
+            result[channel][target] = new / max(float(np.linalg.norm(new)), 1e-12) * available
+        return self.cut(self.clean + result * self.epsilon / max(float(np.linalg.norm(result)), 1e-12))
+
+
+@BOTH
+def test_it_equals_its_reference(declaration: Square) -> None:
+    batch = batch_of()
+    # Pixels at the border of the range leave budget unused.
+    batch.inputs[0, 0] = 0
+    batch.inputs[1] = batch.inputs[1].round()
+    result = attacked(declaration, batch, LinearVictim()).inputs.double().numpy()
+    for row in range(6):
+        clean, target = batch.inputs[row].double().numpy(), int(batch.targets[row])
+        expected = Reference(declaration, clean, target, row).run()
+        np.testing.assert_allclose(result[row], expected, atol=1e-6 if declaration.norm == "linf" else 1e-4)
+
+
+def test_with_the_box_inactive_linf_reaches_the_best_margin() -> None:
+    batch, victim = batch_of(low=0.3, high=0.7), LinearVictim(num_classes=2)
+    batch.targets.zero_()
+    reached = margins(attacked(replace(LINF, num_queries=1500), batch, victim).inputs, batch, victim)
+    gained = reached - margins(batch.inputs, batch, victim)
+    best = float(LINF.epsilon) * (victim.weight[1] - victim.weight[0]).abs().sum()
+    assert float(gained.min()) > 0.99 * best
+
+
+def test_with_the_box_inactive_l2_reaches_nearly_half_of_the_best_margin_of_white_noise() -> None:
+    batch, victim = batch_of(low=0.4, high=0.6), LinearVictim(num_classes=2)
+    batch.targets.zero_()
+    reached = margins(attacked(replace(L2, num_queries=1500), batch, victim).inputs, batch, victim)
+    gained = reached - margins(batch.inputs, batch, victim)
+    best = float(L2.epsilon) * (victim.weight[1] - victim.weight[0]).norm()
+    # Its bumps are three pixels wide at least, the weights change from one pixel to the next.
+    assert float(gained.min()) > 0.45 * best
+
+
+@BOTH
+def test_more_queries_never_end_lower(declaration: Square) -> None:
+    batch, victim = batch_of(), LinearVictim()
+    plain = attacked(declaration, batch, victim).inputs
+    restarted = attacked(replace(declaration, num_restarts=3), batch, victim).inputs
+    fooled = margins(plain, batch, victim) > 0
+    assert bool((margins(restarted, batch, victim) > 0)[fooled].all())
+    assert bool((margins(restarted, batch, victim) >= margins(plain, batch, victim))[~fooled].all())
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(3, 255), Fraction(1)])
+@BOTH
+def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Square, epsilon: Fraction) -> None:
+    batch = batch_of()
+    batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
+    result = attacked(replace(declaration, epsilon=epsilon), batch).inputs
+    change = (result.double() - batch.inputs.double()).flatten(1)
+    order = math.inf if declaration.norm == "linf" else 2
+    assert float(change.norm(p=order, dim=1).max()) <= epsilon
+    assert float(result.min()) >= 0
+    assert float(result.max()) <= 1
+    assert epsilon or torch.equal(result, batch.inputs)
+
+
+@BOTH
+def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Square) -> None:
+    batch = batch_of()
+    first = attacked(declaration, batch).inputs
+    assert torch.equal(attacked(declaration, batch).inputs, first)
+    assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
+
+
+@BOTH
+def test_examples_do_not_see_each_other(declaration: Square) -> None:
+    batch = batch_of()
+    whole = attacked(declaration, batch).inputs
+    for row in range(6):
+        alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
+        torch.testing.assert_close(attacked(declaration, alone, seeds=[row]).inputs[0], whole[row], atol=1e-6, rtol=0)
+
+
+@BOTH
+def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Square) -> None:
+    victim, batch = LinearVictim(), batch_of(40)
+    with torch.no_grad():
+        batch = replace(batch, targets=victim.logits(batch.inputs).argmax(1))
+    declaration = replace(declaration, epsilon=declaration.epsilon / 4)
+    never = attacked(declaration, batch, victim)
+    leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
+    fooled = margins(never.inputs, batch, victim) > 0
+    assert torch.equal(margins(leaving.inputs, batch, victim) > 0, fooled)
+    assert 0 < int(fooled.sum()) < 40
+    assert leaving.num_queries is not None
+    assert bool((leaving.num_queries[fooled] < declaration.num_queries).all())
+    # A first prediction of the clean input beside its queries.
+    assert bool((leaving.num_queries[~fooled] == declaration.num_queries + 1).all())
+
+
+@BOTH
+def test_a_constant_added_to_all_logits_changes_nothing(declaration: Square) -> None:
+    batch = batch_of()
+    shifted = attacked(declaration, batch, LinearVictim(shift=-20.0)).inputs
+    torch.testing.assert_close(shifted, attacked(declaration, batch).inputs, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("num_queries", [1, 2, 65, 130])
+@BOTH
+def test_it_asks_as_often_as_stated_and_for_no_gradient(declaration: Square, num_queries: int) -> None:
+    declaration = replace(declaration, num_queries=num_queries, num_restarts=2)
+    result = attacked(declaration, batch_of())
+    assert result.num_queries is not None
+    assert result.num_gradients is not None
+    assert result.num_queries.tolist() == [2 * num_queries] * 6
+    assert not result.num_gradients.any()
+
+
+@BOTH
+def test_a_victim_that_never_changes_its_mind_leaves_no_nan(declaration: Square) -> None:
+    result = attacked(declaration, batch_of(), ConstantVictim()).inputs
+    assert bool(torch.isfinite(result).all())
+
+
+def test_every_linf_trial_changes_a_square_of_the_best_point() -> None:
+    batch, victim = batch_of(1, low=0.2, high=0.8), LinearVictim()
+    attacked(replace(LINF, num_queries=200, p_init=0.3), batch, victim)
+    shown = [points[0] for points in victim.shown]
+    best, best_margin = shown[0], margins(shown[0][None], batch, LinearVictim())
+    for trial, points in enumerate(shown[1:]):
+        changed = (points != best).any(0)
+        rows, columns = changed.any(1).nonzero()[:, 0], changed.any(0).nonzero()[:, 0]
+        side = max(round(math.sqrt(share_of_pixels(trial, 200, 0.3) * 42)), 1)
+        assert len(rows), "an idle trial wastes a query"
+        assert rows.max() - rows.min() < side
+        assert columns.max() - columns.min() < side
+        if (margin := margins(points[None], batch, LinearVictim())) > best_margin:
+            best, best_margin = points, margin
+
+
+def test_squares_are_placed_everywhere_alike() -> None:
+    drawn = torch.rand(20_000, 2, generator=torch.Generator().manual_seed(2))
+    images = torch.zeros(20_000, 1, 4, 5, dtype=torch.float64)
+    images[window_cells(drawn, 1, images.shape)] = 1
+    torch.testing.assert_close(images.mean((0, 1)), torch.full((4, 5), 1 / 20).double(), atol=0.006, rtol=0)
+    last = torch.zeros(1, 2, 4, 5)
+    last[window_cells(torch.full((1, 2), 1 - 2**-24), 2, last.shape)] = 1
+    assert last[0, 1].nonzero().tolist() == [[2, 3], [2, 4], [3, 3], [3, 4]]
+    assert torch.equal(last[:, 0], last[:, 1])
+
+
+def test_a_bump_is_a_hill_and_its_hollow_of_length_one() -> None:
+    for side in range(1, 12):
+        standing, lying = bump(side, torch.zeros(1), torch.tensor([0.7, 0.2]))[:, 0]
+        assert float(standing.norm()) == pytest.approx(1, abs=1e-6)
+        assert torch.equal(lying, standing.T)
+        assert bool((standing[: side // 2] > 0).all())
+        assert bool((standing[side // 2 :] < 0).all())
+
+
+@pytest.mark.parametrize("size", [(3, 3), (8, 8), (14, 14), (28, 28), (32, 32), (9, 33)])
+def test_the_grid_of_bumps_fits_images_of_every_size(size: tuple[int, int]) -> None:
+    draws = ExampleDraws(range(2))
+    grid = bump_grid(torch.zeros(2, 3, *size), lambda shape: draws.uniform(Stream(purpose="start"), shape))
+    assert grid.shape == (2, 3, *size)
+    assert bool(torch.isfinite(grid).all())
+    assert float((grid != 0).double().mean()) > 0.6
+    assert not torch.equal(grid[0], grid[1])
+
+
+def test_each_tile_of_the_grid_is_a_bump_of_its_own() -> None:
+    draws = ExampleDraws(range(2))
+    grid = bump_grid(torch.zeros(2, 3, 15, 20), lambda shape: draws.uniform(Stream(purpose="start"), shape))
+    seen = set()
+    for tile in grid[:, :, :, 1:19].unfold(2, 3, 3).unfold(3, 3, 3).flatten(0, 3):
+        standing, lying = bump(3, tile, torch.tensor([0.7, 0.2]))[:, 0]
+        kinds = {"standing": standing, "turned": -standing, "lying": lying, "mirrored": -lying}
+        (kind,) = (name for name, value in kinds.items() if torch.equal(tile, value))
+        seen.add(kind)
+    assert len(seen) == 4
+
+
+def test_the_share_halves_at_the_stated_trials_of_ten_thousand() -> None:
+    shares = [share_of_pixels(trial, 10_000, 0.8) for trial in range(10_000)]
+    falls = [trial for trial in range(1, 10_000) if shares[trial] < shares[trial - 1]]
+    assert falls == [11, 51, 201, 501, 1001, 2001, 4001, 6001, 8001]
+    assert all(shares[trial] == shares[trial - 1] / 2 for trial in falls)
+    assert [share_of_pixels(trial, 500, 0.8) for trial in range(500)] == shares[::20]
+
+
+@pytest.mark.parametrize("space", ["pixel", "normalised"])
+@pytest.mark.parametrize("clip", ["box", "none"])
+@BOTH
+def test_every_space_and_clipping_is_searched(declaration: Square, space: Any, clip: Any) -> None:
+    batch = batch_of()
+    result = attacked(replace(declaration, space=space, clip=clip), batch).inputs
+    scale = 0.25 if space == "normalised" else 1.0
+    change = ((result - batch.inputs) / scale).flatten(1)
+    order = math.inf if declaration.norm == "linf" else 2
+    assert float(change.norm(p=order, dim=1).max()) <= float(declaration.epsilon) + 1e-5
+    assert float(change.norm(p=order, dim=1).min()) > 0.2 * float(declaration.epsilon)
+    assert clip == "none" or float((result - 0.5).abs().max()) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"num_queries": 0}, "num_queries must be at least 1, got 0"),
+        ({"p_init": 0.0}, "p_init must be above 0, got 0.0"),
+        ({"p_init": 1.5}, "p_init must be at most 1, got 1.5"),
+        ({"norm": "l1"}, "norm must be linf or l2 for square, got l1"),
+        ({"epsilon": Fraction(2)}, "epsilon must be at most 1 in pixel space"),
+        ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
+        ({"returns": "last"}, "returns must be best for square"),
+    ],
+)
+def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        replace(LINF, **fields)
+
+
+@pytest.mark.parametrize(("norm", "epsilon"), [("linf", Fraction(32, 255)), ("l2", Fraction(4))])
+def test_it_fools_a_published_checkpoint_no_less_than_pyautoattack(norm: Any, epsilon: Fraction) -> None:
+    attack = import_module("pyautoattack.square").SquareAttack
+    victim, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 32)
+    declaration = Square(norm=norm, epsilon=epsilon, num_queries=50, p_init=0.8, stop="at_success")
+    ours = attacked(declaration, batch, victim).inputs
+    name = {"linf": "Linf", "l2": "L2"}[norm]
+    library = attack(victim.logits, norm=name, eps=float(epsilon), n_queries=50, device="cpu")
+    with torch.random.fork_rng(), torch.no_grad():
+        theirs = library.perturb(batch.inputs.clone(), batch.targets)
+        right, right_of_theirs = ((victim.logits(x).argmax(1) == batch.targets).sum() for x in (ours, theirs))
+    assert 0 < int(right_of_theirs) < 32
+    # Both search at random: another seed of the library's moves it by an image or two as well.
+    assert int(right) <= int(right_of_theirs) + 2

@@ -1,0 +1,45 @@
+"""``robench audit`` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+Robench = Any
+ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "8", "--device", "cpu")
+
+
+def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) -> None:
+    ended = robench(*ARGUMENTS)
+    assert ended.code == 0, ended.stdout + ended.stderr
+    assert "Nothing is raised." in ended.stdout
+    assert "random search beats gradients" in ended.stdout
+
+
+def test_json_holds_every_flag_and_a_raised_one_ends_with_1(robench: Robench) -> None:
+    ended = robench("audit", "--model", "digits-mom-vit", "--num-examples", "8", "--device", "cpu", "--json")
+    flags = {flag["name"]: flag for flag in json.loads(ended.stdout)}
+    assert ended.code == 1
+    assert flags["random victim"]["is_raised"]
+    assert "num_draws" in flags["random victim"]["advice"]
+
+
+def test_what_cannot_be_audited_is_refused_with_its_reason(
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments, message in (
+        (("--model", "digits-vitt"), "Did you mean 'digits-vit'?"),
+        (("--model", "digits-vit", "--epsilon", "8%"), "--epsilon must be a number such as 8/255"),
+        (("--model", "digits-vit", "--epsilon", "8"), "epsilon must lie above 0 and at most 1"),
+        (("--model", "digits-vit", "--dataset", "digit"), "unknown dataset 'digit'"),
+        (("--model", "deit-tiny-distilled"), "name it with --dataset"),
+    ):
+        ended = robench("audit", *arguments)
+        assert ended.code == 2, ended.stderr
+        assert message in ended.stderr

@@ -1,0 +1,76 @@
+"""The papers' protocols on digits, end to end, and attacks that stop at success as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Robench = Any
+STOPPING = """
+name: stopping
+version: 1
+seed: 0
+dataset: digits
+batch_size: 20
+batches_per_shard: 3
+conditions:
+  - {name: clean, num_examples: 60}
+  - {name: whole, num_examples: 60, perturbation: {kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 10}}
+  - name: stopping
+    num_examples: 60
+    perturbation: {kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 10, stop: at_success}
+metrics: [METRICS]
+"""
+
+
+def cells_of(ended: Any) -> dict[str, float]:
+    assert ended.code == 0, ended.stderr
+    (row,) = json.loads(ended.stdout)["rows"]
+    return {key: cell["value"] for key, cell in row["cells"].items()}
+
+
+def test_the_protocol_of_rpc_runs_on_digits_and_says_nothing_of_robustness(robench: Robench, tmp_path: Path) -> None:
+    ended = robench(
+        "run", "--suite", "digits-adv-rpc", "--model", "digits-vit", "--limit", 20, "--executor", "serial",
+        "--results", tmp_path / "r", "--json",
+    )  # fmt: skip
+    found = cells_of(ended)
+    assert not any("robust" in key for key in found)
+    accuracies = [found[f"pgd-{budget}/top1_accuracy"] for budget in range(1, 7)]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert accuracies[-1] < found["clean/top1_accuracy"] - 0.3
+    assert found["cw/top1_accuracy"] < 0.3
+
+
+def test_stopping_at_success_changes_no_accuracy(robench: Robench, tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(STOPPING.replace("METRICS", "top1_accuracy, robust_accuracy"))
+    found = cells_of(
+        robench(
+            "run",
+            "--suite",
+            suite,
+            "--model",
+            "digits-vit",
+            "--executor",
+            "serial",
+            "--results",
+            tmp_path / "r",
+            "--json",
+        )
+    )
+    assert found["stopping/top1_accuracy"] == found["whole/top1_accuracy"]
+    assert 0.05 < found["stopping/top1_accuracy"] < 0.95
+
+
+def test_a_metric_that_needs_more_than_verdicts_is_refused_with_it(robench: Robench, tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(STOPPING.replace("METRICS", "top1_accuracy, top5_accuracy"))
+    ended = robench("validate", suite)
+    assert ended.code == 2
+    assert (
+        "top5_accuracy cannot be read where an attack stops at success, as in stopping" in ended.stderr + ended.stdout
+    )

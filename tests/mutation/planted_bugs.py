@@ -1,0 +1,174 @@
+"""Do the tests catch bugs in attacks? Plants one at a time in a copy and runs the tests of attacks on it.
+
+``python tests/mutation/planted_bugs.py [NAME ...]`` prints which were caught; it ends with 1 if more than one in twenty
+was not. It takes minutes; in CI a test holds that every bug still fits the code (tests/unit/test_planted_bugs.py).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("robench", "tests", "checkpoints", "suites", "scripts", "checkpoints.yaml", "pyproject.toml")
+TESTS = ("tests/contract/test_perturbations_contract.py", "tests/unit", "tests/contract")
+# It would fail on any change to the code, whatever the tests of attacks say.
+LEFT_OUT = ("--ignore", "tests/unit/test_planted_bugs.py")
+SELECTED = "attack or perturbation or draws or evaluation"
+MOST_MISSED = 1 / 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A piece of code below robench/, found once, and what a mistake would make of it."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+
+
+A = "perturbations/attacks/"
+BUGS = (
+    Bug("fgsm descends", A + "fgsm.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),
+    Bug("pgd descends", A + "pgd.py", "state.points + float(", "state.points - float("),
+    Bug("no box", A + "regions.py", "torch.minimum(above, upper)", "above"),
+    Bug(
+        "budget over 255 twice",
+        "declarations/attack_base.py",
+        "self.norm, float(self.epsilon)",
+        "self.norm, float(self.epsilon) / 255",
+    ),
+    Bug(
+        "l2 step by the largest coordinate",
+        A + "directions.py",
+        "rows / rows.norm(dim=1, keepdim=True)",
+        "rows / rows.abs().amax(dim=1, keepdim=True)",
+    ),
+    Bug("last point for best", A + "search.py", "(seen.values > self._values[places])", "(seen.values > -torch.inf)"),
+    Bug("a fooled point is not preferred", A + "search.py", "(fooled & ~was_fooled) | (", "(fooled & ~fooled) | ("),
+    Bug(
+        "leaves without confirmation",
+        A + "search.py",
+        "gone[candidates] = some.fooled(some.predict(state.seen.points[candidates]))",
+        "gone[candidates] = True",
+    ),
+    Bug("every pass has the same draws", A + "problem.py", "query=self.ledger.num_passes", "query=0"),
+    Bug(
+        "attacked with the prediction's draws",
+        A + "problem.py",
+        'seeds = self.draws.seeds(Stream(purpose="victim", query=self.ledger.num_passes))',
+        "seeds = self.draws.prediction_seeds",
+    ),
+    Bug("labels the wrong way round", A + "attack.py", 'declaration.labels == "true"', 'declaration.labels != "true"'),
+    Bug("mean forgotten", A + "attack.py", "(batch.inputs - shift) / scale", "batch.inputs / scale"),
+    Bug("half of the noise", A + "noise.py", "(2.0 * noise - 1.0)", "(noise - 0.5)"),
+    Bug(
+        "every example has the same draws",
+        "perturbations/draws.py",
+        "stream_seed(seed, stream) for seed in self._seeds",
+        "stream_seed(0, stream) for seed in self._seeds",
+    ),
+    Bug(
+        "dlr over the second logit",
+        A + "losses.py",
+        "sorted_BK[:, 0] - sorted_BK[:, 2] + 1e-12",
+        "sorted_BK[:, 0] - sorted_BK[:, 1] + 1e-12",
+    ),
+    Bug("the margin counts the label", A + "losses.py", "logits_BK.masked_fill(is_label_BK, -torch.inf)", "logits_BK"),
+    Bug(
+        "apgd never shortens its steps",
+        A + "apgd.py",
+        "torch.where(halved, self.step_size / 2, self.step_size)",
+        "self.step_size",
+    ),
+    Bug(
+        "apgd goes on from where it was",
+        A + "apgd.py",
+        "points = torch.where(spread(halved, points), best.points, points)",
+        "points = points",
+    ),
+    Bug(
+        "square keeps what is worse",
+        A + "square.py",
+        "better = seen.values > state.values",
+        "better = seen.values < state.values",
+    ),
+    Bug(
+        "spsa estimates the other way",
+        A + "spsa.py",
+        "(values[:, :num_pairs] - values[:, num_pairs:])",
+        "(values[:, num_pairs:] - values[:, :num_pairs])",
+    ),
+    Bug("the smallest gradients", A + "sparse_l1.py", "(sizes >= percentile)", "(sizes <= percentile)"),
+    Bug("cw never lowers c", A + "cw.py", "torch.where(is_hit, torch.minimum(succeeded, c), succeeded)", "succeeded"),
+    Bug(
+        "the farthest for the nearest",
+        A + "nearest.py",
+        "nearer = distances < self.distances[places]",
+        "nearer = distances <= torch.inf",
+    ),
+    Bug(
+        "fab does not step back",
+        A + "fab.py",
+        "declaration.beta * (points - problem.inputs)",
+        "(points - problem.inputs)",
+    ),
+    Bug(
+        "autoattack leaves the budget",
+        A + "autoattack.py",
+        "candidates = standing.region.project(reached.points)",
+        "candidates = reached.points",
+    ),
+)
+
+
+def is_caught(bug: Bug | None) -> bool:
+    """Return whether a test fails in a copy of the project, with the bug if one is given."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, copy / name)
+        if bug is not None:
+            path = copy / "robench" / bug.file
+            path.write_text(path.read_text().replace(bug.right, bug.wrong))
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *LEFT_OUT,
+            "-k",
+            SELECTED,
+            *TESTS,
+        ]
+        environment = os.environ | {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
+        return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False).returncode == 1
+
+
+def main(names: list[str]) -> int:
+    """Plant the named bugs, or all; return the exit code."""
+    if is_caught(None):
+        raise SystemExit("the tests of attacks fail without any bug; mend that first")
+    bugs = [bug for bug in BUGS if not names or bug.name in names]
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        caught = dict(zip((bug.name for bug in bugs), pool.map(is_caught, bugs), strict=True))
+    for name, found in caught.items():
+        sys.stdout.write(f"{'caught' if found else 'MISSED'}  {name}\n")
+    missed = sum(not found for found in caught.values())
+    sys.stdout.write(f"{len(caught) - missed} of {len(caught)} caught\n")
+    return int(missed > MOST_MISSED * len(caught))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""What attacks make larger: values by hand, what does not change them, and what they cannot be had of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from robench.core.errors import DeclarationError
+from robench.perturbations.attacks.losses import (
+    LOSSES,
+    cross_entropy_loss,
+    dlr_loss,
+    margin_loss,
+    predicted,
+    targeted_dlr_loss,
+)
+
+LOGITS = torch.tensor([[1.0, 5.0, 3.0, 2.0], [4.0, -1.0, 0.0, 2.0]], dtype=torch.float64)
+LABELS = torch.tensor([1, 3])
+
+
+def by_hand(name: str, z: list[float], y: int) -> float:
+    ordered = sorted(z, reverse=True)
+    other = max(value for i, value in enumerate(z) if i != y)
+    match name:
+        case "ce":
+            return math.log(sum(math.exp(value) for value in z)) - z[y]
+        case "margin":
+            return other - z[y]
+        case _:
+            return (other - z[y]) / (ordered[0] - ordered[2])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_values_are_those_of_the_equations(name: str) -> None:
+    wanted = [by_hand(name, z, y) for z, y in zip(LOGITS.tolist(), LABELS.tolist(), strict=True)]
+    np.testing.assert_allclose(LOSSES[name](LOGITS, LABELS), wanted, rtol=1e-9)
+
+
+def test_the_targeted_ratio_is_that_of_the_equation() -> None:
+    found = targeted_dlr_loss(torch.tensor([0, 1]))(LOGITS, LABELS)
+    np.testing.assert_allclose(found, [(1 - 5) / (5 - (2 + 1) / 2), (-1 - 2) / (4 - (0 - 1) / 2)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("constant", [-20.0, 1e4])
+def test_a_constant_added_to_all_logits_changes_nothing(name: str, constant: float) -> None:
+    torch.testing.assert_close(LOSSES[name](LOGITS + constant, LABELS), LOSSES[name](LOGITS, LABELS))
+
+
+def test_the_ratio_does_not_depend_on_the_scale_of_the_logits_either() -> None:
+    torch.testing.assert_close(dlr_loss(1e-6 * LOGITS, LABELS), dlr_loss(LOGITS, LABELS), rtol=1e-5, atol=0)
+    torch.testing.assert_close(dlr_loss(1e6 * LOGITS, LABELS), dlr_loss(LOGITS, LABELS))
+
+
+@pytest.mark.parametrize("name", ["margin", "dlr"])
+def test_a_fooled_victim_has_a_positive_value_and_no_other_does(name: str) -> None:
+    logits = torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(200) % 6
+    assert torch.equal(LOSSES[name](logits, labels) > 0, predicted(logits) != labels)
+
+
+def test_a_tie_is_the_lower_classes_as_outcomes_are_judged() -> None:
+    assert predicted(torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, 0.0]])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(("loss", "num_classes"), [(dlr_loss, 2), (targeted_dlr_loss(torch.tensor([1])), 3)])
+def test_too_few_classes_are_named(loss: Any, num_classes: int) -> None:
+    with pytest.raises(
+        DeclarationError, match=f"needs at least {num_classes + 1} classes, the model has {num_classes}"
+    ):
+        loss(torch.zeros(1, num_classes), torch.tensor([0]))
+
+
+def test_equal_logits_give_no_nan() -> None:
+    for loss in (cross_entropy_loss, margin_loss, dlr_loss):
+        logits = torch.zeros(1, 4, requires_grad=True)
+        value = loss(logits, torch.tensor([0])).sum()
+        value.backward()
+        assert logits.grad is not None
+        assert bool(logits.grad.isfinite().all())

@@ -1,0 +1,183 @@
+"""What every attack meets: rows, passes, draws, counts and spaces."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from robench.core.errors import ContractError
+from robench.core.protocols import Batch
+from robench.core.seeds import Stream, stream_seed
+from robench.declarations.attacks import Fgsm, Pgd
+from robench.perturbations import perturb
+from robench.perturbations.attacks.attack import problem_of
+from robench.perturbations.attacks.losses import cross_entropy_loss, margin_loss
+from robench.perturbations.attacks.problem import pass_size
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.perturbations.attacks.problem import Problem
+
+EPSILON = Fraction(8, 255)
+FGSM = Fgsm(epsilon=EPSILON)
+MEAN, STD = torch.tensor([0.4, 0.5]).view(2, 1, 1), torch.tensor([0.2, 0.25]).view(2, 1, 1)
+
+
+class Noisy:
+    """A linear victim whose logits move by noise that the seeds decide; it notes what it was shown."""
+
+    device = torch.device("cpu")
+    normalisation = MEAN, STD
+
+    def __init__(self, noise: float = 0.0) -> None:
+        self.weight = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+        self.noise = noise
+        self.seen: list[torch.Tensor] = []
+        self.seeds: list[tuple[int, ...]] = []
+        self.is_inference: list[bool] = []
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        assert seeds is not None
+        assert len(seeds) == len(inputs)
+        self.seen.append(inputs.detach().clone())
+        self.seeds.append(tuple(seeds))
+        self.is_inference.append(torch.is_inference_mode_enabled())
+        drawn = [torch.randn(3, generator=torch.Generator().manual_seed(seed % 2**63)) for seed in seeds]
+        return inputs.flatten(1) @ self.weight.T + self.noise * torch.stack(drawn)
+
+
+def batch_of(num_examples: int = 10) -> Batch:
+    inputs = torch.rand(num_examples, 2, 2, 2, generator=torch.Generator().manual_seed(2))
+    return Batch(ids=tuple(f"e{i}" for i in range(num_examples)), inputs=inputs, targets=torch.arange(num_examples) % 3)
+
+
+def problem(victim: Noisy, declaration: Any = FGSM, num_examples: int = 10, batch_size: int = 10) -> Problem:
+    batch = batch_of(num_examples)
+    return problem_of(declaration, batch, victim, ExampleDraws(range(num_examples)), batch_size)
+
+
+class TestPasses:
+    @pytest.mark.parametrize(
+        ("num_rows", "wanted"), [(1, 8), (8, 8), (9, 16), (40, 40), (65, 72), (97, 100), (100, 100)]
+    )
+    def test_few_rows_are_padded_to_a_multiple_of_eight_within_the_batch(self, num_rows: int, wanted: int) -> None:
+        assert pass_size(num_rows, 100) == wanted
+
+    def test_a_small_batch_is_never_exceeded(self) -> None:
+        assert pass_size(3, 4) == 4
+
+    def test_more_rows_than_a_batch_are_shown_in_pieces(self) -> None:
+        victim = Noisy()
+        met = problem(victim, num_examples=25, batch_size=10)
+        passed = met.evaluate(met.inputs, cross_entropy_loss)
+        assert [len(seen) for seen in victim.seen] == [10, 10, 8]
+        torch.testing.assert_close(passed.logits, met.inputs.flatten(1) @ victim.weight.T)
+
+    def test_padding_leaves_results_and_counts_alone(self) -> None:
+        victim = Noisy(noise=0.3)
+        whole = problem(victim)
+        few = whole.take(torch.tensor([7, 2]))
+        passed = few.differentiate(few.inputs, margin_loss)
+        assert len(victim.seen[-1]) == 8
+        again = problem(Noisy(noise=0.3))
+        wanted = again.differentiate(again.inputs, margin_loss)
+        torch.testing.assert_close(passed.slope(), wanted.slope()[[7, 2]])
+        torch.testing.assert_close(passed.logits, wanted.logits[[7, 2]])
+        assert whole.ledger.num_gradients.tolist() == [0, 0, 1, 0, 0, 0, 0, 1, 0, 0]
+
+    def test_values_are_made_without_a_graph_and_gradients_with_one(self) -> None:
+        victim = Noisy()
+        met = problem(victim)
+        met.evaluate(met.inputs, cross_entropy_loss)
+        met.differentiate(met.inputs, cross_entropy_loss)
+        met.predict(met.inputs)
+        assert victim.is_inference == [True, False, False]
+
+    def test_what_a_pass_gives_can_be_used_in_a_later_gradient(self) -> None:
+        met = problem(Noisy())
+        values = met.evaluate(met.inputs, cross_entropy_loss).values
+        weight = torch.ones(10, requires_grad=True)
+        (values * weight).sum().backward()
+        assert torch.equal(weight.grad if weight.grad is not None else weight, values)
+
+    def test_a_gradient_that_nobody_asked_for_is_missed_loudly(self) -> None:
+        met = problem(Noisy())
+        with pytest.raises(ContractError, match="asked for values alone"):
+            met.evaluate(met.inputs, cross_entropy_loss).slope()
+
+    def test_a_victim_that_returns_nan_is_refused(self) -> None:
+        victim = Noisy()
+        victim.weight[0, 0] = torch.nan
+        with pytest.raises(ContractError, match="NaN or infinite logits"):
+            perturb(FGSM, batch_of(), victim, ExampleDraws(range(10)))
+
+
+class TestDraws:
+    def test_every_pass_has_draws_of_its_own_and_none_has_the_predictions(self) -> None:
+        victim = Noisy(noise=0.1)
+        pgd = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=3, num_draws=4)
+        draws = ExampleDraws(range(10))
+        perturb(pgd, batch_of(), victim, draws)
+        seeds = [seed for of_pass in victim.seeds for seed in of_pass]
+        assert len(victim.seeds) == 3 * 4 + 1
+        assert len(set(seeds)) == len(seeds)
+        assert not set(seeds) & set(draws.prediction_seeds)
+
+    def test_a_prediction_has_the_same_draws_each_time(self) -> None:
+        met = problem(Noisy(noise=0.5))
+        assert torch.equal(met.predict(met.inputs), met.predict(met.inputs))
+        assert met.draws.prediction_seeds[0] == stream_seed(0, Stream(purpose="prediction"))
+
+    def test_gradients_of_several_draws_are_averaged_and_counted(self) -> None:
+        met = problem(Noisy(noise=1.0))
+        singles = [met.differentiate(met.inputs, cross_entropy_loss) for _ in range(5)]
+        again = problem(Noisy(noise=1.0))
+        mean = again.differentiate(again.inputs, cross_entropy_loss, num_draws=5)
+        torch.testing.assert_close(mean.slope(), torch.stack([each.slope() for each in singles]).mean(0))
+        torch.testing.assert_close(mean.values, torch.stack([each.values for each in singles]).mean(0))
+        assert again.ledger.num_gradients.tolist() == [5] * 10
+        assert again.ledger.num_queries.tolist() == [5] * 10
+
+
+class TestSpaces:
+    def test_in_normalised_space_a_step_is_a_deviation_in_pixels(self) -> None:
+        batch = batch_of()
+        inside = Batch(ids=batch.ids, inputs=0.3 + 0.4 * batch.inputs, targets=batch.targets)
+        fgsm = Fgsm(epsilon=Fraction(1, 10), space="normalised")
+        change = perturb(fgsm, inside, Noisy(), ExampleDraws(range(10))).inputs - inside.inputs
+        torch.testing.assert_close(change.abs(), (STD / 10).expand_as(change), rtol=1e-5, atol=0)
+
+    def test_the_victim_sees_pixels_whatever_the_space(self) -> None:
+        victim = Noisy()
+        met = problem(victim, Fgsm(epsilon=EPSILON, space="normalised"))
+        met.evaluate(met.inputs, cross_entropy_loss)
+        torch.testing.assert_close(victim.seen[0], batch_of().inputs)
+
+    @pytest.mark.parametrize("space", ["pixel", "normalised"])
+    def test_the_box_is_that_of_pixels_unless_there_is_none(self, space: Any) -> None:
+        batch = batch_of()
+        extreme = Batch(ids=batch.ids, inputs=batch.inputs.round(), targets=batch.targets)
+        boxed = perturb(Fgsm(epsilon=EPSILON, space=space), extreme, Noisy(), ExampleDraws(range(10))).inputs
+        free = perturb(
+            Fgsm(epsilon=EPSILON, space=space, clip="none"), extreme, Noisy(), ExampleDraws(range(10))
+        ).inputs
+        assert float(boxed.min()) >= 0
+        assert float(boxed.max()) <= 1
+        assert float(free.min()) < 0 or float(free.max()) > 1
+
+    @pytest.mark.parametrize("space", ["pixel", "normalised"])
+    def test_what_is_not_moved_is_returned_bit_by_bit(self, space: Any) -> None:
+        batch = batch_of()
+        same = perturb(Fgsm(epsilon=Fraction(0), space=space), batch, Noisy(), ExampleDraws(range(10))).inputs
+        assert torch.equal(same, batch.inputs)
+
+    def test_predicted_labels_are_those_of_the_clean_prediction(self) -> None:
+        victim = Noisy()
+        met = problem(victim, Fgsm(epsilon=EPSILON, labels="predicted"))
+        assert torch.equal(met.labels, (batch_of().inputs.flatten(1) @ victim.weight.T).argmax(1))
+        assert not torch.equal(met.labels, batch_of().targets)

@@ -1,0 +1,190 @@
+"""The loop of iterative attacks: what is kept, who leaves, and that leaving changes no verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.core.protocols import Batch
+from robench.declarations.attacks import Fgsm, Pgd
+from robench.perturbations import perturb
+from robench.perturbations.attacks.attack import problem_of
+from robench.perturbations.attacks.losses import cross_entropy_loss, margin_loss
+from robench.perturbations.attacks.search import State, rows_of, search
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.perturbations.attacks.problem import Problem
+
+PGD = Pgd(epsilon=Fraction(2, 25), step_size=Fraction(1, 50), num_steps=12, num_restarts=2)
+
+
+class Curved:
+    """A victim of two layers, so that attacks take several steps and some examples stand."""
+
+    device = torch.device("cpu")
+    normalisation = torch.zeros(1, 1, 1), torch.ones(1, 1, 1)
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(4)
+        self.first, self.second = (torch.randn(n, m, generator=generator) for n, m in ((16, 9), (4, 16)))
+        self.num_rows = 0
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        self.num_rows += len(inputs)
+        return torch.tanh((inputs - 0.5).flatten(1) @ self.first.T) @ self.second.T
+
+
+def batch_of(num_examples: int = 64) -> Batch:
+    inputs = torch.rand(num_examples, 1, 3, 3, generator=torch.Generator().manual_seed(5))
+    targets = Curved().logits(inputs).argmax(1)
+    # Some are wrong from the start.
+    targets[::7] = (targets[::7] + 1) % 4
+    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
+
+
+def verdicts(declaration: Any, batch: Batch, batch_size: int | None = None) -> list[bool]:
+    made = perturb(declaration, batch, Curved(), ExampleDraws(range(len(batch.ids))), batch_size)
+    found: list[bool] = (Curved().logits(made.inputs).argmax(1) == batch.targets).tolist()
+    return found
+
+
+class TestAtSuccess:
+    def test_leaving_changes_no_verdict(self) -> None:
+        stopping = replace(PGD, stop="at_success")
+        assert verdicts(stopping, batch_of()) == verdicts(PGD, batch_of())
+        assert 0.1 < sum(verdicts(PGD, batch_of())) / 64 < 0.8
+
+    def test_neither_does_the_size_of_a_pass_or_the_company(self) -> None:
+        stopping, batch = replace(PGD, stop="at_success"), batch_of()
+        assert verdicts(stopping, batch, batch_size=16) == verdicts(stopping, batch)
+        half = Batch(ids=batch.ids[:32], inputs=batch.inputs[:32], targets=batch.targets[:32])
+        assert verdicts(stopping, half) == verdicts(stopping, batch)[:32]
+
+    def test_what_is_wrong_already_is_returned_clean(self) -> None:
+        batch = batch_of()
+        made = perturb(replace(PGD, stop="at_success"), batch, Curved(), ExampleDraws(range(64)))
+        wrong = Curved().logits(batch.inputs).argmax(1) != batch.targets
+        assert int(wrong.sum()) >= 10
+        assert torch.equal(made.inputs[wrong], batch.inputs[wrong])
+        assert made.num_gradients is not None
+        assert made.num_gradients[wrong].tolist() == [0] * int(wrong.sum())
+
+    def test_it_takes_fewer_passes_of_those_that_are_fooled_and_as_many_of_those_that_stand(self) -> None:
+        batch = batch_of()
+        counts = {}
+        for stop in ("never", "at_success"):
+            made = perturb(replace(PGD, stop=stop), batch, Curved(), ExampleDraws(range(64)))
+            counts[stop] = made.num_gradients
+        standing = torch.tensor(verdicts(PGD, batch))
+        assert bool((counts["at_success"] <= counts["never"]).all())
+        assert torch.equal(counts["at_success"][standing], counts["never"][standing])
+        assert int(counts["at_success"].sum()) < 0.7 * int(counts["never"].sum())
+
+    def test_an_example_leaves_only_if_the_prediction_confirms_it(self) -> None:
+        class Doubting(Curved):
+            """Fooled in every pass but the final prediction, whose seeds are those of ExampleDraws."""
+
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                scores = torch.zeros(len(inputs), 4) + 0 * inputs.flatten(1)[:, :1]
+                predicting = seeds is not None and set(seeds) <= set(predictions)
+                scores[:, 0 if predicting else 1] += 1
+                return scores
+
+        predictions = ExampleDraws(range(3)).prediction_seeds
+        batch = Batch(ids=("a", "b", "c"), inputs=torch.full((3, 1, 3, 3), 0.5), targets=torch.zeros(3).long())
+        made = perturb(replace(PGD, stop="at_success"), batch, Doubting(), ExampleDraws(range(3)))
+        assert made.num_gradients is not None
+        assert made.num_gradients.tolist() == [24, 24, 24]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk(State):
+    """A state with more than the points."""
+
+    memory: torch.Tensor | None = None
+    pair: tuple[torch.Tensor, int] | None = None
+
+
+class Stairs:
+    """Visits the points x + 0.1 s, s = 0, 1, 2 ..., and remembers which row is which."""
+
+    num_steps = 4
+    loss = staticmethod(margin_loss)
+
+    def begin(self, problem: Problem, restart: int) -> Walk:
+        return Walk(points=problem.inputs, memory=problem.rows.clone(), pair=(problem.rows.clone(), 7))
+
+    def step(self, problem: Problem, state: Walk, step: int) -> Walk:
+        assert state.memory is not None
+        assert state.pair is not None
+        assert torch.equal(state.memory, problem.rows)
+        assert torch.equal(state.pair[0], problem.rows)
+        seen = problem.evaluate(state.points, self.loss)
+        return replace(state, points=state.points + 0.1, seen=seen)
+
+
+class Slope:
+    """Two classes; the margin of class 0 falls until the mean reaches ``turn`` and rises from there."""
+
+    device = torch.device("cpu")
+    normalisation = torch.zeros(1, 1, 1), torch.ones(1, 1, 1)
+
+    def __init__(self, turn: float, depth: float) -> None:
+        self.turn, self.depth = turn, depth
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        margin = (inputs.flatten(1).mean(1) - self.turn).abs() - self.depth
+        return torch.stack([margin, -margin], 1)
+
+
+def walked(turn: float, depth: float, **options: Any) -> torch.Tensor:
+    batch = Batch(ids=("a", "b"), inputs=torch.tensor([0.2, 0.3]).view(2, 1, 1, 1), targets=torch.zeros(2).long())
+    unbounded = Fgsm(epsilon=Fraction(9, 10))
+    problem = problem_of(unbounded, batch, Slope(turn, depth), ExampleDraws([0, 1]), 2)
+    return search(Stairs(), problem, num_restarts=1, **options).points.flatten()
+
+
+class TestKept:
+    def test_best_is_the_visited_point_of_highest_loss(self) -> None:
+        torch.testing.assert_close(walked(turn=0.4, depth=-1.0), torch.tensor([0.4, 0.4]))
+
+    def test_the_last_point_is_looked_at_too(self) -> None:
+        torch.testing.assert_close(walked(turn=0.9, depth=-1.0), torch.tensor([0.6, 0.7]))
+
+    def test_last_is_the_last_whatever_its_loss(self) -> None:
+        torch.testing.assert_close(walked(turn=0.4, depth=-1.0, returns="last"), torch.tensor([0.6, 0.7]))
+
+    def test_a_fooled_point_is_kept_before_one_of_higher_loss(self) -> None:
+        class Odd(Stairs):
+            """A loss that is lower where the victim is fooled."""
+
+            loss = staticmethod(lambda logits, labels: -margin_loss(logits, labels))
+
+        batch = Batch(ids=("a",), inputs=torch.full((1, 1, 1, 1), 0.2), targets=torch.zeros(1).long())
+        problem = problem_of(Fgsm(epsilon=Fraction(9, 10)), batch, Slope(0.4, 0.05), ExampleDraws([0]), 1)
+        torch.testing.assert_close(search(Odd(), problem, num_restarts=1).points.flatten(), torch.tensor([0.4]))
+
+    def test_rows_of_a_state_are_those_of_all_that_it_holds(self) -> None:
+        state = Walk(points=torch.arange(6.0).view(3, 2), memory=torch.arange(3), pair=(torch.arange(3), 7))
+        some = rows_of(state, torch.tensor([True, False, True]))
+        assert some.points.tolist() == [[0.0, 1.0], [4.0, 5.0]]
+        assert some.memory.tolist() == [0, 2]
+        assert some.pair[0].tolist() == [0, 2]
+        assert some.pair[1] == 7
+        assert some.seen is None
+
+    def test_the_loss_of_an_attack_is_what_its_points_are_compared_by(self) -> None:
+        batch = batch_of()
+        by_margin = perturb(replace(PGD, loss="margin"), batch, Curved(), ExampleDraws(range(64))).inputs
+        last = perturb(
+            replace(PGD, loss="margin", returns="last", num_restarts=1), batch, Curved(), ExampleDraws(range(64))
+        )
+        values = [margin_loss(Curved().logits(inputs), batch.targets) for inputs in (by_margin, last.inputs)]
+        assert bool((values[0] >= values[1] - 1e-6).all())
+        assert cross_entropy_loss is not margin_loss

@@ -1,0 +1,152 @@
+"""The audit: planted maskings are each flagged, and an honest model is not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+
+import robench
+from robench.core.errors import UsageError
+from robench.core.protocols import Batch
+from robench.evaluation.audit import audit
+from robench.evaluation.comparisons import _beaten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from robench.core.flags import Flag
+    from robench.core.protocols import Dataset
+
+EPSILON = Fraction(8, 255)
+DIGITS = robench.load_dataset("digits")
+
+
+class Small:
+    """Two layers over the digits' 8x8 pixels, trained on the first 400 images; passes take a millisecond."""
+
+    device = torch.device("cpu")
+    normalisation = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
+
+    def __init__(self, change: Callable[[torch.Tensor], torch.Tensor] = lambda logits: logits) -> None:
+        self.model, self.change = trained(), change
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return self.change(self.model(inputs))
+
+
+def trained(cache: list[nn.Module] = []) -> nn.Module:  # noqa: B006  # trained once for all tests
+    if not cache:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(192, 64), nn.GELU(), nn.Linear(64, 10))
+            batch, optimizer = DIGITS.batch(0, 400), torch.optim.AdamW(model.parameters(), lr=0.01)
+            for _ in range(60):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(batch.inputs), batch.targets).backward()
+                optimizer.step()
+        cache.append(model.eval().requires_grad_(False))
+    return cache[0]
+
+
+class Quantised(Small):
+    """Pixels are rounded to eight levels, through which no gradient comes."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return super().logits((inputs * 7).round() / 7, seeds)
+
+
+class Detached(Small):
+    """Logits without a graph."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return super().logits(inputs.detach(), seeds)
+
+
+class Noisy(Small):
+    """Noise at test time, another for each pass."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        assert seeds is not None
+        noise = [torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(seed % 2**63)) for seed in seeds]
+        return super().logits(inputs + 0.4 * torch.stack(noise), seeds)
+
+
+def raised(victim: Any, num_examples: int = 24) -> dict[str, Flag]:
+    return {flag.name: flag for flag in audit(victim, DIGITS, EPSILON, num_examples) if flag.is_raised}
+
+
+class TestPlanted:
+    def test_an_honest_model_is_not_flagged(self) -> None:
+        assert raised(Small()) == {}
+
+    def test_rounded_pixels_are_flagged_for_their_gradients(self) -> None:
+        found = raised(Quantised())
+        assert {"zero gradients", "unavailable gradients"} <= found.keys()
+        assert "BPDA" in found["unavailable gradients"].advice
+
+    def test_probabilities_are_flagged(self) -> None:
+        found = raised(Small(lambda logits: logits.softmax(1)))
+        assert "probabilities for logits" in found
+        assert "logits" in found["probabilities for logits"].advice
+
+    def test_a_detached_graph_is_flagged_and_its_error_told(self) -> None:
+        found = raised(Detached())
+        assert {"zero gradients", "unavailable gradients"} <= found.keys()
+        assert "does not require grad" in found["unavailable gradients"].finding
+
+    def test_noise_at_test_time_is_flagged(self) -> None:
+        assert {"random victim", "unstable predictions"} <= raised(Noisy()).keys()
+
+    def test_gradients_that_vanish_at_large_logits_are_flagged_though_they_exist(self) -> None:
+        found = raised(Small(lambda logits: 300 * logits))
+        assert "random search beats gradients" in found or "unavailable gradients" in found
+
+
+class TestAudit:
+    def test_every_check_says_where_its_rule_is_from_and_what_to_do(self) -> None:
+        flags = audit(Small(), DIGITS, EPSILON, 10)
+        assert flags == audit(Small(), DIGITS, EPSILON, 10)
+        assert len({flag.name for flag in flags}) == len(flags) == 14
+        assert all(flag.source and flag.finding for flag in flags)
+        assert all(flag.advice for flag in flags)
+
+    def test_a_model_that_is_never_right_cannot_be_audited(self) -> None:
+        with pytest.raises(UsageError, match="right about none of 20 examples"):
+            audit(Small(lambda logits: -logits), DIGITS, EPSILON, 20)
+
+    def test_the_global_generators_are_left_alone(self) -> None:
+        torch.manual_seed(3)
+        before = torch.random.get_rng_state()
+        audit(Small(), DIGITS, EPSILON, 10)
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+    def test_examples_that_are_wrong_when_clean_are_left_out(self) -> None:
+        class Relabelled:
+            identity = DIGITS.identity
+
+            def __len__(self) -> int:
+                return 20
+
+            def batch(self, start: int, stop: int) -> Batch:
+                batch = DIGITS.batch(start, stop)
+                targets = batch.targets.clone()
+                targets[:10] = (targets[:10] + 1) % 10
+                return Batch(ids=batch.ids, inputs=batch.inputs, targets=targets)
+
+        relabelled: Dataset = Relabelled()  # type: ignore[assignment]  # all that an audit asks for
+        found = {flag.name: flag for flag in audit(Small(), relabelled, EPSILON, 20)}
+        assert found["unconstrained attack failure"].value == 0
+
+
+class TestComparisons:
+    @pytest.mark.parametrize(("num_stronger", "is_raised"), [(0, False), (1, False), (7, False), (8, True), (30, True)])
+    def test_a_difference_is_raised_where_chance_does_not_explain_it(self, num_stronger: int, is_raised: bool) -> None:
+        weaker, stronger = [True] * 40, [False] * num_stronger + [True] * (40 - num_stronger)
+        assert _beaten("n", weaker, stronger, "what", "do").is_raised == is_raised
+
+    def test_the_expected_order_is_never_raised(self) -> None:
+        assert not _beaten("n", [False] * 40, [True] * 40, "what", "do").is_raised
