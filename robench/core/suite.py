@@ -34,11 +34,6 @@ class ThreatModel:
         return "-".join([self.norm, self.epsilon_text, *said])
 
     @property
-    def is_sound(self) -> bool:
-        """Whether accuracy under it may be called robust: images that are images, attacked for what they show."""
-        return (self.space, self.clip, self.labels) == ("pixel", "box", "true")
-
-    @property
     def epsilon_text(self) -> str:
         """The budget over 255 where it is a whole number of grey levels, else as it is."""
         levels = self.epsilon * 255

@@ -22,6 +22,7 @@ from robench.core.seeds import Stream
 from robench.declarations.apgd_attack import Apgd
 from robench.perturbations.attacks.apgd import ApgdSearch
 from robench.perturbations.attacks.losses import cross_entropy_loss, margin_loss
+from robench.perturbations.attacks.search import Kept
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,24 +97,19 @@ def _walk(problem: Problem, attack: Apgd) -> Path:
     """Return the path of one search; what it returns is its point of highest loss, fooled ones first."""
     search = ApgdSearch(attack, problem)
     state = search.begin(problem, restart=0)
+    kept, places = Kept(problem), torch.arange(len(problem), device=problem.inputs.device)
     values, fooled = [], []
-    best_values = torch.full((len(problem),), -torch.inf, device=problem.inputs.device)
-    best_fooled = torch.zeros_like(best_values, dtype=torch.bool)
-    best_points = problem.inputs.clone()
     for step in range(search.num_steps):
         state = search.step(problem, state, step)
         assert state.seen is not None  # a step tells of its pass
-        is_fooled = problem.fooled(state.seen.logits)
-        better = (is_fooled & ~best_fooled) | ((is_fooled == best_fooled) & (state.seen.values > best_values))
-        best_points[better], best_values[better] = state.seen.points[better], state.seen.values[better]
-        best_fooled |= is_fooled
+        kept.offer(problem, places, state.seen)
         values.append(state.seen.values)
-        fooled.append(is_fooled)
+        fooled.append(problem.fooled(state.seen.logits))
     return Path(
         values=torch.stack(values),
         fooled_on_the_way=torch.stack(fooled).any(0),
-        fooled=problem.fooled(problem.evaluate(best_points, cross_entropy_loss).logits),
-        predicted_fooled=problem.fooled(problem.predict(best_points)),
+        fooled=problem.fooled(problem.evaluate(kept.points, cross_entropy_loss).logits),
+        predicted_fooled=problem.fooled(problem.predict(kept.points)),
     )
 
 

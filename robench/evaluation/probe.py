@@ -54,16 +54,11 @@ class Probe:
         return problem.differentiate(problem.inputs, loss).slope()
 
     def stands(self, declaration: Attack) -> list[bool]:
-        """Return for each example whether it is still right under the attack, by the final prediction."""
+        """Return for each example whether it is right under an attack in pixel space, by the final prediction."""
         made = perturb(declaration, self.batch, self.victim, self.draws, self.batch_size)
         problem = self.problem(declaration)
-        verdicts: list[bool] = (~problem.fooled(problem.predict(problem_points(problem, made.inputs)))).tolist()
+        verdicts: list[bool] = (~problem.fooled(problem.predict(made.inputs))).tolist()
         return verdicts
-
-
-def problem_points(problem: Problem, pixels: Tensor) -> Tensor:
-    """Return pixels in the attack's space, which audits leave at pixels."""
-    return pixels if problem.scale.ndim == 0 else (pixels - problem.shift) / problem.scale
 
 
 def clean_correct(victim: Victim, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:

@@ -256,7 +256,10 @@ class TestPerturbationContract:
         shifted = LinearVictim()
         shifted.logits = lambda inputs, seeds=None: VICTIM.logits(inputs) - 20.0  # type: ignore[method-assign]
         result = perturb(declaration, batch, shifted, ExampleDraws(range(6))).inputs
-        assert torch.isclose(result, plain, rtol=0, atol=2e-6).double().mean() > 0.99
+        # Signs do not round; lengths of gradients, estimates of them, and distances to a boundary do.
+        rounds = declaration.kind in (*NEAREST, "spsa") or getattr(declaration, "norm", "linf") != "linf"
+        same = torch.isclose(result, plain, rtol=0, atol=2e-6) if rounds else result == plain
+        assert same.double().mean() > 0.99
 
     def test_its_identity_is_its_fields(self, declaration: Any) -> None:
         assert key_of(declaration) == key_of(replace(declaration))

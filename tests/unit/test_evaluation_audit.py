@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,18 +39,17 @@ class Small:
         return self.change(self.model(inputs))
 
 
-def trained(cache: list[nn.Module] = []) -> nn.Module:  # noqa: B006  # trained once for all tests
-    if not cache:
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            model = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(192, 64), nn.GELU(), nn.Linear(64, 10))
-            batch, optimizer = DIGITS.batch(0, 400), torch.optim.AdamW(model.parameters(), lr=0.01)
-            for _ in range(60):
-                optimizer.zero_grad()
-                nn.functional.cross_entropy(model(batch.inputs), batch.targets).backward()
-                optimizer.step()
-        cache.append(model.eval().requires_grad_(False))
-    return cache[0]
+@cache
+def trained() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(192, 64), nn.GELU(), nn.Linear(64, 10))
+        batch, optimizer = DIGITS.batch(0, 400), torch.optim.AdamW(model.parameters(), lr=0.01)
+        for _ in range(60):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(batch.inputs), batch.targets).backward()
+            optimizer.step()
+    return model.eval().requires_grad_(False)
 
 
 class Quantised(Small):

@@ -28,8 +28,9 @@ import torch
 
 from robench.core.seeds import Stream
 from robench.perturbations.attacks.apgd_l1 import ApgdL1Search
-from robench.perturbations.attacks.apgd_objective import Best, Objective, spread
+from robench.perturbations.attacks.apgd_objective import Best, Objective
 from robench.perturbations.attacks.directions import random_start, steepest
+from robench.perturbations.attacks.rows import spread
 from robench.perturbations.attacks.search import State, search
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.seeds import Stream
-from robench.perturbations.attacks.apgd_objective import Best, Objective, spread
+from robench.perturbations.attacks.apgd_objective import Best, Objective
 from robench.perturbations.attacks.regions import region_of
+from robench.perturbations.attacks.rows import spread
 from robench.perturbations.attacks.search import State
 
 if TYPE_CHECKING:

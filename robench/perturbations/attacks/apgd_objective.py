@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.perturbations.attacks.losses import LOSSES, dlr_loss, targeted_dlr_loss
+from robench.perturbations.attacks.rows import spread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,8 +85,3 @@ class Objective:
 
     def _loss(self, targets: Tensor | None) -> Loss:
         return self.compared if targets is None else targeted_dlr_loss(targets)
-
-
-def spread(values: Tensor, like: Tensor) -> Tensor:
-    """Return values (B,) in a shape that broadcasts over ``like`` (B, ...)."""
-    return values.view(-1, *[1] * (like.ndim - 1))

@@ -32,6 +32,7 @@ from robench.core.errors import DeclarationError
 from robench.perturbations.attacks.losses import margin_loss, predicted
 from robench.perturbations.attacks.nearest import Nearest
 from robench.perturbations.attacks.problem import Reached
+from robench.perturbations.attacks.rows import spread
 from robench.perturbations.attacks.search import rows_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def cw(declaration: Cw, problem: Problem) -> Reached:
     found = nearest.found
     if declaration.target == "other":
         found = found & problem.fooled(problem.predict(nearest.points))
-    return Reached(torch.where(_along(found, origin), nearest.points, origin), found)
+    return Reached(torch.where(spread(found, origin), nearest.points, origin), found)
 
 
 def _search_for_c(declaration: Cw, problem: Problem, limits: _Limits, nearest: Nearest, places: Tensor) -> None:
@@ -210,7 +211,3 @@ def _succeeded(declaration: Cw, logits: Tensor, labels: Tensor) -> Tensor:
     if declaration.target == "own":
         return predicted(logits - declaration.confidence * is_label) == labels
     return predicted(logits + declaration.confidence * is_label) != labels
-
-
-def _along(values: Tensor, like: Tensor) -> Tensor:
-    return values.view(-1, *[1] * (like.ndim - 1))

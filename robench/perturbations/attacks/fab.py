@@ -34,6 +34,7 @@ from robench.perturbations.attacks.hyperplanes import onto_hyperplane
 from robench.perturbations.attacks.losses import of_class, predicted
 from robench.perturbations.attacks.nearest import Nearest, length_of
 from robench.perturbations.attacks.problem import Reached
+from robench.perturbations.attacks.rows import spread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,7 +110,7 @@ def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start:
         fooled = problem.fooled(problem.predict(points))
         standing.nearest.offer(standing.places, points, fooled)
         back = problem.inputs + declaration.beta * (points - problem.inputs)
-        points = torch.where(_along(fooled, points), back, points)
+        points = torch.where(spread(fooled, points), back, points)
         if declaration.stop == "at_success" and declaration.epsilon is not None:
             points = points[standing.let_go(float(declaration.epsilon))]
             if not len(points):
@@ -127,7 +128,7 @@ def _random_start(declaration: Fab, standing: _Standing, stream: Stream) -> Tens
     farthest = float(declaration.epsilon or 0)
     radius = standing.nearest.distances[standing.places].clamp(max=farthest).to(drawn.dtype) / 2
     lengths = length_of(drawn, declaration.norm).clamp(min=TINY)
-    return problem.region.project(problem.inputs + _along(radius / lengths, drawn) * drawn)
+    return problem.region.project(problem.inputs + spread(radius / lengths, drawn) * drawn)
 
 
 def _stepped(declaration: Fab, problem: Problem, points: Tensor, target: Tensor | None) -> Tensor:
@@ -138,7 +139,7 @@ def _stepped(declaration: Fab, problem: Problem, points: Tensor, target: Tensor 
     gap = -values - (normal * (clean - points)).flatten(1).sum(1)
     direct = onto_hyperplane(gap, normal, region.lower - clean, region.upper - clean, norm)
     way, direct_way = length_of(ahead, norm).clamp(min=SHORTEST), length_of(direct, norm).clamp(min=SHORTEST)
-    alpha = _along((way / (way + direct_way)).clamp(max=declaration.alpha_max), points)
+    alpha = spread((way / (way + direct_way)).clamp(max=declaration.alpha_max), points)
     moved = (points + declaration.eta * ahead) * (1 - alpha) + (clean + declaration.eta * direct) * alpha
     return region.project(moved)
 
@@ -182,7 +183,7 @@ def _drawn_nearer(declaration: Fab, problem: Problem, nearest: Nearest, clean_lo
     found = nearest.found & problem.fooled(outer_logits)
     for _ in range(declaration.num_final_steps):
         share = _share_of_the_way(inner_logits, outer_logits, problem.labels)
-        points = problem.region.project(inner + _along(share, outer) * (outer - inner))
+        points = problem.region.project(inner + spread(share, outer) * (outer - inner))
         logits = problem.predict(points)
         fooled = problem.fooled(logits)
         inner, inner_logits = _chosen(fooled, inner, points), _chosen(fooled, inner_logits, logits)
@@ -202,8 +203,4 @@ def _share_of_the_way(inner_logits: Tensor, outer_logits: Tensor, labels: Tensor
 
 
 def _chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    return torch.where(_along(condition, yes), yes, no)
-
-
-def _along(values: Tensor, like: Tensor) -> Tensor:
-    return values.view(-1, *[1] * (like.ndim - 1))
+    return torch.where(spread(condition, yes), yes, no)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.seeds import Stream
 from robench.perturbations.attacks.problem import Reached
+from robench.perturbations.attacks.rows import spread
 
 if TYPE_CHECKING:
     from robench.declarations.attacks import GaussianNoise, UniformNoise
@@ -28,5 +29,5 @@ def gaussian_noise(declaration: GaussianNoise, problem: Problem) -> Reached:
     noise = problem.draws.normal(NOISE, problem.inputs.shape[1:])
     if problem.region.norm == "l2":
         lengths = noise.flatten(1).norm(dim=1).clamp(min=1e-12)
-        noise = noise / lengths.view(-1, *[1] * (noise.ndim - 1))
+        noise = noise / spread(lengths, noise)
     return Reached(problem.region.project(problem.inputs + noise * problem.region.epsilon))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from robench.perturbations.attacks.rows import spread
 from robench.perturbations.backends.installed import library
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def run_foolbox(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tens
     if declaration.kind == "cw":
         points, _, _ = attack(shown, inputs, labels, epsilons=None)
         is_black = (points == 0).flatten(1).all(1)
-        return torch.where(is_black.view(-1, *[1] * (inputs.ndim - 1)), inputs, points)
+        return torch.where(spread(is_black, inputs), inputs, points)
     # The second of the three is the point cut to the budget by the library itself.
     _, points, _ = attack(shown, inputs, labels, epsilons=float(declaration.epsilon))
     return points

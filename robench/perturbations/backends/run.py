@@ -21,6 +21,7 @@ from robench.declarations.attack_base import BoundedAttack
 from robench.perturbations.attacks.nearest import length_of
 from robench.perturbations.attacks.problem import Reached
 from robench.perturbations.attacks.projections import shortened
+from robench.perturbations.attacks.rows import spread
 from robench.perturbations.backends.autoattack import run_autoattack
 from robench.perturbations.backends.cleverhans import run_cleverhans
 from robench.perturbations.backends.foolbox import run_foolbox
@@ -95,4 +96,4 @@ def _judged(declaration: Attack, problem: Problem, points: Tensor) -> Reached:
         found = ~found
     lowest, highest = getattr(declaration, "clip_min", None), getattr(declaration, "clip_max", None)
     origin = problem.inputs if lowest is None else problem.inputs.clamp(lowest, highest)
-    return Reached(torch.where(found.view(-1, *[1] * (points.ndim - 1)), points, origin), found)
+    return Reached(torch.where(spread(found, points), points, origin), found)
