@@ -20,9 +20,11 @@ class Outcome:
         found: whether a search for the nearest adversarial example found one; None of other perturbations.
         num_queries, num_gradients: passes of the victim that the perturbation took, forward and backward; None where
             nobody counts.
+        epsilon: of a sweep, the budget that this is the outcome under, as an exact fraction such as ``4/255``.
     """
 
     example_id: str
+    epsilon: str | None = None
     linf: float | None = None
     l2: float | None = None
     l1: float | None = None
@@ -40,8 +42,11 @@ class ClassificationOutcome(Outcome):
         correct_top1: the true class came first; ``correct_top5``: among the first five.
         confidence: largest softmax probability, in [0, 1].
         loss_nats: cross-entropy of the true class, in nats.
+        num_predictions: predictions that were made, each with draws of its own; the fields above are of the first.
+            None where one was made. ``num_correct``: in how many of them the true class came first.
 
-    The last three are None where an attack left the example alone once it was fooled, and so did not do its worst.
+    Top-5, confidence and loss are None where an attack left the example alone once it was fooled, and so did not do its
+    worst.
     """
 
     target: int
@@ -50,6 +55,8 @@ class ClassificationOutcome(Outcome):
     correct_top5: bool | None
     confidence: float | None
     loss_nats: float | None
+    num_predictions: int | None = None
+    num_correct: int | None = None
 
 
 OUTCOME_TYPES: Mapping[str, type[Outcome]] = {"classification": ClassificationOutcome}

@@ -49,17 +49,20 @@ class Measurement:
         if layout != PLAIN_LAYOUT:
             # One file may hold several models, such as the weights and their moving average.
             code["layout"] = layout
-        return code | {
-            "weights": self.weights_digest,
-            "architecture": to_plain(self.checkpoint.architecture),
-            "preprocessing": to_plain(self.checkpoint.preprocessing),
-            "task": self.checkpoint.task,
-            "dataset": self.dataset.fingerprint,
-            "perturbation": to_plain(self.condition.perturbation),
-            "seed": self.seed,
-            "batch_size": self.batch_size,
-            "dtype": self.dtype,
-        }
+        return (
+            code
+            | self.condition.identity
+            | {
+                "weights": self.weights_digest,
+                "architecture": to_plain(self.checkpoint.architecture),
+                "preprocessing": to_plain(self.checkpoint.preprocessing),
+                "task": self.checkpoint.task,
+                "dataset": self.dataset.fingerprint,
+                "seed": self.seed,
+                "batch_size": self.batch_size,
+                "dtype": self.dtype,
+            }
+        )
 
     @property
     def key(self) -> str:
@@ -93,7 +96,7 @@ class Shard:
         return ShardHeader(
             key=self.key,
             measurement_key=measurement.key,
-            perturbation_key=key_of(measurement.condition.perturbation),
+            perturbation_key=measurement.condition.perturbation_key,
             checkpoint=measurement.checkpoint.name,
             condition=measurement.condition.name,
             dataset=measurement.dataset,

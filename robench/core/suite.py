@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robench.core.identity import key_of, to_plain
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from robench.core.identity import Plain
     from robench.core.protocols import Declaration
 
 
@@ -41,23 +44,59 @@ class ThreatModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Distance:
+    """A length in a norm, in pixel units."""
+
+    norm: str
+    value: Fraction
+
+    def __str__(self) -> str:
+        return f"{self.norm} {float(self.value):g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One way of testing: a dataset seen through a perturbation; ``num_examples`` None means all."""
+    """One way of testing: a dataset seen through a perturbation.
+
+    Attributes:
+        num_examples: the first so many; None for all.
+        num_predictions: how often each input is judged, with the fixed draws of each prediction; more than once for
+            victims that draw random numbers.
+        distances: of a search for the nearest adversarial example, within which its accuracy is stated; pixel units.
+    """
 
     name: str
     dataset: str
     perturbation: Declaration
     num_examples: int | None = None
+    num_predictions: int = 1
+    distances: tuple[Fraction, ...] = ()
+
+    @property
+    def identity(self) -> dict[str, Plain]:
+        """What of it decides outcomes, beside the data."""
+        said = {"perturbation": to_plain(self.perturbation)}
+        return said if self.num_predictions == 1 else said | {"num_predictions": self.num_predictions}
+
+    @property
+    def perturbation_key(self) -> str:
+        """32 hexadecimal digits that tell conditions on the same data apart."""
+        return key_of(self.perturbation if self.num_predictions == 1 else self.identity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One number of a row: a metric over the outcomes of the conditions that it names, in their order."""
+    """One number of a row: a metric over the outcomes of the conditions that it names, in their order.
+
+    Attributes:
+        distance: of a metric within a distance, that distance, in pixel units of the attack's norm.
+    """
 
     key: str
     label: str
     metric: str
     conditions: tuple[str, ...]
+    distance: Distance | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

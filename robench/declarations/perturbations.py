@@ -51,6 +51,11 @@ def threat_model_of(declaration: Declaration) -> ThreatModel | None:
     return declaration.threat_model if isinstance(declaration, BoundedAttack) else None
 
 
+def epsilon_of(declaration: Declaration) -> str | None:
+    """Return the exact budget, such as ``4/255``, or None where there is none."""
+    return str(declaration.epsilon) if isinstance(declaration, BoundedAttack) else None
+
+
 def batch_dependence_of(declaration: Declaration) -> str:
     """Return what to call a perturbation whose outcomes depend on who shares a batch, such as ``pgd by foolbox``.
 

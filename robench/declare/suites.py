@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge, Lt, MinLen
+from annotated_types import Ge, Gt, Lt, MinLen
 
-from robench.core.identity import key_of
 from robench.core.suite import Condition, Suite
 from robench.declarations.base import DeclarationBase
 from robench.declarations.datasets import DATASETS
@@ -39,6 +39,8 @@ class ConditionEntry:
     name: Name
     dataset: DatasetName | None = None
     num_examples: Annotated[int | None, Ge(1)] = None
+    num_predictions: Count = 1
+    distances: tuple[Annotated[Fraction, Gt(0)], ...] = ()
     perturbation: DeclarationBase = field(default_factory=Clean)
 
 
@@ -112,7 +114,12 @@ def _readable_conditions(document: Document) -> dict[int, Condition]:
         dataset = entry.dataset or default if entry else None
         if entry and isinstance(dataset, str) and dataset in DATASETS:
             conditions[index] = Condition(
-                name=entry.name, dataset=dataset, perturbation=entry.perturbation, num_examples=entry.num_examples
+                name=entry.name,
+                dataset=dataset,
+                perturbation=entry.perturbation,
+                num_examples=entry.num_examples,
+                num_predictions=entry.num_predictions,
+                distances=entry.distances,
             )
     return conditions
 
@@ -122,7 +129,7 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
     yield from _missing_datasets(document)
     measured: dict[object, str] = {}
     for index, condition in conditions.items():
-        identity = (condition.dataset, key_of(condition.perturbation), num_examples_of(condition))
+        identity = (condition.dataset, condition.perturbation_key, num_examples_of(condition))
         first = measured.setdefault(identity, condition.name)
         if first != condition.name:
             message = f"{condition.name} measures exactly what {first} measures; keep one"

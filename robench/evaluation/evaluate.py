@@ -11,15 +11,17 @@ import torch
 from robench.core.protocols import Batch
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
-from robench.declarations.perturbations import leaves_at_success
+from robench.declarations.perturbations import epsilon_of, leaves_at_success
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
 from robench.evaluation.judges import JUDGES, Measured
-from robench.perturbations import perturb
+from robench.perturbations import perturb_each
 from robench.perturbations.backends.installed import release_of
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Dataset, Victim
     from robench.core.shard import Measurement, Shard
@@ -67,25 +69,42 @@ def _rows_at_once(shard: Shard) -> int:
 
 
 def _measure(measurement: Measurement, batch: Batch, victim: Victim) -> tuple[Outcome, ...]:
-    """Measure examples in anchored batches with exactly ``batch_size`` rows."""
+    """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of one example stand together."""
     num_examples, batch_size = len(batch.ids), measurement.batch_size
     batch = _padded(batch, num_examples + -num_examples % batch_size, victim.device)
     check_clean(batch, measurement.dataset.name)
     declaration = measurement.condition.perturbation
-    prediction = Stream(purpose="prediction")
-    seeds = [stream_seed(seed, prediction) for seed in _seeds(measurement, "prediction", batch.ids)]
-    draws = ExampleDraws(_seeds(measurement, declaration.kind, batch.ids), victim.device, seeds)
-    perturbed = perturb(declaration, batch, victim, draws, batch_size)
-    distances = check_perturbed(perturbed.inputs, batch.inputs, declaration, victim)
-    with torch.no_grad():
-        pieces = [
-            victim.logits(perturbed.inputs[start : start + batch_size], seeds[start : start + batch_size])
-            for start in range(0, len(seeds), batch_size)
-        ]
-    logits = torch.cat(pieces)
-    check_logits(logits, len(seeds), measurement.checkpoint.name)
-    measured = Measured(distances, perturbed, scores_say_all=not leaves_at_success(declaration))
-    return JUDGES[measurement.checkpoint.task](logits, batch, measured, num_examples)
+    seeds = _prediction_seeds(measurement, batch.ids)
+    draws = ExampleDraws(_seeds(measurement, declaration.kind, batch.ids), victim.device, seeds[0])
+    judge, by_budget = JUDGES[measurement.checkpoint.task], []
+    for attack, perturbed in perturb_each(declaration, batch, victim, draws, batch_size):
+        distances = check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
+        first, *others = (predict(victim, perturbed.inputs, each, batch_size) for each in seeds)
+        for logits in (first, *others):
+            check_logits(logits, len(batch.ids), measurement.checkpoint.name)
+        measured = Measured(
+            distances,
+            perturbed,
+            other_logits=tuple(others),
+            epsilon=None if attack is declaration else epsilon_of(attack),
+            scores_say_all=not leaves_at_success(attack),
+        )
+        by_budget.append(judge(first, batch, measured, num_examples))
+    return tuple(outcome for example in zip(*by_budget, strict=True) for outcome in example)
+
+
+@torch.no_grad()
+def predict(victim: Victim, inputs: torch.Tensor, seeds: Sequence[int], batch_size: int) -> torch.Tensor:
+    """Return the logits (B, classes) of one prediction of inputs (B, ...), in passes of ``batch_size`` rows."""
+    starts = range(0, len(seeds), batch_size)
+    return torch.cat([victim.logits(inputs[at : at + batch_size], seeds[at : at + batch_size]) for at in starts])
+
+
+def _prediction_seeds(measurement: Measurement, ids: tuple[str, ...]) -> list[list[int]]:
+    """Return a seed an example for each prediction; the first ones are the same however many are made."""
+    seeds = _seeds(measurement, "prediction", ids)
+    streams = [Stream(purpose="prediction", draw=draw) for draw in range(measurement.condition.num_predictions)]
+    return [[stream_seed(seed, stream) for seed in seeds] for stream in streams]
 
 
 def _seeds(measurement: Measurement, kind: str, ids: tuple[str, ...]) -> list[int]:

@@ -24,11 +24,15 @@ class Measured:
     """What the harness knows of a perturbed batch beside the victim's scores.
 
     Attributes:
+        other_logits: of further predictions of the same inputs, each with draws of its own.
+        epsilon: the budget, where a sweep has several.
         scores_say_all: whether more than the prediction may be read off the scores; not where an attack stopped early.
     """
 
     distances: Distances
     perturbed: Perturbed
+    other_logits: tuple[torch.Tensor, ...] = ()
+    epsilon: str | None = None
     scores_say_all: bool = True
 
 
@@ -43,9 +47,10 @@ def judge_classification(
     scores = logits.double().cpu()
     targets = batch.targets.cpu()
     log_shares = torch.log_softmax(scores, dim=1)
-    of_target = scores.gather(1, targets[:, None])
-    ahead = (scores > of_target) | ((scores == of_target) & (torch.arange(scores.shape[1]) < targets[:, None]))
-    places = ahead.sum(1)
+    places = _places(scores, targets)
+    predictions_made = (scores, *(each.double().cpu() for each in measured.other_logits))
+    num_correct = torch.stack([_places(each, targets) == 0 for each in predictions_made]).sum(0)
+    num_predictions = len(predictions_made) if measured.other_logits else None
     predictions = torch.from_numpy(scores.numpy().argmax(1))
     losses = -log_shares.gather(1, targets[:, None])[:, 0]
     confidences = log_shares.amax(1).exp()
@@ -58,6 +63,7 @@ def judge_classification(
     return tuple(
         ClassificationOutcome(
             example_id=batch.ids[i],
+            epsilon=measured.epsilon,
             linf=linf[i],
             l2=l2[i],
             l1=l1[i],
@@ -70,9 +76,18 @@ def judge_classification(
             correct_top5=bool(places[i] < 5) if measured.scores_say_all else None,
             confidence=float(confidences[i]) if measured.scores_say_all else None,
             loss_nats=float(losses[i]) if measured.scores_say_all else None,
+            num_predictions=num_predictions,
+            num_correct=int(num_correct[i]) if num_predictions else None,
         )
         for i in range(num_examples)
     )
+
+
+def _places(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return how many classes are ahead of the target, (B,)."""
+    of_target = scores.gather(1, targets[:, None])
+    ties = (scores == of_target) & (torch.arange(scores.shape[1]) < targets[:, None])
+    return ((scores > of_target) | ties).sum(1)
 
 
 JUDGES: Mapping[str, Judge] = {"classification": judge_classification}

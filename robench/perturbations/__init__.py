@@ -30,7 +30,7 @@ from robench.perturbations.backends.run import by_library
 from robench.perturbations.clean import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from robench.core.protocols import Batch, Declaration, Draws, Perturbation, Victim
     from robench.perturbations.attacks.attack import AttackFunction
@@ -63,3 +63,10 @@ def perturb(
         function = ATTACKS[type(declaration)] if declaration.backend == "robench" else by_library
         return attack(function, declaration, batch, victim, draws, batch_size)
     return PERTURBATIONS[type(declaration)](declaration, batch, victim, draws)
+
+
+def perturb_each(
+    declaration: Declaration, batch: Batch, victim: Victim, draws: Draws, batch_size: int | None = None
+) -> Iterator[tuple[Declaration, Perturbed]]:
+    """Yield what each attack of a sweep made of ``batch``, in ascending order of budgets; of all else the one thing."""
+    yield declaration, perturb(declaration, batch, victim, draws, batch_size)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.core.identity import key_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -39,7 +37,7 @@ def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], b
 
 def source_of_condition(condition: Condition) -> tuple[str, str]:
     """Return the dataset's name and the perturbation's key, which a shard of the condition must have."""
-    return condition.dataset, key_of(condition.perturbation)
+    return condition.dataset, condition.perturbation_key
 
 
 def source_of_shard(shard: ShardHeader) -> tuple[str, str]:

@@ -169,7 +169,11 @@ class TestEvaluate:
 
     def test_an_attack_that_leaves_its_budget_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         module = sys.modules[evaluate.__module__]
-        monkeypatch.setattr(module, "perturb", lambda declaration, batch, *others: Perturbed(inputs=1 - batch.inputs))
+        monkeypatch.setattr(
+            module,
+            "perturb_each",
+            lambda declaration, batch, *others: [(declaration, Perturbed(inputs=1 - batch.inputs))],
+        )
         with pytest.raises(BudgetExceededError, match=r"'fgsm' moved an input by 0\.\d+ in linf.*8/255"):
             evaluate(shard_of(FGSM), Watched(), Examples())
 
