@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
 BATCH_SIZE = 100
-NUM_ROUNDS = 3
+NUM_ROUNDS = 5
 # The budget at which about 47 % of the digits stand under PGD-20.
 EPSILON = Fraction(13, 510)
 # Wanted are 1.45, 1 and 1; docs/performance.md says what was measured, and what is in the way.
-SMALLEST_GAIN = 1.25
-SMALLEST_SQUARE = 0.8
-SMALLEST_AUTOATTACK = 0.6
+SMALLEST_GAIN = 1.3
+SMALLEST_SQUARE = 0.97
+SMALLEST_AUTOATTACK = 1.0
 
 
 class AsModule(torch.nn.Module):
@@ -61,9 +61,10 @@ def digits(num_examples: int) -> Batch:
 
 
 def seconds(function: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    """Of the processor: on one thread that is what a machine without other work would take."""
+    started = time.process_time()
     function()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def ours(model: AsModule, declaration: Any, batch: Batch) -> Callable[[], torch.Tensor]:
@@ -133,9 +134,11 @@ def test_an_ensemble_is_faster_than_its_attacks_on_every_image(model: AsModule, 
 
 
 def test_autoattack_beside_pyautoattack(model: AsModule, benchmark: BenchmarkFixture) -> None:
-    batch = digits(16)
+    # Of these 15 stand: a pass has 16 rows, about as little more as in a suite's hundred images. With 16 images, of
+    # which 9 stand, it has 12, and both libraries take about the same time.
+    batch = digits(32)
     own = ours(model, AutoAttack(variant="standard", epsilon=EPSILON), batch)
     attack = pyautoattack.AutoAttack(model, norm="Linf", eps=float(EPSILON), device="cpu", version="standard", seed=0)
-    ratio = ratio_of(lambda: attack.run_standard_evaluation(batch.inputs, batch.targets, batch_size=16), own, rounds=1)
+    ratio = ratio_of(lambda: attack.run_standard_evaluation(batch.inputs, batch.targets, batch_size=32), own, rounds=1)
     told(benchmark, "AutoAttack (standard) over pyautoattack", ratio, own)
     assert ratio >= SMALLEST_AUTOATTACK

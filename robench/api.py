@@ -9,7 +9,7 @@ from robench.datasets import open_dataset
 from robench.declare import find_checkpoints, find_suite, parse_architecture
 from robench.models import build
 from robench.models import load_victim as _load_victim
-from robench.runs import RunRequest, prepare
+from robench.runs import RunRequest, prepare, prepare_transfer
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.core.suite import Suite
     from robench.declarations.preprocessing import ImagePreprocessing
-    from robench.runs.request import ExecutorName
+    from robench.runs.request import ExecutorName, KeptDtype
     from robench.scheduling import Progress
 
 
@@ -86,10 +86,14 @@ def run(
     workers: int | None = 1,
     executor: ExecutorName = "auto",
     data_root: str | Path | None = None,
+    audit: bool = True,
+    keep_adversarial: KeptDtype | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
     """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
 
+    Models of suites with attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
+    attacks make, too: as it is (``float32``), or rounded toward the clean image before it is scored (``float16``).
     One worker measures in this process; more than one start processes, which need the calling script to guard its
     entry point by ``if __name__ == "__main__"``.
 
@@ -106,9 +110,55 @@ def run(
         workers=workers,
         executor=executor,
         data_root=None if data_root is None else Path(data_root),
+        audit=audit,
+        keep_adversarial=keep_adversarial,
     )
     store = FolderStore(Path(results))
     store.check_writable()
     prepared = prepare(request)
-    prepared.measure(store, prepared.executor(), on_progress)
+    prepared.measure(store, prepared.executor(store), on_progress)
     return prepared.report(loaded, store)
+
+
+def transfer(
+    suite: str | Path | Suite,
+    condition: str,
+    models: Sequence[str],
+    targets: Sequence[str] = (),
+    *,
+    registry: Sequence[str | Path] = (),
+    results: str | Path = "results",
+    limit: int | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    workers: int | None = 1,
+    executor: ExecutorName = "auto",
+    data_root: str | Path | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Report:
+    """Score the adversarial examples of each of ``models`` on each of ``targets``, by default the same models.
+
+    The report has a row a target and a column a model that was attacked. Of a sweep the largest budget is meant, or the
+    one that follows an ``@`` in ``condition``, such as ``pgd@4/255``. Workers are as of ``run``.
+
+    Raises:
+        RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
+    """
+    registries = [Path(path) for path in registry]
+    request = RunRequest(
+        suites=(find_suite(str(suite)) if isinstance(suite, (str, Path)) else suite,),
+        checkpoints=tuple(find_checkpoints(models, registries)),
+        limit=limit,
+        seed=seed,
+        device=device,
+        workers=workers,
+        executor=executor,
+        data_root=None if data_root is None else Path(data_root),
+    )
+    store = FolderStore(Path(results))
+    store.check_writable()
+    prepared = prepare_transfer(request, condition, find_checkpoints(targets, registries))
+    prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
+    scores = prepared.scorable(store)
+    scores.measure(store, scores.executor(store), on_progress)
+    return prepared.report(store)

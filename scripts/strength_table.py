@@ -18,7 +18,8 @@ HEADER = """\
 Written by `make strength`. Each library ran its own code, at the same settings, on the same images, in the same process
 on one thread. *Accuracy* is the share of images that stand, in per cent: right when clean, and at what the attack made
 of them; of attacks without a budget (fab, cw), at no found point within the radius. *Same* is the share of images of
-which robench's attack says the same. An attack that draws random numbers draws others in each library.
+which robench's attack says the same. An attack that draws random numbers draws others in each library. Seconds are of
+one run, whatever else the machine did meanwhile: speeds are compared by `make bench`.
 """
 COLUMNS = "| attack | library | images | accuracy | same | seconds | images/s | |\n|---|---|---|---|---|---|---|---|"
 

@@ -80,4 +80,5 @@ conditions:
   - {name: fgsm, num_examples: 150, perturbation: {kind: fgsm, epsilon: 8/255}}
   - {name: pgd, num_examples: 150, perturbation: {kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 4}}
 metrics: [top1_accuracy, top5_accuracy, robust_accuracy]
+audit: false
 """

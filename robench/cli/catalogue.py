@@ -11,6 +11,7 @@ from robench.core.identity import Plain, to_plain
 from robench.declarations.attentions import ATTENTIONS
 from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import PERTURBATIONS, batch_dependence_of
+from robench.declarations.sweep import Sweep
 from robench.declare import find_suite, read_registries, shipped_suites
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _without_kind(plain: Plain) -> Entry:
 CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "models": _models,
     "suites": _suites,
-    "attacks": lambda registries: _declared(PERTURBATIONS),
+    "attacks": lambda registries: _declared({**PERTURBATIONS, Sweep.kind: Sweep}),
     "datasets": _datasets,
     "attentions": lambda registries: _declared(ATTENTIONS),
 }

@@ -23,6 +23,7 @@ INTERRUPTED = 130
 # Name to one line of help; each lives in the module robench.cli.<name>_command as `command`.
 COMMANDS = {
     "run": "Measure models under suites and print the leaderboard.",
+    "transfer": "Score each model's adversarial examples on every other model.",
     "audit": "Check whether a model's robustness can be believed.",
     "report": "Print the leaderboard of a suite from kept results.",
     "list": "List models, suites, attacks, datasets or attentions.",

@@ -55,6 +55,17 @@ results_option = option(
     metavar="DIR",
     help="Folder in which every outcome is kept.",
 )
+device_option = option("--device", default="auto", show_default=True, help="auto, cpu, cuda (every GPU) or cuda:N.")
+workers_option = option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one a GPU, or one a core."
+)
+executor_option = option(
+    "--executor",
+    type=click.Choice(["auto", "serial", "processes"]),
+    default="auto",
+    show_default=True,
+    help="Measure in this process, or in workers.",
+)
 limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
 seed_option = option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness, in place of the suite's."

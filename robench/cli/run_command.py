@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,8 @@ import click
 from robench.cli.main import INTERRUPTED
 from robench.cli.options import (
     data_root_option,
+    device_option,
+    executor_option,
     json_option,
     limit_option,
     model_option,
@@ -20,16 +21,14 @@ from robench.cli.options import (
     results_option,
     seed_option,
     suite_option,
+    workers_option,
 )
 
 if TYPE_CHECKING:
-    from types import FrameType
-
-    from robench.core.protocols import Executor, Store
+    from robench.core.protocols import Store
     from robench.core.report import Report
     from robench.runs import PreparedRun
-    from robench.runs.request import ExecutorName
-    from robench.scheduling import Progress
+    from robench.runs.request import ExecutorName, KeptDtype
 
 
 @click.command("run")
@@ -37,20 +36,18 @@ if TYPE_CHECKING:
 @model_option(required=True)
 @registry_option
 @limit_option
-@option("--device", default="auto", show_default=True, help="auto, cpu, cuda (every GPU) or cuda:N.")
-@option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one a GPU, or one a core."
-)
-@option(
-    "--executor",
-    type=click.Choice(["auto", "serial", "processes"]),
-    default="auto",
-    show_default=True,
-    help="Measure in this process, or in workers.",
-)
+@device_option
+@workers_option
+@executor_option
 @results_option
+@option(
+    "--keep-adversarial",
+    type=click.Choice(["float32", "float16"]),
+    help="Keep what every attack makes: as it is, or rounded toward the clean image before it is scored.",
+)
 @seed_option
 @data_root_option
+@option("--no-audit", is_flag=True, help="Leave out the checks of every model that come before attacks.")
 @option("--dry-run", is_flag=True, help="Check everything and say what would be measured.")
 @json_option
 def command(
@@ -62,8 +59,10 @@ def command(
     workers: int | None,
     executor: ExecutorName,
     results: Path,
+    keep_adversarial: KeptDtype | None,
     seed: int | None,
     data_root: Path | None,
+    no_audit: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -72,6 +71,7 @@ def command(
     The same command again measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
+    from robench.cli.measuring import measured
     from robench.declare import find_checkpoints, find_suite
     from robench.runs import RunRequest, prepare
     from robench.store import FolderStore
@@ -85,6 +85,8 @@ def command(
         workers=workers,
         executor=executor,
         data_root=data_root,
+        audit=not no_audit,
+        keep_adversarial=keep_adversarial,
     )
     store = FolderStore(results)
     if not dry_run:
@@ -95,7 +97,7 @@ def command(
     if dry_run:
         _print_plan(prepared, store, as_json)
         return 0
-    interrupted, progress = _measure(prepared, store)
+    interrupted, progress = measured(prepared, store)
     reports = [prepared.report(suite, store) for suite in request.suites]
     _print_reports(reports, as_json)
     if progress.num_failed:
@@ -103,38 +105,7 @@ def command(
     if interrupted:
         click.echo("Interrupted. What was measured is kept; the same command goes on from there.", err=True)
         return INTERRUPTED
-    return 0 if all(report.is_complete for report in reports) else 1
-
-
-def _measure(prepared: PreparedRun, store: Store) -> tuple[bool, Progress]:
-    """Measure under a progress display; the first Ctrl-C drains, the second raises KeyboardInterrupt."""
-    from robench.cli.progress import progress_shown
-
-    executor = prepared.executor()
-    interrupts = _Interrupts(executor)
-    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with progress_shown(len(prepared.shards)) as on_progress:
-            progress = prepared.measure(store, executor, on_progress)
-        return interrupts.count > 0, progress
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class _Interrupts:
-    """A signal handler that counts."""
-
-    def __init__(self, executor: Executor) -> None:
-        self.count = 0
-        self._executor = executor
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
-        if self.count > 1:
-            raise KeyboardInterrupt
-        self._executor.drain()
-        click.echo("Finishing the shards under way; press Ctrl-C again to stop at once.", err=True)
+    return 0 if all(report.is_complete for report in reports) and not progress.num_failed else 1
 
 
 def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:

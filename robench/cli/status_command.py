@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,8 @@ import click
 from tabulate import tabulate
 
 from robench.cli.options import json_option, option, results_option, seed_option, suite_option
-from robench.core.identity import key_of
 from robench.declare import find_suite, shipped_suites
-from robench.reports import build_report, needs
+from robench.reports import coverages_by_model, needs
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -48,21 +46,18 @@ def _rows(suite_name: str, store: FolderStore, seed: int | None) -> list[dict[st
     is_of_suite = needs(suite, seed=suite.seed if seed is None else seed)
     records = list(store.records(is_of_suite))
     failures = [failure for failure in store.failures() if is_of_suite(failure.shard)]
-    # A limit beyond every dataset: rows of limited runs count here like all others.
-    report = build_report(suite, records, failures, seed=seed, limit=sys.maxsize)
     rows: list[dict[str, str | int | float | None]] = []
-    for row in report.rows:
+    for model, coverages in coverages_by_model(suite, records, failures, seed=seed).items():
         for condition in suite.conditions:
-            key = key_of(condition.perturbation)
-            failed = [failure for failure in failures if _is_of(failure, row.model, key)]
-            seconds = sum(record.provenance.seconds for record in records if _is_of(record, row.model, key))
-            cell = row.cells[f"{condition.name}/{suite.columns[0].metric}"]
+            key, coverage = condition.perturbation_key, coverages[condition.name]
+            failed = [failure for failure in failures if _is_of(failure, model, key)]
+            seconds = sum(record.provenance.seconds for record in records if _is_of(record, model, key))
             values = (
                 suite.name,
-                row.model,
+                model,
                 condition.name,
-                cell.num_examples,
-                cell.missing,
+                coverage.num_in,
+                coverage.missing,
                 len(failed),
                 round(seconds, 1),
             )

@@ -52,3 +52,8 @@ class Checkpoint:
     folder: Path
     expected: Mapping[str, float] = field(default_factory=dict)
     training: Declaration | None = None
+
+    @property
+    def trained_on(self) -> str:
+        """Name of the dataset with which ``training_data`` begins: on it alone scores can be expected."""
+        return self.training_data.partition(",")[0].strip().lower()

@@ -67,6 +67,9 @@ class Victim(Protocol):
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         """Return (B, classes) scores; differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone."""
 
+    def through_solvers(self) -> Victim:
+        """Return the same victim with gradients through whatever it solves apart from the graph, if it does."""
+
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean and standard deviation that its preprocessing takes, (C, 1, 1) each, on its device."""

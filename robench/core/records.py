@@ -10,6 +10,7 @@ from robench.core.errors import IncompleteError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from robench.core.flags import Flag
     from robench.core.outcomes import Outcome
     from robench.core.shard import ShardHeader
 
@@ -35,11 +36,12 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A finished shard: its outcomes, in example order."""
+    """A finished shard: its outcomes, in example order; ``flags``: checks of the model, where it was an audit."""
 
     shard: ShardHeader
     outcomes: tuple[Outcome, ...]
     provenance: Provenance
+    flags: tuple[Flag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

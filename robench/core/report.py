@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from robench.core.flags import Flag
     from robench.core.suite import Column
 
 
@@ -44,12 +45,23 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """All numbers of one model; ``limit`` where only the first examples were asked for."""
+    """All numbers of one model.
+
+    Attributes:
+        limit: where only the first examples were asked for.
+        flags: signs that numbers under attack cannot be believed, raised or not; None where nothing was checked.
+    """
 
     model: str
     cells: Mapping[str, Cell]
     limit: int | None = None
     notes: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] | None = None
+
+    @property
+    def raised(self) -> tuple[Flag, ...]:
+        """The flags that are raised."""
+        return tuple(flag for flag in self.flags or () if flag.is_raised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

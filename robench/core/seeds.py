@@ -9,7 +9,12 @@ checkpoint meets the same draws (common random numbers, which sharpen paired com
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,42 @@ class Stream:
     step: int = 0
     query: int = 0
     draw: int = 0
+
+
+class LazySeeds(Sequence[int]):
+    """Seeds that are made when the first of them is read: what draws nothing does not pay for them.
+
+    Attributes:
+        were_read: whether any of them was; of whoever did not read them, no result can depend on them.
+    """
+
+    def __init__(self, make: Callable[[], Sequence[int]], size: int) -> None:
+        self._make, self._size = make, size
+        self._made: tuple[int, ...] | None = None
+
+    @property
+    def were_read(self) -> bool:
+        """Whether any seed was read, here or in a part."""
+        return self._made is not None
+
+    def part(self, start: int, stop: int, size: int) -> LazySeeds:
+        """Return those of [start, stop), the last repeated up to ``size``; still unread."""
+        stop = min(stop, self._size)
+        return LazySeeds(lambda: (*self[start:stop], *[self[stop - 1]] * (start + size - stop)), size)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[int, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
+        if self._made is None:
+            self._made = tuple(self._make())
+        return self._made[index]
 
 
 def example_seed(root_seed: int, fingerprint: str, kind: str, example_id: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from robench.core.checkpoint import PLAIN_LAYOUT
 from robench.core.identity import Plain, key_of, to_plain
@@ -11,6 +11,8 @@ from robench.core.identity import Plain, key_of, to_plain
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.suite import Condition
+
+EXACT_DTYPE: Literal["float32"] = "float32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class Measurement:
         weights_digest: SHA-256 of the weights that were found, 64 hexadecimal digits.
         dtype: number format of the arithmetic, such as ``float32``.
         code_digest: of the source of a model that robench does not build itself; None for all others.
+        adversarial_dtype: what adversarial examples are rounded to before they are scored, so that what is kept of them
+            is what was scored: ``float32`` leaves them as they are, ``float16`` rounds each change toward zero.
     """
 
     checkpoint: Checkpoint
@@ -40,6 +44,7 @@ class Measurement:
     batch_size: int
     dtype: str = "float32"
     code_digest: str | None = None
+    adversarial_dtype: str = EXACT_DTYPE
 
     @property
     def identity(self) -> dict[str, Plain]:
@@ -49,6 +54,8 @@ class Measurement:
         if layout != PLAIN_LAYOUT:
             # One file may hold several models, such as the weights and their moving average.
             code["layout"] = layout
+        if self.adversarial_dtype != EXACT_DTYPE:
+            code["adversarial_dtype"] = self.adversarial_dtype
         return (
             code
             | self.condition.identity
@@ -76,6 +83,11 @@ class Measurement:
         return self.dataset.num_examples if asked is None else min(asked, self.dataset.num_examples)
 
 
+def shard_key(measurement_key: str, start: int, stop: int) -> str:
+    """Return the key of examples [start, stop) of a measurement, of which no more than its key need be known."""
+    return key_of([measurement_key, start, stop])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
     """Examples [start, stop) of one measurement."""
@@ -87,7 +99,7 @@ class Shard:
     @property
     def key(self) -> str:
         """32 hexadecimal digits: a hash of everything that decides the shard's outcomes."""
-        return key_of([self.measurement.key, self.start, self.stop])
+        return shard_key(self.measurement.key, self.start, self.stop)
 
     @property
     def header(self) -> ShardHeader:

@@ -107,6 +107,7 @@ class Suite:
         seed: root of all randomness of the suite.
         batch_size: rows of every pass through a model; part of every key.
         batches_per_shard: batches of one unit of work.
+        audit: whether every model is also checked for signs that its numbers under attack cannot be believed.
     """
 
     name: str
@@ -118,4 +119,5 @@ class Suite:
     metrics: tuple[str, ...]
     columns: tuple[Column, ...]
     batches_per_shard: int = 1
+    audit: bool = True
     description: str = ""

@@ -30,6 +30,8 @@ class Attack(DeclarationBase):
         labels: what the attack moves away from: the true classes, or the victim's own clean predictions
             (``predicted``), as in cleverhans' default.
         backend: whose code runs: robench's own, or a library's (``declarations.backends`` says which has what).
+        gradients: of the model as its code has them (``own``); or also through the inner optimisations that it solves
+            apart from the graph, such as the quadratic program of SPKDE as released (``through_solvers``).
         exact: show a library one example at a time, so that no other decides what becomes of it.
     """
 
@@ -37,6 +39,7 @@ class Attack(DeclarationBase):
     clip: Literal["box", "none"] = "box"
     labels: Literal["true", "predicted"] = "true"
     backend: Backend = "robench"
+    gradients: Literal["own", "through_solvers"] = "own"
     exact: bool = False
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from robench.declarations.fab_attack import Fab
 from robench.declarations.sparse_l1_attack import SparseL1
 from robench.declarations.spsa_attack import Spsa
 from robench.declarations.square_attack import Square
+from robench.declarations.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,14 +47,31 @@ PERTURBATIONS: Mapping[str, type[DeclarationBase]] = {
 }
 
 
+def is_attack(declaration: Declaration) -> bool:
+    """Return whether inputs are changed against the victim, or within a budget as an attack's."""
+    return isinstance(declaration, (Attack, Sweep))
+
+
 def threat_model_of(declaration: Declaration) -> ThreatModel | None:
-    """Return what the attacker may do, or None where nothing bounds the perturbation."""
+    """Return what the attacker may do, or None where nothing bounds the perturbation, or a sweep has several bounds."""
     return declaration.threat_model if isinstance(declaration, BoundedAttack) else None
 
 
 def epsilon_of(declaration: Declaration) -> str | None:
-    """Return the exact budget, such as ``4/255``, or None where there is none."""
+    """Return the exact budget, such as ``4/255``, or None where there is none, or a sweep has several."""
     return str(declaration.epsilon) if isinstance(declaration, BoundedAttack) else None
+
+
+def search_norm_of(declaration: Declaration) -> str | None:
+    """Return the norm in which an attack without a budget means the nearest, or None of all else."""
+    if not isinstance(declaration, Attack) or isinstance(declaration, BoundedAttack):
+        return None
+    return str(getattr(declaration, "norm", "l2"))
+
+
+def drawn_as(declaration: Declaration) -> str:
+    """Return the kind by whose name random numbers are drawn: a sweep meets those of its attack."""
+    return declaration.first.kind if isinstance(declaration, Sweep) else declaration.kind
 
 
 def batch_dependence_of(declaration: Declaration) -> str:
@@ -61,8 +79,9 @@ def batch_dependence_of(declaration: Declaration) -> str:
 
     Empty where they do not: then an example's outcome is its own.
     """
-    if isinstance(declaration, Attack) and declaration.is_batch_dependent:
-        return f"{declaration.kind} by {declaration.backend}"
+    attack = declaration.first if isinstance(declaration, Sweep) else declaration
+    if isinstance(attack, Attack) and attack.is_batch_dependent:
+        return f"{attack.kind} by {attack.backend}"
     return ""
 
 

@@ -1,8 +1,9 @@
 """The columns of a suite: which metric is read off which conditions.
 
-A metric over single conditions has a column for each of them. A metric over threat models has one for each budget on
-each dataset: over the clean condition and then all attacks of that budget, so that it can take the worst case example
-by example.
+A metric over single conditions has a column for each of them, and for each budget of a sweep. A metric over threat
+models has one for each budget on each dataset: over the clean condition and then all attacks of that budget, those of
+sweeps included, so that it can take the worst case example by example. Metrics over searches for the nearest have a
+column a search, or one a distance that a condition states.
 """
 
 from __future__ import annotations
@@ -12,23 +13,20 @@ from typing import TYPE_CHECKING
 
 from robench.core.suite import Column
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import Clean, threat_model_of
+from robench.declarations.perturbations import Clean, search_norm_of, threat_model_of
+from robench.declarations.views import View, views_of
+from robench.declare.searches import distances_of, search_problem
 from robench.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from robench.core.suite import Condition, ThreatModel
+    from robench.core.suite import Condition, Distance, ThreatModel
 
 
 def columns_of(conditions: Sequence[Condition], metrics: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns by condition and then metric, and after them those of threat models by metric."""
-    single = [
-        _condition_column(condition, name)
-        for condition in conditions
-        for name in metrics
-        if METRICS[name].scope == "condition"
-    ]
+    """Return the columns by condition, budget and then metric, and after them those of threat models by metric."""
+    single = [column for condition in conditions for column in _single_columns(condition, metrics)]
     worst = [
         _threat_column(threat, name, several=len({condition.dataset for condition in conditions}) > 1)
         for name in metrics
@@ -49,6 +47,24 @@ def threat_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
     return problems + [problem for threat in threats if (problem := _uneven(threat, metric))]
 
 
+def search_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
+    """Return what keeps a metric over searches for the nearest from being read off these conditions."""
+    searches = [condition for condition in conditions if search_norm_of(condition.perturbation)]
+    if METRICS[metric].scope == "distance":
+        if any(condition.distances for condition in conditions):
+            return []
+        example = "{name: fab, distances: [1/2, 1], perturbation: {kind: fab, norm: l2, num_steps: 100}}"
+        return [f"{metric} needs a condition that states distances; add one such as {example}"]
+    if not searches:
+        example = "{name: fab, perturbation: {kind: fab, norm: l2, num_steps: 100}}"
+        return [f"{metric} needs at least one attack without a budget; add a condition such as {example}"]
+    return [
+        f"{metric} cannot be read off {condition.name}, an attack {wrong}; leave one of them out"
+        for condition in searches
+        if (wrong := search_problem(condition))
+    ]
+
+
 def num_examples_of(condition: Condition) -> int:
     """Return how many examples a condition really has; its dataset must be a known one."""
     whole = DATASETS[condition.dataset].num_examples
@@ -57,53 +73,76 @@ def num_examples_of(condition: Condition) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Threat:
-    """The conditions on one dataset that a worst case is taken over; ``clean`` may not be there."""
+    """The views of conditions on one dataset that a worst case is taken over; ``clean`` may not be there."""
 
     dataset: str
     model: ThreatModel
-    clean: Condition | None
-    attacks: tuple[Condition, ...]
+    clean: View | None
+    attacks: tuple[View, ...]
 
 
 def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
-    attacks: dict[tuple[str, ThreatModel], list[Condition]] = {}
-    for condition in conditions:
-        model = threat_model_of(condition.perturbation)
+    attacks: dict[tuple[str, ThreatModel], list[View]] = {}
+    for view in (view for condition in conditions for view in views_of(condition)):
+        model = threat_model_of(view.attack)
         # What moves away from predictions says nothing of the true classes, and is never called robust.
         if model is not None and model.labels == "true":
-            attacks.setdefault((condition.dataset, model), []).append(condition)
+            attacks.setdefault((view.condition.dataset, model), []).append(view)
     return [
         _Threat(dataset=dataset, model=model, clean=_clean_beside(found[0], conditions), attacks=tuple(found))
         for (dataset, model), found in attacks.items()
     ]
 
 
-def _clean_beside(attack: Condition, conditions: Sequence[Condition]) -> Condition | None:
+def _clean_beside(attack: View, conditions: Sequence[Condition]) -> View | None:
     """Return the clean condition on an attack's dataset, of as many examples as the attack where there are several."""
+    size = num_examples_of(attack.condition)
     clean = [
-        condition
+        view
         for condition in conditions
-        if condition.dataset == attack.dataset and isinstance(condition.perturbation, Clean)
+        if condition.dataset == attack.condition.dataset and isinstance(condition.perturbation, Clean)
+        for view in views_of(condition)
     ]
-    return min(clean, key=lambda condition: num_examples_of(condition) != num_examples_of(attack), default=None)
+    return min(clean, key=lambda view: num_examples_of(view.condition) != size, default=None)
 
 
 def _uneven(threat: _Threat, metric: str) -> str | None:
     if threat.clean is None:
         return None
-    sizes = {condition.name: num_examples_of(condition) for condition in (threat.clean, *threat.attacks)}
+    sizes = {view.name: num_examples_of(view.condition) for view in (threat.clean, *threat.attacks)}
     if len(set(sizes.values())) == 1:
         return None
     listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
     return f"{metric} under {threat.model} needs the same num_examples in all of its conditions, but {listed}"
 
 
-def _condition_column(condition: Condition, metric: str) -> Column:
+def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Column]:
+    for view in views_of(condition):
+        for name in metrics:
+            if METRICS[name].scope == "condition" or (METRICS[name].scope == "search" and search_norm_of(view.attack)):
+                yield _view_column(view, name)
+    for distance in distances_of(condition):
+        for name in metrics:
+            if METRICS[name].scope == "distance":
+                yield _distance_column(condition, distance, name)
+
+
+def _view_column(view: View, metric: str) -> Column:
     return Column(
-        key=f"{condition.name}/{metric}",
-        label=f"{condition.name} {METRICS[metric].title}",
+        key=f"{view.name}/{metric}",
+        label=f"{view.label} {METRICS[metric].title}",
+        metric=metric,
+        conditions=(view.name,),
+    )
+
+
+def _distance_column(condition: Condition, distance: Distance, metric: str) -> Column:
+    return Column(
+        key=f"{condition.name}@{distance}/{metric}",
+        label=f"{condition.name} {METRICS[metric].title} {distance}",
         metric=metric,
         conditions=(condition.name,),
+        distance=distance,
     )
 
 
@@ -114,5 +153,5 @@ def _threat_column(threat: _Threat, metric: str, *, several: bool) -> Column:
         key="/".join((*names, metric)),
         label=" ".join((*names, METRICS[metric].title)),
         metric=metric,
-        conditions=tuple(condition.name for condition in (*clean, *threat.attacks)),
+        conditions=tuple(view.name for view in (*clean, *threat.attacks)),
     )

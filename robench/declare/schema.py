@@ -33,6 +33,7 @@ from robench.declarations.perturbations import PERTURBATIONS
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declarations.training import TRAININGS, Training
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
+from robench.declare.sweeps import KEY, construct_sweep
 from robench.declare.values import UNREADABLE, show
 from robench.declare.wording import contradictions, one_error, reworded
 
@@ -45,16 +46,20 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Family:
-    """Declarations of which a field wants one, told apart by the field ``tag``; ``untagged`` is meant without it."""
+    """Declarations of which a field wants one, told apart by the field ``tag``; ``untagged`` is meant without it.
+
+    ``sweeps``: whether an attack at several budgets may stand there.
+    """
 
     noun: str
     members: Mapping[str, type[DeclarationBase]]
     tag: str = "kind"
     untagged: type[DeclarationBase] | None = None
+    sweeps: bool = False
 
 
 FAMILIES: Mapping[str, Family] = {
-    "perturbation": Family("perturbation", PERTURBATIONS),
+    "perturbation": Family("perturbation", PERTURBATIONS, sweeps=True),
     "members": Family("perturbation", PERTURBATIONS),
     "architecture": Family("backbone", BACKBONES, tag="backbone"),
     "attention": Family("attention", ATTENTIONS),
@@ -117,6 +122,8 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
     if name not in family.members:
         message = f"unknown {family.noun} {show(name)}.{did_you_mean(name, family.members)}"
         raise one_error(family.noun, message, name, family.tag)
+    if family.sweeps and KEY in value:
+        return construct_sweep(family.members, value, construct)
     return construct(family.members[name], value, family.tag)
 
 

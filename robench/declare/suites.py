@@ -14,16 +14,17 @@ from robench.core.suite import Condition, Suite
 from robench.declarations.base import DeclarationBase
 from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import Clean, leaves_at_success
-from robench.declare.columns import columns_of, num_examples_of, threat_problems
+from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
 from robench.declare.names import DatasetName, MetricName, Name
 from robench.declare.python_source import document_from_python
 from robench.declare.schema import attempt, construct
+from robench.declare.searches import distance_problems
 from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
 from robench.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from robench.declare.document import Document
@@ -57,6 +58,7 @@ class SuiteEntry:
     metrics: Annotated[tuple[MetricName, ...], MinLen(1)]
     dataset: DatasetName | None = None
     batches_per_shard: Count = 1
+    audit: bool = True
     description: str = ""
 
 
@@ -101,6 +103,7 @@ def suite_of(document: Document) -> Suite:
         metrics=entry.metrics,
         columns=columns_of(tuple(conditions.values()), entry.metrics),
         batches_per_shard=entry.batches_per_shard,
+        audit=entry.audit,
         description=entry.description,
     )
 
@@ -134,6 +137,8 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
         if first != condition.name:
             message = f"{condition.name} measures exactly what {first} measures; keep one"
             yield document.problem(("conditions", index), message)
+        for message in distance_problems(condition):
+            yield document.problem(("conditions", index, "distances"), message)
     yield from _task_problems(document, conditions)
 
 
@@ -177,9 +182,17 @@ def _metric_problems(document: Document, conditions: Mapping[int, Condition]) ->
                 f"{name} cannot be read where an attack stops at success, as in {', '.join(stopping)}; leave it out"
             )
             yield document.problem(("metrics", index), message)
-        if METRICS[name].scope == "threat-model":
-            for message in threat_problems(tuple(conditions.values()), name):
-                yield document.problem(("metrics", index), message)
+        for message in _SCOPE_PROBLEMS[METRICS[name].scope](tuple(conditions.values()), name):
+            yield document.problem(("metrics", index), message)
+
+
+# What keeps a metric of each scope from being read off the conditions of a suite.
+_SCOPE_PROBLEMS: Mapping[str, Callable[[Sequence[Condition], str], list[str]]] = {
+    "condition": lambda conditions, metric: [],
+    "threat-model": threat_problems,
+    "search": search_problems,
+    "distance": search_problems,
+}
 
 
 def _known_metrics(document: Document) -> dict[int, str]:

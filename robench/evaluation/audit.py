@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.errors import UsageError
+from robench.core.flags import Flag
+from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.comparisons import comparisons
@@ -19,36 +20,42 @@ from robench.perturbations.draws import ExampleDraws
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from robench.core.flags import Flag
-    from robench.core.protocols import Dataset, Victim
+    from robench.core.protocols import Victim
+    from robench.core.shard import DatasetIdentity
 
 AUDIT = "audit"
+BATCH_SIZE = 100
 
 
-def audit(
-    victim: Victim, dataset: Dataset, epsilon: Fraction, num_examples: int, batch_size: int = 100, seed: int = 0
-) -> list[Flag]:
-    """Return every check of a classifier at a budget in l-infinity (pixel units); nothing is written.
+def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:
+    """Return every check of a classifier at a budget in l-infinity (pixel units), on a batch of the dataset.
 
     Raises:
         ContractError: the dataset or the victim broke its promise.
-        UsageError: the victim gets none of the examples right.
     """
-    batch = dataset.batch(0, min(num_examples, len(dataset)))
-    check_clean(batch, dataset.identity.name)
-    fingerprint = dataset.identity.fingerprint
-    seeds = [example_seed(seed, fingerprint, AUDIT, each) for each in batch.ids]
+    check_clean(batch, dataset.name)
+    seeds = [example_seed(seed, dataset.fingerprint, AUDIT, each) for each in batch.ids]
     prediction = Stream(purpose="prediction")
-    predictions = [stream_seed(example_seed(seed, fingerprint, "prediction", each), prediction) for each in batch.ids]
+    of_prediction = [example_seed(seed, dataset.fingerprint, "prediction", each) for each in batch.ids]
     with fixed_arithmetic(victim.device):
-        on_device = type(batch)(
-            ids=batch.ids, inputs=batch.inputs.to(victim.device), targets=batch.targets.to(victim.device)
-        )
-        draws = ExampleDraws(seeds, victim.device, predictions)
-        probe = clean_correct(victim, on_device, draws, epsilon, batch_size)
+        batch = Batch(ids=batch.ids, inputs=batch.inputs.to(victim.device), targets=batch.targets.to(victim.device))
+        draws = ExampleDraws(seeds, victim.device, [stream_seed(each, prediction) for each in of_prediction])
+        probe = clean_correct(victim, batch, draws, epsilon, BATCH_SIZE)
         if not len(probe):
-            raise UsageError(f"the model is right about none of {len(batch.ids)} examples, so nothing can be attacked")
+            return [_nothing_to_attack(len(batch.ids))]
         with torch.no_grad():
             logits = victim.logits(probe.batch.inputs[:1], probe.draws.prediction_seeds[:1])
         check_logits(logits, 1, "audited")
         return [*victim_checks(probe), *indicators(probe), *comparisons(probe, logits.shape[1])]
+
+
+def _nothing_to_attack(num_examples: int) -> Flag:
+    return Flag(
+        name="nothing to attack",
+        source="robench",
+        value=0.0,
+        limit=0.0,
+        is_raised=True,
+        finding=f"the model is right about none of {num_examples} clean examples",
+        advice="check its weights, its preprocessing and the order of its classes",
+    )

@@ -11,26 +11,33 @@ import torch
 from robench.core.protocols import Batch
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
-from robench.declarations.perturbations import epsilon_of, leaves_at_success
+from robench.declarations.audit import Audit
+from robench.declarations.perturbations import drawn_as, epsilon_of, leaves_at_success
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
+from robench.evaluation.audit import audit
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
 from robench.evaluation.judges import JUDGES, Measured
-from robench.perturbations import perturb_each
+from robench.evaluation.keeping import Attacked
 from robench.perturbations.backends.installed import release_of
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from robench.core.flags import Flag
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Dataset, Victim
     from robench.core.shard import Measurement, Shard
+    from robench.evaluation.keeping import Source
 
 
-def evaluate(shard: Shard, victim: Victim, dataset: Dataset, limit: int | None = None) -> Record:
+def evaluate(
+    shard: Shard, victim: Victim, dataset: Dataset, limit: int | None = None, source: Source | None = None
+) -> Record:
     """Measure every example of ``shard``; nothing is written and no global state is changed.
 
-    ``limit`` is that of the run, for the record's provenance alone.
+    ``limit`` is that of the run, for the record's provenance alone; ``source`` gives the inputs that are scored, by
+    default the attacks.
 
     Raises:
         ExampleError: an example cannot be read.
@@ -38,14 +45,25 @@ def evaluate(shard: Shard, victim: Victim, dataset: Dataset, limit: int | None =
     """
     started = time.perf_counter()
     measurement = shard.measurement
+    source = Attacked() if source is None else source
     outcomes: list[Outcome] = []
     with fixed_arithmetic(victim.device):
         for start in range(shard.start, shard.stop, size := _rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
-            outcomes.extend(_measure(measurement, batch, victim))
+            outcomes.extend(_measure(measurement, batch, victim, source))
+        flags = _flags(shard, victim, dataset)
     backend = getattr(measurement.condition.perturbation, "backend", "")
     measured = provenance(victim.device, started, limit, backend)
-    return Record(shard=shard.header, outcomes=tuple(outcomes), provenance=measured)
+    return Record(shard=shard.header, outcomes=tuple(outcomes), provenance=measured, flags=flags)
+
+
+def _flags(shard: Shard, victim: Victim, dataset: Dataset) -> tuple[Flag, ...]:
+    """Return the flags of the shard's examples where they are to be audited."""
+    declaration = shard.measurement.condition.perturbation
+    if not isinstance(declaration, Audit):
+        return ()
+    batch = dataset.batch(shard.start, shard.stop)
+    return tuple(audit(victim, batch, dataset.identity, declaration.epsilon, seed=shard.measurement.seed))
 
 
 def provenance(device: torch.device, started: float, limit: int | None, backend: str = "") -> Provenance:
@@ -68,16 +86,16 @@ def _rows_at_once(shard: Shard) -> int:
     return shard.stop - shard.start if leaves_at_success(shard.measurement.condition.perturbation) else batch_size
 
 
-def _measure(measurement: Measurement, batch: Batch, victim: Victim) -> tuple[Outcome, ...]:
+def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Source) -> tuple[Outcome, ...]:
     """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of one example stand together."""
     num_examples, batch_size = len(batch.ids), measurement.batch_size
     batch = _padded(batch, num_examples + -num_examples % batch_size, victim.device)
     check_clean(batch, measurement.dataset.name)
     declaration = measurement.condition.perturbation
     seeds = _prediction_seeds(measurement, batch.ids)
-    draws = ExampleDraws(_seeds(measurement, declaration.kind, batch.ids), victim.device, seeds[0])
+    draws = ExampleDraws(_seeds(measurement, drawn_as(declaration), batch.ids), victim.device, seeds[0])
     judge, by_budget = JUDGES[measurement.checkpoint.task], []
-    for attack, perturbed in perturb_each(declaration, batch, victim, draws, batch_size):
+    for attack, perturbed in source(measurement, batch, victim, draws):
         distances = check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
         first, *others = (predict(victim, perturbed.inputs, each, batch_size) for each in seeds)
         for logits in (first, *others):
@@ -87,7 +105,7 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim) -> tuple[Ou
             perturbed,
             other_logits=tuple(others),
             epsilon=None if attack is declaration else epsilon_of(attack),
-            scores_say_all=not leaves_at_success(attack),
+            scores_say_all=not leaves_at_success(declaration),
         )
         by_budget.append(judge(first, batch, measured, num_examples))
     return tuple(outcome for example in zip(*by_budget, strict=True) for outcome in example)

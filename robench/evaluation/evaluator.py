@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.errors import RobenchError, UsageError
+from robench.core.errors import RobenchError, StoreError, UsageError
 from robench.core.records import Failure, Record
+from robench.core.shard import shard_key
 from robench.datasets import open_dataset
+from robench.declarations.transferred import Transferred, makes_inputs
 from robench.evaluation.evaluate import evaluate, provenance
+from robench.evaluation.keeping import Attacked
+from robench.evaluation.rescore import rescore
 from robench.models import load_victim
+from robench.store.adversarial import AdversarialFolder
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, Declaration, Victim
     from robench.core.shard import Measurement, Shard
+    from robench.store.safetensors_file import AdversarialExamples
 
 
 @dataclass(slots=True)
@@ -28,12 +34,14 @@ class Evaluator:
 
     Attributes:
         decode_workers: processes that decode image files, 0 for none.
+        adversarial: where what attacks make is kept, and read from where it is transferred; None keeps nothing.
     """
 
     device: str = "cpu"
     data_root: Path | None = None
     decode_workers: int = 0
     limit: int | None = None
+    adversarial: AdversarialFolder | None = None
     _victim: tuple[str, Victim] | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[str, Declaration], Dataset] = field(default_factory=dict, init=False, repr=False)
 
@@ -41,8 +49,7 @@ class Evaluator:
         """Return the record of ``shard``, or the failure that says why there is none."""
         started = time.perf_counter()
         try:
-            measurement = shard.measurement
-            return evaluate(shard, self._victim_of(measurement), self._dataset_of(measurement), self.limit)
+            return self._measured(shard)
         except Exception as error:  # the one broad catch: whatever a plug-in raises costs its shard alone
             return Failure(
                 shard=shard.header,
@@ -50,6 +57,29 @@ class Evaluator:
                 traceback=traceback.format_exc(),
                 provenance=provenance(torch.device(self.device), started, self.limit),
             )
+
+    def _measured(self, shard: Shard) -> Record:
+        declaration = shard.measurement.condition.perturbation
+        victim, dataset = self._victim_of(shard.measurement), self._dataset_of(shard.measurement)
+        if isinstance(declaration, Transferred):
+            return rescore(shard, self._made_for(shard, declaration), victim, dataset, self.limit)
+        if self.adversarial is None or not makes_inputs(declaration):
+            return evaluate(shard, victim, dataset, self.limit)
+        attacked = Attacked(collects=True)
+        record = evaluate(shard, victim, dataset, self.limit, attacked)
+        # Before the record is, so that no record stands without them when a run is killed.
+        self.adversarial.put(attacked.examples(record.shard))
+        return record
+
+    def _made_for(self, shard: Shard, declaration: Transferred) -> AdversarialExamples:
+        key = shard_key(declaration.source, shard.start, shard.stop)
+        examples = None if self.adversarial is None else self.adversarial.get(declaration.source, key)
+        if examples is None:
+            raise StoreError(
+                f"the adversarial examples for {shard.header.title} are not kept (shard {key}); "
+                "the same command again makes them anew"
+            )
+        return examples
 
     def _victim_of(self, measurement: Measurement) -> Victim:
         checkpoint: Checkpoint = measurement.checkpoint

@@ -27,7 +27,7 @@ def top1_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
         IncompleteError: there are no outcomes.
         ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
     """
-    return share_of([outcome.correct_top1 for outcome in _only_condition(conditions)])
+    return share_of([outcome.correct_top1 for outcome in only_condition(conditions)])
 
 
 def top5_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
@@ -37,7 +37,7 @@ def top5_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
         IncompleteError: there are no outcomes.
         ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or do not say it.
     """
-    correct = [outcome.correct_top5 for outcome in _only_condition(conditions)]
+    correct = [outcome.correct_top5 for outcome in only_condition(conditions)]
     if None in correct:
         raise ContractError("top-5 accuracy met outcomes of an attack that stops at success, which do not say it")
     return share_of([bool(each) for each in correct])
@@ -71,7 +71,12 @@ def classified(outcomes: Sequence[Outcome]) -> list[ClassificationOutcome]:
     return known
 
 
-def _only_condition(conditions: Sequence[Sequence[Outcome]]) -> list[ClassificationOutcome]:
+def only_condition(conditions: Sequence[Sequence[Outcome]]) -> list[ClassificationOutcome]:
+    """Return the outcomes of the one condition that a column reads.
+
+    Raises:
+        ContractError: there is not exactly one, or its outcomes are not a classifier's.
+    """
     if len(conditions) != 1:
         raise ContractError(f"accuracy reads one condition a column, got {len(conditions)}; give each its own column")
     return classified(conditions[0])

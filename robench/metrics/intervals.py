@@ -15,8 +15,10 @@ INTERVAL = "Wilson 95 %"
 _Z = NormalDist().inv_cdf(0.975)
 
 
-def wilson_interval(num_successes: int, num_trials: int) -> tuple[float, float]:
+def wilson_interval(num_successes: float, num_trials: float) -> tuple[float, float]:
     """Return the bounds, in [0, 1], of the 95 % interval of the share ``num_successes / num_trials``.
+
+    Both are whole numbers, but where trials depend on each other and count for less (``several_predictions``).
 
     Raises:
         ValueError: the counts are no share of anything.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
 
 from robench.core.errors import ContractError
+from robench.core.seeds import LazySeeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from robench.declarations.preprocessing import ImagePreprocessing
+
+
+IS_TRAINING = attrgetter("training")
 
 
 class ClassifierVictim:
@@ -35,6 +40,11 @@ class ClassifierVictim:
         self._std_C11 = torch.tensor(preprocessing.std, device=device, dtype=torch.float32).reshape(-1, 1, 1)
 
     @property
+    def takes_seeds(self) -> bool:
+        """Whether the model says that its random numbers, if any, come from seeds alone."""
+        return self._takes_seeds
+
+    @property
     def device(self) -> torch.device:
         """Where inputs must be."""
         return self._mean_C11.device
@@ -53,14 +63,23 @@ class ClassifierVictim:
             ContractError: the inputs are no such images, or the model gave no such logits.
         """
         self._check_inputs(inputs)
-        if any(submodule.training for submodule in self._submodules):
+        if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         normalised = (inputs - self._mean_C11) / self._std_C11
         if self._takes_seeds:
-            output = self._module(normalised, None if seeds is None else tuple(seeds))
+            # Lazy ones are not read here: a model without random numbers does without them.
+            given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
+            output = self._module(normalised, given)
         else:
             output = self._module(normalised)
         return _logits_of(output, len(inputs))
+
+    def through_solvers(self) -> ClassifierVictim:
+        """Return the same victim with gradients through what its mechanisms solve apart from the graph.
+
+        Those are the modules with a true attribute ``stops_gradients``; what they compute stays the same.
+        """
+        return _Differentiable(self)
 
     def _check_inputs(self, inputs: Tensor) -> None:
         channels = len(self._mean_C11)
@@ -86,3 +105,23 @@ def _logits_of(output: object, batch_size: int) -> Tensor:
             f" wanted floating-point logits ({batch_size}, classes)"
         )
     return logits
+
+
+class _Differentiable(ClassifierVictim):
+    """A victim whose solvers are differentiated; shares the other's module, and leaves it as it is between passes."""
+
+    def __init__(self, victim: ClassifierVictim) -> None:
+        vars(self).update(vars(victim))
+        self._solvers = [module for module in self._submodules if getattr(module, "stops_gradients", False)]
+
+    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+        """Return the same logits, differentiable through the solvers too."""
+        try:
+            self._set(False)
+            return super().logits(inputs, seeds)
+        finally:
+            self._set(True)
+
+    def _set(self, stops: bool) -> None:
+        for solver in self._solvers:
+            solver.stops_gradients = stops  # type: ignore[assignment]  # an attribute of whoever has it

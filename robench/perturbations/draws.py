@@ -37,12 +37,12 @@ class ExampleDraws:
     ) -> None:
         self._seeds = tuple(seeds)
         self._device = device
-        self._prediction_seeds = self.seeds(PREDICTION) if prediction_seeds is None else tuple(prediction_seeds)
+        self._prediction_seeds = None if prediction_seeds is None else tuple(prediction_seeds)
 
     @property
     def prediction_seeds(self) -> tuple[int, ...]:
         """One an example: those with which the victim's final prediction is made."""
-        return self._prediction_seeds
+        return self.seeds(PREDICTION) if self._prediction_seeds is None else self._prediction_seeds
 
     def seeds(self, stream: Stream) -> tuple[int, ...]:
         """Return one 64-bit seed an example."""
@@ -62,8 +62,9 @@ class ExampleDraws:
 
     def take(self, rows: Sequence[int]) -> ExampleDraws:
         """Return the draws of some of the examples."""
+        given = self._prediction_seeds
         return ExampleDraws(
-            [self._seeds[row] for row in rows], self._device, [self._prediction_seeds[row] for row in rows]
+            [self._seeds[row] for row in rows], self._device, None if given is None else [given[row] for row in rows]
         )
 
     def _rows(self, make: Callable[[int, int], Row], stream: Stream, shape: Sequence[int]) -> torch.Tensor:

@@ -6,12 +6,17 @@ many are not. Nothing is averaged around a gap.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.core.errors import IncompleteError, UnknownNameError, UsageError
+from robench.core.errors import ContractError, IncompleteError, UnknownNameError, UsageError
 from robench.core.report import Cell, Report, Row
-from robench.metrics import METRICS
+from robench.declarations.audit import audits_of
+from robench.declarations.perturbations import search_norm_of
+from robench.declarations.views import View, views_of
+from robench.metrics import METRICS, Metric, Search
 from robench.reports.coverage import Coverage, cover
+from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import notes_of, provenance_of
 from robench.reports.selection import needs
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from robench.core.records import Failure, Record
+    from robench.core.report import Estimate
     from robench.core.suite import Column, Suite
 
 
@@ -55,18 +61,20 @@ def build_report(
     wanted_seed = suite.seed if seed is None else seed
     everything: list[Record | Failure] = [*records, *failures]
     sizes = _dataset_sizes(everything)
-    is_needed = needs(suite, seed=wanted_seed)
-    needed = [result for result in everything if is_needed(result.shard)]
+    needed = _needed(suite, everything, wanted_seed)
     by_model = _by_name(needed) if measurements is None else _by_key(needed, measurements)
     rows: list[Row] = []
     used: list[Record] = []
     for model in sorted(by_model) if models is None else dict.fromkeys(models):
         results = by_model.get(model, [])
         coverages = cover(suite.conditions, results, dataset_sizes=sizes, limit=limit)
-        row = _row(suite, model, coverages, limit)
+        audits = cover(audits_of(suite), results, dataset_sizes=sizes, limit=limit)
+        row = _row(suite, model, coverages, audits, limit)
         if limit is not None or not _is_known_from_limited_runs_alone(row, results):
             rows.append(row)
-            used += [record for coverage in coverages.values() for record in coverage.records]
+            used += [
+                record for each in (coverages, audits) for coverage in each.values() for record in coverage.records
+            ]
     return Report(
         suite=suite.name,
         version=suite.version,
@@ -77,14 +85,38 @@ def build_report(
     )
 
 
+def coverages_by_model(
+    suite: Suite, records: Iterable[Record], failures: Iterable[Failure] = (), *, seed: int | None = None
+) -> dict[str, dict[str, Coverage]]:
+    """Return how much of each condition is in, by its name, for all models that have results, by name.
+
+    Limited runs count like all others; arguments as of ``build_report``.
+    """
+    everything: list[Record | Failure] = [*records, *failures]
+    sizes = _dataset_sizes(everything)
+    by_model = _by_name(_needed(suite, everything, suite.seed if seed is None else seed))
+    return {
+        model: cover(suite.conditions, by_model[model], dataset_sizes=sizes, limit=None) for model in sorted(by_model)
+    }
+
+
+def _needed(suite: Suite, results: Iterable[Record | Failure], seed: int) -> list[Record | Failure]:
+    is_needed = needs(suite, seed=seed)
+    return [result for result in results if is_needed(result.shard)]
+
+
+def _views(suite: Suite) -> dict[str, View]:
+    return {view.name: view for condition in suite.conditions for view in views_of(condition)}
+
+
 def _check_columns(suite: Suite) -> None:
-    conditions = [condition.name for condition in suite.conditions]
+    views = _views(suite)
     for column in suite.columns:
         if column.metric not in METRICS:
             raise UnknownNameError("metric", column.metric, METRICS)
         for condition in column.conditions:
-            if condition not in conditions:
-                raise UnknownNameError("condition", condition, conditions)
+            if condition not in views:
+                raise UnknownNameError("condition", condition, views)
 
 
 def _by_name(results: Iterable[Record | Failure]) -> dict[str, list[Record | Failure]]:
@@ -108,30 +140,59 @@ def _dataset_sizes(results: Sequence[Record | Failure]) -> dict[str, int]:
     return {result.shard.dataset.name: result.shard.dataset.num_examples for result in in_time}
 
 
-def _row(suite: Suite, model: str, coverages: Mapping[str, Coverage], limit: int | None) -> Row:
+def _row(
+    suite: Suite,
+    model: str,
+    coverages: Mapping[str, Coverage],
+    audits: Mapping[str, Coverage],
+    limit: int | None,
+) -> Row:
     cells: dict[str, Cell] = {}
     reasons: list[str] = []
+    views = _views(suite)
+    columns = []
     for column in suite.columns:
-        cells[column.key], reason = _cell(column, [coverages[condition] for condition in column.conditions])
+        read = [views[name] for name in column.conditions]
+        cells[column.key], reason = _cell(column, read, coverages)
         reasons += [f"{column.label}: {reason}"] if reason else []
+        # Devices and failures are of a whole sweep.
+        columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
     return Row(
-        model=model, cells=cells, limit=limit, notes=(*notes_of(suite.columns, coverages, suite.conditions), *reasons)
+        model=model,
+        cells=cells,
+        limit=limit,
+        notes=(*notes_of(columns, {**coverages, **audits}, suite.conditions), *reasons),
+        flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
     )
 
 
-def _cell(column: Column, coverages: Sequence[Coverage]) -> tuple[Cell, str]:
+def _cell(column: Column, views: Sequence[View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
     """Return the cell and, where every example is in and there is yet no number, the reason."""
-    num_in = min(coverage.num_in for coverage in coverages)
-    missing = [coverage.missing for coverage in coverages]
+    covered = [coverages[view.condition.name] for view in views]
+    num_in = min(coverage.num_in for coverage in covered)
+    missing = [coverage.missing for coverage in covered]
     known = [number for number in missing if number is not None]
     most = max(known) if len(known) == len(missing) else None
     if most != 0:
         return Cell(estimate=None, num_examples=num_in, missing=most), ""
     try:
-        estimate = METRICS[column.metric].compute([coverage.outcomes for coverage in coverages])
+        estimate = _estimate(column, views, coverages)
     except IncompleteError as error:
         return Cell(estimate=None, num_examples=num_in, missing=most), str(error)
     return Cell(estimate=estimate, num_examples=num_in, missing=most), ""
+
+
+def _estimate(column: Column, views: Sequence[View], coverages: Mapping[str, Coverage]) -> Estimate:
+    metric = METRICS[column.metric]
+    outcomes = [coverages[view.condition.name].outcomes_at(view.epsilon) for view in views]
+    if isinstance(metric, Metric):
+        return metric.compute(outcomes)
+    within = None if column.distance is None else float(column.distance.value)
+    (view,), (found,) = views, outcomes
+    norm = search_norm_of(view.attack)
+    if norm is None:
+        raise ContractError(f"{column.metric} reads searches for the nearest (cw, fab), and {view.name} is none")
+    return metric.compute(found, Search(norm=norm, within=within))
 
 
 def _is_known_from_limited_runs_alone(row: Row, results: Sequence[Record | Failure]) -> bool:

@@ -33,11 +33,17 @@ _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def render_csv(report: Report) -> str:
-    """Return the report as CSV: nothing between two commas where there is no number; conditions joined by ``+``."""
+    """Return the report as CSV: nothing between two commas where there is no number; conditions joined by ``+``.
+
+    A model that was checked has one more line, ``flags``, with the number of flags that are raised.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_HEADER)
-    writer.writerows(_line(row, column) for row in report.rows for column in report.columns)
+    for row in report.rows:
+        writer.writerows(_line(row, column) for column in report.columns)
+        if row.flags is not None:
+            writer.writerow((_text(row.model), row.limit, "flags", "num_raised", "", len(row.raised), *[None] * 4))
     return file.getvalue()
 
 

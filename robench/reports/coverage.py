@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
@@ -46,14 +46,22 @@ class Coverage:
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What every example did, in dataset order.
+        """What every example did, in dataset order; of a sweep see ``outcomes_at``.
+
+        Raises:
+            IncompleteError: not all examples are in.
+        """
+        return self.outcomes_at(None)
+
+    def outcomes_at(self, epsilon: str | None) -> tuple[Outcome, ...]:
+        """Return what every example did at one budget of a sweep, in dataset order; None of all that is no sweep.
 
         Raises:
             IncompleteError: not all examples are in.
         """
         if self.num_wanted is None:
             raise IncompleteError(f"nothing is measured on the dataset of {self.condition}")
-        return join(self.records, self.num_wanted)
+        return join([_at_budget(record, epsilon) for record in self.records], self.num_wanted)
 
     @property
     def devices(self) -> set[str]:
@@ -86,6 +94,10 @@ def cover(
         )
         for condition in conditions
     }
+
+
+def _at_budget(record: Record, epsilon: str | None) -> Record:
+    return replace(record, outcomes=tuple(each for each in record.outcomes if each.epsilon == epsilon))
 
 
 def _cover_one(

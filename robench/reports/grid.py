@@ -22,7 +22,8 @@ class Grid:
     """A table of printable texts, not yet escaped for any format.
 
     Attributes:
-        header: ``model``, then the columns' labels; ``rows``: as many texts each.
+        header: ``model``, then the columns' labels, then ``flags`` where any model was checked; ``rows``: as many texts
+            each.
         notes: sentences that belong below the table; ``provenance``: one line that belongs below those.
     """
 
@@ -35,14 +36,20 @@ class Grid:
 
 def grid_of(report: Report) -> Grid:
     """Return the report's table, notes and provenance as texts."""
-    notes = tuple(clipped(f"{_row_name(row)}: {note}", NOTE_WIDTH) for row in report.rows for note in row.notes)
+    notes = tuple(clipped(f"{_row_name(row)}: {note}", NOTE_WIDTH) for row in report.rows for note in _notes(row))
+    is_checked = any(row.flags is not None for row in report.rows)
     title = clipped(f"{report.suite}, version {report.version}")
     facts = [f"{name} {text}" for name, text in report.provenance.items()]
     return Grid(
         title=title,
-        header=("model", *(clipped(column.label) for column in report.columns)),
+        header=("model", *(clipped(column.label) for column in report.columns), *(["flags"] if is_checked else [])),
         rows=tuple(
-            (_row_name(row), *(cell_text(row.cells[column.key]) for column in report.columns)) for row in report.rows
+            (
+                _row_name(row),
+                *(cell_text(row.cells[column.key]) for column in report.columns),
+                *([_flags_text(row)] if is_checked else []),
+            )
+            for row in report.rows
         ),
         notes=notes if report.rows else (_NOTHING_MEASURED,),
         provenance=clipped("; ".join([title, *facts, "shares in per cent"]), NOTE_WIDTH),
@@ -56,6 +63,16 @@ def cell_text(cell: Cell) -> str:
     if cell.missing is None or cell.missing == 0:
         return "— (missing)"
     return f"— ({cell.missing} of {cell.num_examples + cell.missing} missing)"
+
+
+def _notes(row: Row) -> list[str]:
+    return [*row.notes, *(f"{flag.name}: {flag.finding}; {flag.advice}" for flag in row.raised)]
+
+
+def _flags_text(row: Row) -> str:
+    if row.flags is None:
+        return "— (not audited)"
+    return f"{len(row.raised)} raised" if row.raised else "none"
 
 
 def _estimate_text(estimate: Estimate) -> str:

@@ -6,6 +6,8 @@ Names stand in it as they are, so that they can be compared; everything outside 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,9 +20,10 @@ Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 def render_json(report: Report) -> str:
     """Return the report as JSON.
 
-    A row has ``limit`` only where one was asked for and ``notes`` only where there are any. ``value``, ``low`` and
-    ``high`` are null where examples are missing; ``num_examples`` is then what is in. Raises ValueError for a number
-    that is not finite, which JSON cannot say.
+    A row has ``limit`` only where one was asked for, ``notes`` only where there are any, and ``flags``, raised or not,
+    only where its model was checked. ``value``, ``low`` and
+    ``high`` are null where examples are missing; ``num_examples`` is then what is in. They are null too where they are
+    infinite, as a median distance can be, which JSON cannot say: ``missing`` is then 0. Raises ValueError for NaN.
     """
     document: Json = {
         "suite": report.suite,
@@ -39,15 +42,21 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
     document["cells"] = {column.key: _cell(row.cells[column.key]) for column in columns}
     if row.notes:
         document["notes"] = list(row.notes)
+    if row.flags is not None:
+        document["flags"] = [asdict(flag) for flag in row.flags]
     return document
 
 
 def _cell(cell: Cell) -> dict[str, Json]:
     estimate = cell.estimate
     return {
-        "value": None if estimate is None else estimate.value,
-        "low": None if estimate is None else estimate.low,
-        "high": None if estimate is None else estimate.high,
+        "value": None if estimate is None else _finite(estimate.value),
+        "low": None if estimate is None else _finite(estimate.low),
+        "high": None if estimate is None else _finite(estimate.high),
         "num_examples": cell.num_examples,
         "missing": cell.missing,
     }
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number == inf else number

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -19,16 +21,16 @@ def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], b
     The names of conditions play no part: what another suite measured under another name serves as well.
 
     Args:
-        suite: whose conditions, task and batch size the shard must have.
+        suite: whose conditions (or audits), task and batch size the shard must have.
         seed: the root seed that it must have; None for any, which ``build_report`` narrows down.
     """
-    sources = {source_of_condition(condition) for condition in suite.conditions}
+    sources = {(source_of_condition(condition), suite.batch_size) for condition in suite.conditions}
+    sources |= {(source_of_condition(condition), AUDIT_EXAMPLES) for condition in audits_of(suite)}
 
     def is_needed(shard: ShardHeader) -> bool:
         return (
-            source_of_shard(shard) in sources
+            (source_of_shard(shard), shard.batch_size) in sources
             and shard.task == suite.task
-            and shard.batch_size == suite.batch_size
             and (seed is None or shard.seed == seed)
         )
 
@@ -81,4 +83,7 @@ def _from(record: Record, position: int) -> Record:
     shard = record.shard
     if position <= shard.start:
         return record
-    return replace(record, shard=replace(shard, start=position), outcomes=record.outcomes[position - shard.start :])
+    # Those of one example, at each budget of a sweep, stand together.
+    each = len(record.outcomes) // (shard.stop - shard.start)
+    outcomes = record.outcomes[(position - shard.start) * each :]
+    return replace(record, shard=replace(shard, start=position), outcomes=outcomes)

@@ -6,5 +6,14 @@ Stands between the two composition roots (``cli``, ``api``), which may not impor
 from robench.runs.devices import Workers, choose_workers
 from robench.runs.prepare import PreparedRun, prepare
 from robench.runs.request import RunRequest
+from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
-__all__ = ["PreparedRun", "RunRequest", "Workers", "choose_workers", "prepare"]
+__all__ = [
+    "PreparedRun",
+    "PreparedTransfer",
+    "RunRequest",
+    "Workers",
+    "choose_workers",
+    "prepare",
+    "prepare_transfer",
+]

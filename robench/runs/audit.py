@@ -47,4 +47,5 @@ def audit_checkpoint(
         raise UnknownNameError("dataset", dataset, DATASETS)
     found = choose_workers(device, 1, "serial")
     examples = open_dataset(dataset, data_root=data_root, preprocessing=checkpoint.preprocessing)
-    return audit(load_victim(checkpoint, found.devices[0]), examples, epsilon, num_examples)
+    batch = examples.batch(0, min(num_examples, len(examples)))
+    return audit(load_victim(checkpoint, found.devices[0]), batch, examples.identity, epsilon)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.errors import ContractError
@@ -37,8 +38,13 @@ def clean_accuracy(
         metrics=("top1_accuracy",),
         columns=(column,),
     )
+    # What the entry expects is what is about to be measured anew.
     request = RunRequest(
-        suites=(suite,), checkpoints=(checkpoint,), device=device, executor="serial", data_root=data_root
+        suites=(suite,),
+        checkpoints=(replace(checkpoint, expected={}),),
+        device=device,
+        executor="serial",
+        data_root=data_root,
     )
     prepared = prepare(request)
     store = MemoryStore()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import torch
-
-from robench.core.errors import ExampleError, MissingDataError, UsageError, WeightsError
-from robench.core.shard import Measurement
+from robench.core.errors import MissingDataError, WeightsError
+from robench.core.shard import EXACT_DTYPE, Measurement
 from robench.datasets import open_dataset
 from robench.declarations.architectures import Python
-from robench.declarations.datasets import DATASETS
+from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
+from robench.declarations.transferred import makes_inputs
 from robench.evaluation import Evaluator
-from robench.models import code_digest, load_victim, resolve
+from robench.models import code_digest, resolve
 from robench.perturbations.backends.installed import check_installed
 from robench.reports import build_report, needs
 from robench.runs.devices import choose_workers
+from robench.runs.fit import check_fit
+from robench.runs.kept_examples import WithExamples, folder_of
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Declaration, Executor, Store
     from robench.core.report import Report
     from robench.core.shard import DatasetIdentity, Shard
-    from robench.core.suite import Suite
+    from robench.core.suite import Condition, Suite
     from robench.runs.request import RunRequest
 
 
@@ -41,10 +41,14 @@ class PreparedRun:
 
     def todo(self, store: Store) -> list[Shard]:
         """Return the shards that ``store`` lacks."""
-        return missing(self.shards, store)
+        return missing(self.shards, self._demanding(store))
 
-    def executor(self) -> Executor:
-        """Return what measures the shards on the devices asked for."""
+    def executor(self, store: Store | None = None) -> Executor:
+        """Return what measures the shards on the devices asked for; ``store``: where adversarial examples are kept.
+
+        Raises:
+            UsageError: adversarial examples are to be kept, but not by such a store.
+        """
         request = self.request
         workers = choose_workers(request.device, request.workers, request.executor)
         evaluators = [
@@ -53,6 +57,7 @@ class PreparedRun:
                 data_root=request.data_root,
                 decode_workers=workers.decode_workers,
                 limit=request.limit,
+                adversarial=None if request.keep_adversarial is None else folder_of(store),
             )
             for device in workers.devices
         ]
@@ -62,7 +67,14 @@ class PreparedRun:
         self, store: Store, executor: Executor, on_progress: Callable[[Progress], None] = lambda progress: None
     ) -> Progress:
         """Measure what ``store`` lacks and keep it there."""
-        return measure(list(self.shards), executor, store, on_progress)
+        return measure(list(self.shards), executor, self._demanding(store), on_progress)
+
+    def _demanding(self, store: Store) -> Store:
+        """Return the store in whose eyes a shard lacks its record until its adversarial examples are there as well."""
+        if self.request.keep_adversarial is None:
+            return store
+        made = {shard.key for shard in self.shards if makes_inputs(shard.measurement.condition.perturbation)}
+        return WithExamples(store=store, folder=folder_of(store), wanted=frozenset(made))
 
     def report(self, suite: Suite, store: Store) -> Report:
         """Return the table of ``suite`` for the models of this run, from what ``store`` holds."""
@@ -97,15 +109,25 @@ def prepare(request: RunRequest) -> PreparedRun:
     opened, digests = _found(request, names)
     for checkpoint in request.checkpoints:
         for name in names:
-            _check_fit(checkpoint, name, opened[name, checkpoint.preprocessing])
+            check_fit(checkpoint, name, opened[name, checkpoint.preprocessing])
     identities = {name: dataset.identity for (name, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
+    audits = {suite.name: _audits(suite, request, digests, identities) for suite in request.suites}
     shards = tuple(
         shard
         for suite in request.suites
-        for shard in plan(measurements[suite.name], suite.batches_per_shard, request.limit)
+        for planned in (
+            # First, so that long runs are not begun in vain.
+            plan(audits[suite.name], 1, request.limit),
+            plan(measurements[suite.name], suite.batches_per_shard, request.limit),
+        )
+        for shard in planned
     )
-    return PreparedRun(request=request, measurements=measurements, shards=shards)
+    return PreparedRun(
+        request=request,
+        measurements={name: (*audits[name], *measured) for name, measured in measurements.items()},
+        shards=shards,
+    )
 
 
 def _found(
@@ -145,43 +167,28 @@ def _measurements(
             seed=suite.seed if request.seed is None else request.seed,
             batch_size=suite.batch_size,
             code_digest=_code_digest(checkpoint),
+            adversarial_dtype=_adversarial_dtype(condition, request),
         )
         for checkpoint in request.checkpoints
         for condition in suite.conditions
     )
 
 
+def _audits(
+    suite: Suite, request: RunRequest, digests: Mapping[str, str], datasets: Mapping[str, DatasetIdentity]
+) -> tuple[Measurement, ...]:
+    """Audits have batches of their own size, so that all suites share them."""
+    conditions = audits_of(suite) if request.audit else ()
+    alone = replace(suite, conditions=conditions, batch_size=AUDIT_EXAMPLES)
+    return _measurements(alone, request, digests, datasets)
+
+
+def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:
+    """Of what makes no inputs there is nothing to round, so that it is the same measurement whatever is kept."""
+    return request.keep_adversarial or EXACT_DTYPE if makes_inputs(condition.perturbation) else EXACT_DTYPE
+
+
 def _code_digest(checkpoint: Checkpoint) -> str | None:
     """Weights alone do not tell a model whose code the user may change between two runs."""
     architecture = checkpoint.architecture
     return code_digest(architecture) if isinstance(architecture, Python) else None
-
-
-def _check_fit(checkpoint: Checkpoint, dataset_name: str, dataset: Dataset) -> None:
-    """Load the model and show it one example: sizes, channels and classes must be those of the dataset."""
-    victim = load_victim(checkpoint)
-    example = _first_readable(dataset)
-    if example is None:
-        return
-    try:
-        with torch.no_grad():
-            num_classes = victim.logits(example[None], [0]).shape[1]
-    except Exception as error:  # whatever a model raises on a strange input, it does not fit
-        raise UsageError(
-            f"model {checkpoint.name!r} cannot take the examples {tuple(example.shape)} of dataset "
-            f"{dataset_name!r}: {error}"
-        ) from error
-    wanted = DATASETS[dataset_name].num_classes
-    if num_classes != wanted:
-        raise UsageError(
-            f"model {checkpoint.name!r} gives {num_classes} classes, but dataset {dataset_name!r} has {wanted}; "
-            "choose a suite on the data that the model was trained for"
-        )
-
-
-def _first_readable(dataset: Dataset, num_tries: int = 10) -> torch.Tensor | None:
-    """An unreadable example is the business of its shard, which will fail and name it."""
-    for index in range(min(num_tries, len(dataset))):
-        with suppress(ExampleError):
-            return dataset[index][0]
-    return None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UsageError
+from robench.declarations.attack_base import Attack, BoundedAttack
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.suite import Suite
 
 ExecutorName = Literal["auto", "serial", "processes"]
+KeptDtype = Literal["float32", "float16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,9 @@ class RunRequest:
         device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda`` or ``cuda:N``.
         workers: processes that measure; None for one a GPU, or one a CPU core.
         data_root: folder that holds datasets which are not embedded.
+        audit: measure the audits of suites that have one.
+        keep_adversarial: also keep what every perturbation makes, exactly (``float32``) or in half the space
+            (``float16``), rounded toward the clean input before it is scored; None keeps outcomes alone.
     """
 
     suites: tuple[Suite, ...]
@@ -35,6 +40,8 @@ class RunRequest:
     workers: int | None = None
     executor: ExecutorName = "auto"
     data_root: Path | None = None
+    audit: bool = True
+    keep_adversarial: KeptDtype | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -56,4 +63,22 @@ class RunRequest:
                     raise UsageError(
                         f"suite {suite.name!r} is for {suite.task}, but model {checkpoint.name!r} is for "
                         f"{checkpoint.task}; 'robench list models' says which models are for what"
+                    )
+        self._check_kept()
+
+    def _check_kept(self) -> None:
+        if self.keep_adversarial not in (None, *get_args(KeptDtype)):
+            raise UsageError(
+                f"--keep-adversarial must be {' or '.join(get_args(KeptDtype))}, got {self.keep_adversarial!r}"
+            )
+        if self.keep_adversarial != "float16":
+            return
+        for suite in self.suites:
+            for condition in suite.conditions:
+                attack = condition.perturbation
+                if isinstance(attack, Attack) and not isinstance(attack, BoundedAttack):
+                    raise UsageError(
+                        f"condition {condition.name!r} of suite {suite.name!r} ({attack.kind}) looks for the nearest "
+                        "adversarial example, which float16 would round back across the boundary; use "
+                        "--keep-adversarial float32"
                     )

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from robench.core.errors import StoreError
+from robench.core.flags import Flag
 from robench.core.records import Failure, Provenance
 from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
@@ -19,22 +20,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Noun = TypeVar("Noun")
+Json = str | list[dict[str, Any]]
 
 
-def envelope_text(shard: ShardHeader, provenance: Provenance, **texts: str) -> str:
+def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -> str:
     """Return the envelope as ASCII JSON that ends in a blank seal; equal values give equal text.
+
+    ``further`` members stand beside the shard and the provenance.
 
     Raises:
         StoreError: a value has no form in JSON.
     """
     members = {
-        "shard": _fields(shard) | {"dataset": _fields(shard.dataset)},
+        "shard": members_of(shard),
         "provenance": _fields(provenance) | {"versions": dict(provenance.versions)},
     }
     try:
-        return with_blank_seal(json.dumps(members | texts, sort_keys=True, separators=(",", ":")))
+        return with_blank_seal(json.dumps(members | further, sort_keys=True, separators=(",", ":")))
     except (TypeError, ValueError) as error:
         raise StoreError(f"{shard.title} cannot be kept: its header or provenance is no JSON: {error}") from error
+
+
+def members_of(shard: ShardHeader) -> dict[str, Any]:
+    """Return a shard as what JSON can say, which ``shard_of`` reads back as an envelope's ``shard``."""
+    return _fields(shard) | {"dataset": _fields(shard.dataset)}
 
 
 def read_envelope(text: str | bytes) -> Mapping[str, Any]:
@@ -61,6 +70,14 @@ def shard_of(members: Mapping[str, Any]) -> ShardHeader:
     """
     fields = _member(members, "shard")
     return build(ShardHeader, {**fields, "dataset": build(DatasetIdentity, _member(fields, "dataset"))})
+
+
+def flags_of(members: Mapping[str, Any]) -> tuple[Flag, ...]:
+    """Return the flags of an envelope, which has none unless it is an audit's; errors as of ``shard_of``."""
+    flags = members.get("flags", [])
+    if not isinstance(flags, list) or not all(isinstance(flag, dict) for flag in flags):
+        raise DamagedError("its flags are no list of JSON objects")
+    return tuple(build(Flag, flag) for flag in flags)
 
 
 def provenance_of(members: Mapping[str, Any]) -> Provenance:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 from robench.core.errors import StoreError
 from robench.core.files import write_whole
 from robench.core.records import Failure
+from robench.store.adversarial import AdversarialFolder
 from robench.store.agreement import warn_if_other_outcomes
 from robench.store.complaints import keeping, opening, reading
-from robench.store.damage import set_aside
 from robench.store.envelope import decode_failure, encode_failure
 from robench.store.parquet import decode_header, decode_record, encode_record
-from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, check_place, kept_files, measurement_folders
+from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.publish import publish
-from robench.store.seal import DamagedError, NewerFormatError
+from robench.store.reading import read_whole
 
 if TYPE_CHECKING:
     import os
@@ -49,6 +49,11 @@ class FolderStore:
 
     def __repr__(self) -> str:
         return f"FolderStore({str(self.path)!r})"
+
+    @property
+    def adversarial(self) -> AdversarialFolder:
+        """Where runs that keep adversarial examples put them, below the same folder."""
+        return AdversarialFolder(self.path)
 
     def keys(self) -> set[str]:
         """Keys of all shards that have a whole record; damaged files are set aside with a warning.
@@ -178,21 +183,4 @@ class FolderStore:
     def _read(
         self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader]
     ) -> Content | None:
-        """Return what ``path`` holds, or None where it is gone, or damaged and by now set aside."""
-        content = None
-        # Another process may have set it aside since it was listed.
-        with reading(path), suppress(FileNotFoundError):
-            content = path.read_bytes()
-        if content is None:
-            return None
-        try:
-            decoded = decode(content)
-            check_place(path, shard_of(decoded))
-        except NewerFormatError as error:
-            raise StoreError(
-                f"{path} was written by a newer robench: {error}. Update robench, or name another folder with --results"
-            ) from error
-        except DamagedError as error:
-            set_aside(path, self._paths.damaged(path), error)
-            return None
-        return decoded
+        return read_whole(path, decode, shard_of, self._paths)

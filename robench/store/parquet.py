@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 import typing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 from robench.core.errors import StoreError
 from robench.core.outcomes import OUTCOME_TYPES
 from robench.core.records import Record
-from robench.store.envelope import build, envelope_text, provenance_of, read_envelope, shard_of
+from robench.store.envelope import build, envelope_text, flags_of, provenance_of, read_envelope, shard_of
 from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def encode_record(record: Record) -> bytes:
     Raises:
         StoreError: an outcome is not of the shard's task, or a value does not fit its field.
     """
-    text = envelope_text(record.shard, record.provenance)
+    # Left out where there are none, so that records that were kept before are the bytes that they were.
+    flags = {"flags": [asdict(flag) for flag in record.flags]} if record.flags else {}
+    text = envelope_text(record.shard, record.provenance, **flags)
     table = _table(record)
     sink = pa.BufferOutputStream()
     # Neither statistics nor a copy of the schema: both would repeat values that the seal has to cover anyway.
@@ -91,7 +94,12 @@ def decode_record(content: bytes) -> Record:
     """Return the record that ``encode_record`` encoded; errors as of ``decode_header``."""
     members = _envelope(content)
     shard = shard_of(members)
-    return Record(shard=shard, outcomes=_outcomes(content, shard.task), provenance=provenance_of(members))
+    return Record(
+        shard=shard,
+        outcomes=_outcomes(content, shard.task),
+        provenance=provenance_of(members),
+        flags=flags_of(members),
+    )
 
 
 def _envelope(content: bytes) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
     <results>/records/<measurement key>/<shard key>.parquet
     <results>/failures/<measurement key>/<shard key>.json
+    <results>/adversarial/<measurement key>/<shard key>.safetensors
     <results>/damaged/<file name>-<n>           what was found broken, never overwritten
 
 A file being written begins with a dot and ends in ``.part``; readers pass it by.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 RECORD_SUFFIX = ".parquet"
 FAILURE_SUFFIX = ".json"
+ADVERSARIAL_SUFFIX = ".safetensors"
 PART_SUFFIX = ".part"
 
 # A key is hexadecimal; what matters here is that no key can name a file outside its folder, or a hidden one.
@@ -61,6 +63,15 @@ class Paths:
         """Return where a shard's failure belongs; errors as of ``record``."""
         return self.failures / _checked(shard.measurement_key) / f"{_checked(shard.key)}{FAILURE_SUFFIX}"
 
+    @property
+    def adversarial(self) -> Path:
+        """Folder of all adversarial examples."""
+        return self.results / "adversarial"
+
+    def adversarial_examples(self, measurement_key: str, shard_key: str) -> Path:
+        """Return where a shard's adversarial examples belong; errors as of ``record``."""
+        return self.adversarial / _checked(measurement_key) / f"{_checked(shard_key)}{ADVERSARIAL_SUFFIX}"
+
     def damaged(self, path: Path) -> Iterator[Path]:
         """Yield the places where a damaged file may go, without end; the first free one is to be taken."""
         return (self.results / "damaged" / f"{path.name}-{number}" for number in itertools.count(1))
@@ -71,7 +82,7 @@ class Paths:
 
     def parts(self) -> Iterator[Path]:
         """Yield all files that are being written, or were when their writer was killed."""
-        for folder in (self.records, self.failures):
+        for folder in (self.records, self.failures, self.adversarial):
             yield from folder.rglob(f".*{PART_SUFFIX}")
 
 

@@ -64,6 +64,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["report", "--suite", "digits-adv", "--results", "/nonexistent"],
         ["run", "--help"],
         ["train", "--help"],
+        ["transfer", "--help"],
     ],
     ids=" ".join,
 )

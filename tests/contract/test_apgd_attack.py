@@ -18,7 +18,7 @@ from robench.core.seeds import Stream
 from robench.declarations.apgd_attack import Apgd
 from robench.perturbations import perturb
 from robench.perturbations.attacks.apgd import Pace, checkpoints
-from robench.perturbations.attacks.apgd_l1 import Sparsity, phases, sparse_direction
+from robench.perturbations.attacks.apgd_l1 import Sparsity, phases
 from robench.perturbations.attacks.apgd_objective import Targets
 from robench.perturbations.attacks.attack import problem_of
 from robench.perturbations.attacks.losses import dlr_loss
@@ -324,13 +324,6 @@ class TestSparseForm:
         best = wide[losses.argmax(0), torch.arange(8)]
         narrower = problem_of(replace(L1, epsilon=Fraction(4)), batch, victim, ExampleDraws(range(8)), 8).region
         torch.testing.assert_close(victim.shown[13], narrower.project(best), atol=1e-6, rtol=0)
-
-    def test_a_step_goes_equally_along_the_largest_gradients(self) -> None:
-        gradient = torch.tensor([[3.0, -2.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-        assert sparse_direction(gradient, torch.tensor([2.0, 2.0])).tolist() == [[0.5, -0.5, 0, 0], [0, 0, 0, 0]]
-        assert sparse_direction(gradient, torch.tensor([0.0, 1.0])).tolist() == [[1, 0, 0, 0], [0, 0, 0, 0]]
-        thirds = torch.tensor([1 / 3, -1 / 3, 1 / 3, 0])
-        torch.testing.assert_close(sparse_direction(gradient, torch.tensor([9.0, 1.0]))[0], thirds)
 
     def test_what_became_sparser_steps_as_far_as_at_first_and_others_less_far(self) -> None:
         before = Sparsity(torch.tensor([100.0, 100, 100, 3]), torch.ones(4), step_size=torch.full((4,), 0.5))

@@ -9,12 +9,23 @@ import numpy as np
 import pytest
 import torch
 import torchattacks
+from attack_examples import (
+    MEAN,
+    NUM_CLASSES,
+    SHAPE,
+    STD,
+    ConstantVictim,
+    CurvedVictim,
+    LinearVictim,
+    around_the_middle,
+    attacked,
+    rows_of,
+)
 
 import robench
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.declarations.cw_attack import Cw
-from robench.perturbations import perturb
 from robench.perturbations.attacks.cw import _Adam
 from robench.perturbations.attacks.nearest import length_of
 from robench.perturbations.draws import ExampleDraws
@@ -22,58 +33,8 @@ from robench.perturbations.draws import ExampleDraws
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NUM_CLASSES, SHAPE, SIZE = 5, (3, 4, 4), 48
-MEAN, STD = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1)
 QUICK = Cw(num_steps=40, num_search_steps=3, initial_c=0.1, learning_rate=0.01)
 STRONG = Cw(num_steps=100, num_search_steps=6, initial_c=0.05, learning_rate=0.004, stops_early=False)
-
-
-class LinearVictim:
-    """Logits are W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
-
-    device = torch.device("cpu")
-    normalisation = (MEAN, STD)
-
-    def __init__(self, seed: int = 0, constant: float = 0.0, num_classes: int = NUM_CLASSES) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.weight = torch.randn(num_classes, SIZE, generator=generator)
-        self.constant = constant
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return (inputs - 0.5).flatten(1) @ self.weight.T + self.constant
-
-
-class CurvedVictim(LinearVictim):
-    """Logits are a small network of one hidden layer."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        logits = super().logits(inputs)
-        return torch.tanh(logits @ self.weight[:, :NUM_CLASSES]) + 0.1 * logits
-
-
-class ConstantVictim(LinearVictim):
-    """The first class leads everywhere, and no gradient points anywhere."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return 0 * super().logits(inputs) + torch.arange(NUM_CLASSES, 0, -1.0)
-
-
-def batch_of(victim: LinearVictim, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:
-    """Inputs around the middle of the box, that the victim gets right."""
-    generator = torch.Generator().manual_seed(seed)
-    inputs = 0.5 + spread * (2 * torch.rand(num_examples, *SHAPE, generator=generator) - 1)
-    targets = victim.logits(inputs).detach().argmax(1)
-    return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
-
-
-def run(
-    declaration: Cw, batch: Batch, victim: LinearVictim, seeds: Sequence[int] | None = None, batch_size: int = 64
-) -> Perturbed:
-    return perturb(declaration, batch, victim, ExampleDraws(seeds or range(len(batch.ids))), batch_size)
-
-
-def rows_of(batch: Batch, rows: list[int]) -> Batch:
-    return Batch(ids=tuple(batch.ids[i] for i in rows), inputs=batch.inputs[rows], targets=batch.targets[rows])
 
 
 def found(result: Perturbed) -> torch.Tensor:
@@ -116,10 +77,10 @@ class TestLinearModel:
     @pytest.mark.parametrize("clip", ["box", "none"])
     def test_the_least_distance_is_reached(self, clip: Any, confidence: float) -> None:
         victim = LinearVictim(num_classes=2)
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         # Without tanh a value moves by as much as its variable, in the middle of the box by half as much.
         declared = replace(STRONG, clip=clip, confidence=confidence, learning_rate=0.004 if clip == "box" else 0.002)
-        result = run(declared, batch, victim)
+        result = attacked(declared, batch, victim)
         assert bool(found(result).all())
         assert bool((lead(victim, result.inputs, batch.targets) > confidence - 1e-5).all())
         ratio = distances(result, batch) / least_distances(victim, batch, confidence)
@@ -129,8 +90,8 @@ class TestLinearModel:
     def test_of_several_classes_the_way_to_the_one_reached_is_the_shortest(self) -> None:
         # The margin leads to the class of the next highest logit, of which the boundary need not be the nearest.
         victim = LinearVictim()
-        batch = batch_of(victim)
-        result = run(STRONG, batch, victim)
+        batch = around_the_middle(victim)
+        result = attacked(STRONG, batch, victim)
         reached = victim.logits(result.inputs).argmax(1)
         ratio = distances(result, batch) / class_distances(victim, batch).gather(1, reached[:, None])[:, 0]
         assert float(ratio.max()) < 1.01
@@ -138,17 +99,17 @@ class TestLinearModel:
 
     def test_accuracy_at_stated_distances_follows(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim, 40)
-        reached, least = distances(run(STRONG, batch, victim), batch), least_distances(victim, batch)
+        batch = around_the_middle(victim, 40)
+        reached, least = distances(attacked(STRONG, batch, victim), batch), least_distances(victim, batch)
         for stated in torch.quantile(least, torch.tensor([0.2, 0.5, 0.8], dtype=torch.float64)).tolist():
             assert abs(float((reached > stated).double().mean() - (least > stated).double().mean())) < 1.5 / 40
 
     def test_normalised_space_has_its_own_distance(self) -> None:
         victim = LinearVictim(num_classes=2)
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         boxed = replace(STRONG, space="normalised", labels="predicted", num_steps=180)
         for declared in (boxed, replace(boxed, clip="none", learning_rate=0.005)):
-            result = run(declared, batch, victim)
+            result = attacked(declared, batch, victim)
             there = ((result.inputs.double() - batch.inputs.double()) / STD).flatten(1).norm(dim=1)
             assert bool((lead(victim, result.inputs, batch.targets) > 0).all())
             assert float((there / least_distances(victim, batch, scale=STD)).max()) < 1.01
@@ -157,48 +118,48 @@ class TestLinearModel:
 class TestMechanisms:
     def test_a_search_multiplies_c_by_ten_until_one_succeeds(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         declared = replace(QUICK, initial_c=1e-6, learning_rate=0.002, num_steps=80)
-        few, many = (run(replace(declared, num_search_steps=n), batch, victim) for n in (3, 7))
+        few, many = (attacked(replace(declared, num_search_steps=n), batch, victim) for n in (3, 7))
         assert not bool(found(few).any())
         assert torch.equal(few.inputs, batch.inputs)
         assert bool(found(many).all())
 
     def test_a_search_halves_the_distance_to_what_failed_where_one_succeeds(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         means = []
         for num_search_steps in (1, 9):
             declared = replace(QUICK, initial_c=50.0, num_search_steps=num_search_steps, stops_early=False)
-            means.append(float(distances(run(declared, batch, victim), batch).mean()))
+            means.append(float(distances(attacked(declared, batch, victim), batch).mean()))
         assert means[1] < 0.97 * means[0]
 
     def test_more_searches_never_end_farther(self) -> None:
         victim = CurvedVictim()
-        batch = batch_of(victim, spread=0.5)
-        few, many = (run(replace(QUICK, initial_c=5.0, num_search_steps=n), batch, victim) for n in (1, 4))
+        batch = around_the_middle(victim, spread=0.5)
+        few, many = (attacked(replace(QUICK, initial_c=5.0, num_search_steps=n), batch, victim) for n in (1, 4))
         assert bool((distances(many, batch) <= distances(few, batch))[found(few)].all())
         assert bool((found(many) | ~found(few)).all())
 
     def test_the_c_of_each_example_is_its_own(self) -> None:
         victim = LinearVictim()
-        near = batch_of(victim, 4, spread=0.05)
-        far = batch_of(victim, 4, spread=0.5)
+        near = around_the_middle(victim, 4, spread=0.05)
+        far = around_the_middle(victim, 4, spread=0.5)
         both = Batch(
             ids=near.ids + tuple(f"far-{i}" for i in range(4)),
             inputs=torch.cat([near.inputs, far.inputs]),
             targets=torch.cat([near.targets, far.targets]),
         )
-        together = run(QUICK, both, victim, batch_size=8)
+        together = attacked(QUICK, both, victim, batch_size=8)
         for part, rows in ((near, slice(0, 4)), (far, slice(4, 8))):
-            alone = run(QUICK, part, victim, batch_size=8)
+            alone = attacked(QUICK, part, victim, batch_size=8)
             torch.testing.assert_close(together.inputs[rows], alone.inputs, atol=1e-6, rtol=0)
 
     def test_an_early_stop_saves_passes_and_little_else(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         long = replace(STRONG, num_steps=200, num_search_steps=2)
-        stopped, whole = (run(replace(long, stops_early=stops), batch, victim) for stops in (True, False))
+        stopped, whole = (attacked(replace(long, stops_early=stops), batch, victim) for stops in (True, False))
         assert set(gradients(whole).tolist()) == {400}
         assert int(gradients(stopped).max()) < 400
         assert len(set(gradients(stopped).tolist())) > 1
@@ -206,17 +167,17 @@ class TestMechanisms:
 
     def test_confidence_is_a_lead_of_logits(self) -> None:
         victim = CurvedVictim()
-        batch = batch_of(victim, spread=0.5)
-        result = run(replace(STRONG, confidence=0.3), batch, victim)
+        batch = around_the_middle(victim, spread=0.5)
+        result = attacked(replace(STRONG, confidence=0.3), batch, victim)
         assert bool(found(result).any())
         assert bool((lead(victim, result.inputs, batch.targets)[found(result)] > 0.3 - 1e-5).all())
 
     def test_a_continued_search_goes_on_from_where_the_last_ended(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         slow = replace(QUICK, num_steps=10, initial_c=1.0, learning_rate=0.01, stops_early=False)
         slow = replace(slow, num_search_steps=6, learning_rate=0.002)
-        anew, on = (run(replace(slow, continues=continues), batch, victim) for continues in (False, True))
+        anew, on = (attacked(replace(slow, continues=continues), batch, victim) for continues in (False, True))
         assert int(found(anew).sum()) < int(found(on).sum())
 
     def test_adam_steps_as_torch_does(self) -> None:
@@ -233,7 +194,7 @@ class TestMechanisms:
 
     def test_the_nearest_point_ever_seen_is_returned(self) -> None:
         victim = CurvedVictim(seed=3)
-        batch = batch_of(victim, spread=0.5)
+        batch = around_the_middle(victim, spread=0.5)
         seen: list[torch.Tensor] = []
         plain = victim.logits
 
@@ -245,7 +206,7 @@ class TestMechanisms:
             return logits
 
         victim.logits = watched  # type: ignore[method-assign]  # a victim that is watched
-        result = run(replace(QUICK, stops_early=False), batch, victim)
+        result = attacked(replace(QUICK, stops_early=False), batch, victim)
         best = torch.stack(seen).amin(0)
         assert bool(found(result).any())
         expected = torch.where(best < torch.inf, best, 0.0)
@@ -262,8 +223,8 @@ class TestMechanisms:
 
         victim = Wavering()
         final = ExampleDraws(range(16)).prediction_seeds
-        batch = batch_of(LinearVictim())
-        result = run(QUICK, batch, victim)
+        batch = around_the_middle(LinearVictim())
+        result = attacked(QUICK, batch, victim)
         assert not bool(found(result).any())
         assert torch.equal(result.inputs, batch.inputs)
 
@@ -271,8 +232,8 @@ class TestMechanisms:
 class TestLaws:
     def test_passes_are_counted(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim, 8)
-        result = run(replace(QUICK, num_steps=7, num_search_steps=2, stops_early=False), batch, victim)
+        batch = around_the_middle(victim, 8)
+        result = attacked(replace(QUICK, num_steps=7, num_search_steps=2, stops_early=False), batch, victim)
         assert set(gradients(result).tolist()) == {14}
         assert result.num_queries is not None
         # Of the clean input, and of the nearest point.
@@ -281,27 +242,27 @@ class TestLaws:
     @pytest.mark.parametrize("stops_early", [True, False])
     def test_same_bytes_again_and_no_neighbours(self, stops_early: bool) -> None:
         victim = CurvedVictim()
-        batch = batch_of(victim, 6, spread=0.5)
+        batch = around_the_middle(victim, 6, spread=0.5)
         declared = replace(QUICK, stops_early=stops_early)
-        whole = run(declared, batch, victim, batch_size=8)
-        assert torch.equal(whole.inputs, run(declared, batch, victim, batch_size=8).inputs)
+        whole = attacked(declared, batch, victim, batch_size=8)
+        assert torch.equal(whole.inputs, attacked(declared, batch, victim, batch_size=8).inputs)
         for i in range(6):
-            alone = run(declared, rows_of(batch, [i]), victim, [i], batch_size=8)
+            alone = attacked(declared, rows_of(batch, [i]), victim, [i], batch_size=8)
             torch.testing.assert_close(alone.inputs[0], whole.inputs[i], atol=1e-6, rtol=0)
         order = [4, 0, 5, 2, 1, 3]
-        shuffled = run(declared, rows_of(batch, order), victim, order, batch_size=8)
+        shuffled = attacked(declared, rows_of(batch, order), victim, order, batch_size=8)
         torch.testing.assert_close(shuffled.inputs, whole.inputs[order], atol=1e-6, rtol=0)
 
     @pytest.mark.parametrize("constant", [-20.0, 20.0])
     def test_a_constant_added_to_all_logits_changes_nothing(self, constant: float) -> None:
-        batch = batch_of(LinearVictim())
-        plain, moved = (run(QUICK, batch, LinearVictim(constant=c)) for c in (0.0, constant))
+        batch = around_the_middle(LinearVictim())
+        plain, moved = (attacked(QUICK, batch, LinearVictim(constant=c)) for c in (0.0, constant))
         assert torch.equal(found(plain), found(moved))
         torch.testing.assert_close(distances(moved, batch), distances(plain, batch), atol=0, rtol=2e-3)
 
     def test_torchattacks_stops_working_below_zero_where_this_does_not(self) -> None:
         victim = LinearVictim(constant=-20.0)
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
 
         class Model(torch.nn.Module):
             def __init__(self) -> None:
@@ -312,26 +273,26 @@ class TestLaws:
                 return victim.logits(inputs)
 
         theirs = torchattacks.CW(Model(), c=1, steps=60, lr=0.02)(batch.inputs, batch.targets)
-        ours = run(replace(QUICK, num_search_steps=1, initial_c=1.0), batch, victim)
+        ours = attacked(replace(QUICK, num_search_steps=1, initial_c=1.0), batch, victim)
         assert int((lead(victim, theirs, batch.targets) > 0).sum()) < int(found(ours).sum()) == 16
 
     def test_what_is_wrong_already_is_returned_clean_and_found_unasked(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim, 8)
+        batch = around_the_middle(victim, 8)
         wrong = replace(batch, targets=(batch.targets + torch.arange(8) % 2) % NUM_CLASSES)
-        result = run(QUICK, wrong, victim)
+        result = attacked(QUICK, wrong, victim)
         odd = torch.arange(8) % 2 == 1
         assert bool(found(result).all())
         assert torch.equal(result.inputs[odd], wrong.inputs[odd])
         assert not bool(gradients(result)[odd].any())
-        everything = run(QUICK, replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
+        everything = attacked(QUICK, replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
         assert torch.equal(everything.inputs, batch.inputs)
 
     @pytest.mark.parametrize("clip", ["box", "none"])
     def test_a_constant_victim_gives_the_clean_input_and_nothing_found(self, clip: Any) -> None:
         victim = ConstantVictim()
-        batch = batch_of(victim)
-        result = run(replace(QUICK, num_search_steps=30, num_steps=5, clip=clip), batch, victim)
+        batch = around_the_middle(victim)
+        result = attacked(replace(QUICK, num_search_steps=30, num_steps=5, clip=clip), batch, victim)
         assert torch.equal(result.inputs, batch.inputs)
         assert not bool(found(result).any())
 
@@ -340,15 +301,15 @@ class TestLaws:
         inputs = torch.randint(0, 2, (16, *SHAPE), generator=torch.Generator().manual_seed(8)).float()
         batch = Batch(ids=tuple(map(str, range(16))), inputs=inputs, targets=victim.logits(inputs).argmax(1))
         # A value of 0 or 1 is where tanh is flat, from which a small step does not lead away.
-        result = run(replace(QUICK, learning_rate=0.5, initial_c=10.0), batch, victim)
+        result = attacked(replace(QUICK, learning_rate=0.5, initial_c=10.0), batch, victim)
         assert bool((result.inputs >= 0).all() and (result.inputs <= 1).all())
         assert int(found(result).sum()) > 8
 
     def test_leaves_the_global_generator_and_the_batch_alone(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         before, state = batch.inputs.clone(), torch.random.get_rng_state()
-        run(QUICK, batch, victim)
+        attacked(QUICK, batch, victim)
         assert torch.equal(batch.inputs, before)
         assert torch.equal(torch.random.get_rng_state(), state)
 
@@ -409,22 +370,22 @@ class TestAsPapersCallIt:
     @pytest.mark.parametrize("confidence", [0.0, 1.0])
     def test_it_is_cleverhans_on_normalised_images(self, target: Any, confidence: float) -> None:
         victim = LinearVictim(seed=4)
-        batch = batch_of(victim, 12, spread=0.5)
-        result = run(replace(self.declared, target=target, confidence=confidence), batch, victim)
+        batch = around_the_middle(victim, 12, spread=0.5)
+        result = attacked(replace(self.declared, target=target, confidence=confidence), batch, victim)
         normalised = (batch.inputs - MEAN) / STD
         expected = clever_hans(victim, normalised, confidence, 10, own=target == "own")
         torch.testing.assert_close((result.inputs - MEAN) / STD, expected, atol=2e-5, rtol=0)
 
     def test_images_end_between_mean_and_mean_plus_deviation_whatever_they_were(self) -> None:
         victim = LinearVictim(seed=4)
-        batch = batch_of(victim, 12, spread=0.5)
-        result = run(self.declared, batch, victim)
+        batch = around_the_middle(victim, 12, spread=0.5)
+        result = attacked(self.declared, batch, victim)
         assert bool((result.inputs >= MEAN - 1e-6).all() and (result.inputs <= MEAN + STD + 1e-6).all())
 
     def test_toward_its_own_class_a_model_is_not_attacked(self) -> None:
         victim = LinearVictim(seed=4)
-        batch = batch_of(victim, 12, spread=0.5)
-        own = run(replace(self.declared, target="own"), batch, victim)
+        batch = around_the_middle(victim, 12, spread=0.5)
+        own = attacked(replace(self.declared, target="own"), batch, victim)
         cut = ((batch.inputs - MEAN) / STD).clamp(0, 1) * STD + MEAN
         is_kept = victim.logits(cut).argmax(1) == batch.targets
         assert 0 < int(is_kept.sum()) < 12
@@ -461,14 +422,14 @@ class TestRefusals:
     def test_a_model_of_one_class_is_named(self) -> None:
         victim = LinearVictim(num_classes=1)
         with pytest.raises(DeclarationError, match="cw needs at least 2 classes, the model has 1"):
-            run(QUICK, batch_of(victim), victim)
+            attacked(QUICK, around_the_middle(victim), victim)
 
     def test_a_model_that_returns_nan_is_named(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim)
+        batch = around_the_middle(victim)
         victim.weight = victim.weight * torch.nan
         with pytest.raises(ContractError, match="NaN or infinite logits"):
-            run(QUICK, batch, victim)
+            attacked(QUICK, batch, victim)
 
 
 @pytest.mark.parametrize("checkpoint", ["digits-vit", "digits-rpc-symvit"])
@@ -487,7 +448,7 @@ def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> N
 
     library = torchattacks.CW(Model(), c=5, steps=15, lr=0.06)(batch.inputs, batch.targets)
     declared = Cw(num_steps=15, num_search_steps=1, initial_c=5.0, learning_rate=0.06, stops_early=False)
-    ours = run(declared, batch, victim)
+    ours = attacked(declared, batch, victim)
     theirs = Perturbed(inputs=library)
     fooled = [lead(victim, result.inputs, batch.targets) > 0 for result in (ours, theirs)]
     assert torch.equal(found(ours), fooled[0])

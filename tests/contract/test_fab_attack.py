@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from attack_examples import (
+    NUM_CLASSES,
+    SHAPE,
+    STD,
+    ConstantVictim,
+    CurvedVictim,
+    LinearVictim,
+    around_the_middle,
+    attacked,
+    rows_of,
+)
 from pyautoattack.fab_pt import FABAttack_PT
 
 import robench
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.declarations.fab_attack import Fab
-from robench.perturbations import perturb
 from robench.perturbations.attacks import fab as fab_module
 from robench.perturbations.attacks.attack import problem_of
 from robench.perturbations.attacks.fab import fab
@@ -26,61 +36,12 @@ if TYPE_CHECKING:
 
     from robench.declarations.attack_base import Norm
 
-NUM_CLASSES, SHAPE, SIZE = 5, (3, 4, 4), 48
 NORMS: tuple[Norm, ...] = ("linf", "l2", "l1")
 DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}
-MEAN, STD = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1)
-
-
-class LinearVictim:
-    """Logits are W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
-
-    device = torch.device("cpu")
-    normalisation = (MEAN, STD)
-
-    def __init__(self, seed: int = 0, constant: float = 0.0, num_classes: int = NUM_CLASSES) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.weight = torch.randn(num_classes, SIZE, generator=generator)
-        self.constant = constant
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return (inputs - 0.5).flatten(1) @ self.weight.T + self.constant
-
-
-class CurvedVictim(LinearVictim):
-    """Logits are a small network of one hidden layer."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        logits = super().logits(inputs)
-        return torch.tanh(logits @ self.weight[:, :NUM_CLASSES]) + 0.1 * logits
-
-
-class ConstantVictim(LinearVictim):
-    """The first class leads everywhere, and no gradient points anywhere."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return 0 * super().logits(inputs) + torch.arange(NUM_CLASSES, 0, -1.0)
 
 
 def batch_of(victim: LinearVictim, num_examples: int = 16, seed: int = 1, spread: float = 0.05) -> Batch:
-    """Inputs near the middle of the box, that the victim gets right."""
-    generator = torch.Generator().manual_seed(seed)
-    inputs = 0.5 + spread * (2 * torch.rand(num_examples, *SHAPE, generator=generator) - 1)
-    return Batch(
-        ids=tuple(f"example-{i}" for i in range(num_examples)),
-        inputs=inputs,
-        targets=victim.logits(inputs).detach().argmax(1),
-    )
-
-
-def run(
-    declaration: Fab, batch: Batch, victim: LinearVictim, seeds: Sequence[int] | None = None, batch_size: int = 64
-) -> Perturbed:
-    return perturb(declaration, batch, victim, ExampleDraws(seeds or range(len(batch.ids))), batch_size)
-
-
-def rows_of(batch: Batch, rows: list[int]) -> Batch:
-    return Batch(ids=tuple(batch.ids[i] for i in rows), inputs=batch.inputs[rows], targets=batch.targets[rows])
+    return around_the_middle(victim, num_examples, seed, spread)
 
 
 def distances(result: Perturbed, batch: Batch, norm: str) -> torch.Tensor:
@@ -112,7 +73,7 @@ class TestLinearModel:
         victim = LinearVictim()
         batch = batch_of(victim)
         declared = Fab(norm=norm, num_steps=20, num_targets=num_targets, num_final_steps=num_final_steps)
-        result = run(declared, batch, victim)
+        result = attacked(declared, batch, victim)
         assert result.found is not None
         assert bool(result.found.all())
         assert bool(is_fooled(victim, result, batch).all())
@@ -124,7 +85,7 @@ class TestLinearModel:
         victim = LinearVictim()
         batch = batch_of(victim, 40)
         declared = Fab(norm=norm, num_steps=10, num_targets=num_targets, num_final_steps=num_final_steps)
-        reached, least = distances(run(declared, batch, victim), batch, norm), least_distances(victim, batch, norm)
+        reached, least = distances(attacked(declared, batch, victim), batch, norm), least_distances(victim, batch, norm)
         for stated in torch.quantile(least, torch.tensor([0.2, 0.5, 0.8], dtype=torch.float64)).tolist():
             standing, expected = (reached > stated).double().mean(), (least > stated).double().mean()
             assert abs(float(standing - expected)) < 1.5 / 40
@@ -136,8 +97,8 @@ def test_a_box_that_binds_makes_the_way_longer_and_never_left() -> None:
     cornered = replace(batch, inputs=(0.5 + 20 * (batch.inputs - 0.5)).clamp(0, 1))
     cornered = replace(cornered, targets=victim.logits(cornered.inputs).argmax(1))
     for norm in NORMS:
-        boxed = run(Fab(norm=norm, num_steps=10), cornered, victim)
-        free = run(Fab(norm=norm, num_steps=10, clip="none"), cornered, victim)
+        boxed = attacked(Fab(norm=norm, num_steps=10), cornered, victim)
+        free = attacked(Fab(norm=norm, num_steps=10, clip="none"), cornered, victim)
         assert bool((boxed.inputs >= 0).all() and (boxed.inputs <= 1).all())
         assert not bool((free.inputs >= 0).all() and (free.inputs <= 1).all())
         assert bool(is_fooled(victim, boxed, cornered).all())
@@ -151,7 +112,7 @@ def test_the_search_onto_one_class_reaches_that_class(norm: Any) -> None:
     victim = LinearVictim()
     batch = batch_of(victim)
     second = victim.logits(batch.inputs).argsort(dim=1, descending=True)[:, 1]
-    one = run(Fab(norm=norm, num_steps=20, num_targets=1, num_final_steps=0), batch, victim)
+    one = attacked(Fab(norm=norm, num_steps=20, num_targets=1, num_final_steps=0), batch, victim)
     towards = victim.weight[second] - victim.weight[batch.targets]
     logits = victim.logits(batch.inputs)
     gap = (logits.gather(1, batch.targets[:, None]) - logits.gather(1, second[:, None]))[:, 0]
@@ -165,10 +126,10 @@ def test_more_targets_never_end_farther() -> None:
     victim = CurvedVictim()
     batch = batch_of(victim, spread=0.5)
     few, many = (
-        distances(run(Fab(num_steps=10, num_targets=n, num_final_steps=0), batch, victim), batch, "linf")
+        distances(attacked(Fab(num_steps=10, num_targets=n, num_final_steps=0), batch, victim), batch, "linf")
         for n in (1, NUM_CLASSES - 1)
     )
-    found_few = run(Fab(num_steps=10, num_targets=1, num_final_steps=0), batch, victim).found
+    found_few = attacked(Fab(num_steps=10, num_targets=1, num_final_steps=0), batch, victim).found
     assert bool((many <= few)[found_few].all())
     assert bool((many < few)[found_few].any())
 
@@ -180,16 +141,16 @@ class TestMechanisms:
         victim = CurvedVictim(seed=2)
         batch = batch_of(victim, 24, spread=0.5)
         declared = Fab(norm="l2", **{"num_steps": 12, "num_final_steps": 0, **fields})
-        result = run(declared, batch, victim)
+        result = attacked(declared, batch, victim)
         assert result.found is not None
         return float(distances(result, batch, "l2")[result.found].mean() + 10 * (~result.found).sum())
 
     def test_without_overshooting_the_boundary_is_met_and_not_crossed(self) -> None:
         victim = LinearVictim()
         batch = batch_of(victim)
-        result = run(Fab(norm="l2", num_steps=1, eta=1.0, num_final_steps=0), batch, victim)
+        result = attacked(Fab(norm="l2", num_steps=1, eta=1.0, num_final_steps=0), batch, victim)
         assert not bool(result.found.all())  # type: ignore[union-attr]  # a search for the nearest says what it found
-        overshot = run(Fab(norm="l2", num_steps=1, num_final_steps=0), batch, victim)
+        overshot = attacked(Fab(norm="l2", num_steps=1, num_final_steps=0), batch, victim)
         assert bool(overshot.found.all())  # type: ignore[union-attr]  # as above
         ratio = distances(overshot, batch, "l2") / least_distances(victim, batch, "l2")
         torch.testing.assert_close(ratio, torch.full_like(ratio, 1.05), atol=1e-4, rtol=0)
@@ -226,7 +187,7 @@ class TestMechanisms:
 
         monkeypatch.setattr(fab_module, "_stepped", watched)
         epsilon = Fraction(radius)
-        run(Fab(norm="l2", num_steps=1, num_restarts=2, epsilon=epsilon, num_final_steps=0), batch, victim)
+        attacked(Fab(norm="l2", num_steps=1, num_restarts=2, epsilon=epsilon, num_final_steps=0), batch, victim)
         assert not bool(begun[0].any())
         expected = (1.05 * least).clamp(max=radius) / 2
         torch.testing.assert_close(begun[1].double(), expected, atol=0, rtol=1e-3)
@@ -246,7 +207,7 @@ class TestMechanisms:
             return logits
 
         victim.logits = watched  # type: ignore[method-assign]  # a victim that is watched
-        result = run(Fab(norm=norm, num_steps=15, num_targets=2), batch, victim)
+        result = attacked(Fab(norm=norm, num_steps=15, num_targets=2), batch, victim)
         best = torch.stack([torch.where(fooled, length, torch.inf) for length, fooled in seen]).amin(0)
         expected = torch.where(best < torch.inf, best, 0.0)
         torch.testing.assert_close(distances(result, batch, norm), expected, atol=1e-12, rtol=0)
@@ -260,8 +221,8 @@ class TestStopAtSuccess:
         victim = LinearVictim()
         batch = batch_of(victim, 40)
         epsilon = float(least_distances(victim, batch, "linf").median()) * 1.02
-        never = run(self.declared(epsilon), batch, victim)
-        early = run(self.declared(epsilon, stop="at_success"), batch, victim)
+        never = attacked(self.declared(epsilon), batch, victim)
+        early = attacked(self.declared(epsilon, stop="at_success"), batch, victim)
         within = [
             is_fooled(victim, each, batch) & (distances(each, batch, "linf") <= epsilon) for each in (never, early)
         ]
@@ -272,7 +233,7 @@ class TestStopAtSuccess:
         victim = LinearVictim()
         batch = batch_of(victim, 40)
         epsilon = float(least_distances(victim, batch, "linf").median()) * 1.02
-        result = run(self.declared(epsilon, stop="at_success"), batch, victim)
+        result = attacked(self.declared(epsilon, stop="at_success"), batch, victim)
         assert result.num_gradients is not None
         within = distances(result, batch, "linf") <= epsilon
         assert int(result.num_gradients[within].max()) < 30
@@ -283,17 +244,33 @@ class TestLaws:
     def test_passes_are_counted(self) -> None:
         victim = LinearVictim()
         batch = batch_of(victim, 8)
-        untargeted = run(Fab(num_steps=4, num_final_steps=2), batch, victim)
+        untargeted = attacked(Fab(num_steps=4, num_final_steps=2), batch, victim)
         assert untargeted.num_gradients is not None
         assert untargeted.num_queries is not None
         assert set(untargeted.num_gradients.tolist()) == {4 * (NUM_CLASSES - 1)}
         # Of the clean input, of each step's gradients and its end, of the nearest point, and of the final search.
-        assert set(untargeted.num_queries.tolist()) == {1 + 4 * NUM_CLASSES + 1 + 2}
-        targeted = run(Fab(num_steps=4, num_targets=2, num_final_steps=0), batch, victim)
+        assert set(untargeted.num_queries.tolist()) == {1 + 4 * 2 + 1 + 2}
+        targeted = attacked(Fab(num_steps=4, num_targets=2, num_final_steps=0), batch, victim)
         assert targeted.num_gradients is not None
         assert targeted.num_queries is not None
         assert set(targeted.num_gradients.tolist()) == {2 * 4}
         assert set(targeted.num_queries.tolist()) == {1 + 2 * 4 * 2 + 1}
+
+    def test_a_victim_that_draws_is_asked_anew_for_the_boundary_of_each_class(self) -> None:
+        class Drawing(LinearVictim):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                assert seeds is not None
+                asked.append(tuple(seeds))
+                return super().logits(inputs)
+
+        asked: list[tuple[int, ...]] = []
+        batch = batch_of(LinearVictim(), 8)
+        result = attacked(Fab(num_steps=4, num_final_steps=0), batch, Drawing())
+        assert result.num_queries is not None
+        assert set(result.num_queries.tolist()) == {1 + 4 * NUM_CLASSES + 1}
+        # All predictions have one set of seeds, and every other pass has its own.
+        assert len(set(asked)) == 4 * (NUM_CLASSES - 1) + 1
+        assert torch.equal(result.inputs, attacked(Fab(num_steps=4, num_final_steps=0), batch, LinearVictim()).inputs)
 
     @pytest.mark.parametrize("num_targets", [None, 2])
     @pytest.mark.parametrize("norm", NORMS)
@@ -301,41 +278,45 @@ class TestLaws:
         victim = CurvedVictim()
         batch = batch_of(victim, 6, spread=0.5)
         declared = Fab(norm=norm, num_steps=6, num_targets=num_targets, num_restarts=2, epsilon=Fraction(1, 4))
-        whole = run(declared, batch, victim, batch_size=8)
-        assert torch.equal(whole.inputs, run(declared, batch, victim, batch_size=8).inputs)
+        whole = attacked(declared, batch, victim, batch_size=8)
+        assert torch.equal(whole.inputs, attacked(declared, batch, victim, batch_size=8).inputs)
         for i in range(6):
-            alone = run(declared, rows_of(batch, [i]), victim, [i], batch_size=8)
+            alone = attacked(declared, rows_of(batch, [i]), victim, [i], batch_size=8)
             torch.testing.assert_close(alone.inputs[0], whole.inputs[i], atol=1e-6, rtol=0)
         order = [4, 0, 5, 2, 1, 3]
-        shuffled = run(declared, rows_of(batch, order), victim, order, batch_size=8)
+        shuffled = attacked(declared, rows_of(batch, order), victim, order, batch_size=8)
         torch.testing.assert_close(shuffled.inputs, whole.inputs[order], atol=1e-6, rtol=0)
 
     def test_other_seeds_change_restarts(self) -> None:
         victim = CurvedVictim()
         batch = batch_of(victim, 24, spread=0.5)
         declared = Fab(norm="l2", num_steps=3, num_restarts=3, epsilon=Fraction(1))
-        assert not torch.equal(run(declared, batch, victim).inputs, run(declared, batch, victim, range(90, 114)).inputs)
+        assert not torch.equal(
+            attacked(declared, batch, victim).inputs, attacked(declared, batch, victim, range(90, 114)).inputs
+        )
 
     @pytest.mark.parametrize("norm", NORMS)
     @pytest.mark.parametrize("num_targets", [None, 2])
     def test_a_constant_added_to_all_logits_changes_nothing(self, norm: Any, num_targets: int | None) -> None:
         batch = batch_of(LinearVictim())
         declared = Fab(norm=norm, num_steps=8, num_targets=num_targets)
-        plain, lower = (distances(run(declared, batch, LinearVictim(constant=c)), batch, norm) for c in (0.0, -20.0))
+        plain, lower = (
+            distances(attacked(declared, batch, LinearVictim(constant=c)), batch, norm) for c in (0.0, -20.0)
+        )
         torch.testing.assert_close(lower, plain, atol=0, rtol=2e-3)
 
     def test_what_is_wrong_already_is_returned_clean_and_found_unasked(self) -> None:
         victim = LinearVictim()
         batch = batch_of(victim, 8)
         wrong = replace(batch, targets=(batch.targets + torch.arange(8) % 2) % NUM_CLASSES)
-        result = run(Fab(num_steps=5), wrong, victim)
+        result = attacked(Fab(num_steps=5), wrong, victim)
         odd = torch.arange(8) % 2 == 1
         assert result.found is not None
         assert result.num_gradients is not None
         assert bool(result.found.all())
         assert torch.equal(result.inputs[odd], wrong.inputs[odd])
         assert not bool(result.num_gradients[odd].any())
-        everything = run(Fab(num_steps=5), replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
+        everything = attacked(Fab(num_steps=5), replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
         assert torch.equal(everything.inputs, batch.inputs)
 
     @pytest.mark.parametrize("clip", ["box", "none"])
@@ -349,7 +330,7 @@ class TestLaws:
         declared = Fab(
             norm=norm, num_steps=4, num_targets=num_targets, num_restarts=2, epsilon=Fraction(1, 9), clip=clip
         )
-        result = run(declared, batch, victim)
+        result = attacked(declared, batch, victim)
         assert torch.equal(result.inputs, batch.inputs)
         assert result.found is not None
         assert not bool(result.found.any())
@@ -360,7 +341,7 @@ class TestLaws:
         victim.logits = lambda inputs, seeds=None: plain(inputs) + 1e4 * torch.eye(NUM_CLASSES)[0]  # type: ignore[method-assign]  # one class leads
         batch = batch_of(victim)
         for norm in NORMS:
-            result = run(Fab(norm=norm, num_steps=4), batch, victim)
+            result = attacked(Fab(norm=norm, num_steps=4), batch, victim)
             assert result.found is not None
             assert not bool(result.found.any())
             assert torch.equal(result.inputs, batch.inputs)
@@ -370,7 +351,7 @@ class TestLaws:
         inputs = torch.randint(0, 2, (16, *SHAPE), generator=torch.Generator().manual_seed(8)).float()
         batch = Batch(ids=tuple(map(str, range(16))), inputs=inputs, targets=victim.logits(inputs).argmax(1))
         for norm in NORMS:
-            result = run(Fab(norm=norm, num_steps=8), batch, victim)
+            result = attacked(Fab(norm=norm, num_steps=8), batch, victim)
             assert bool((result.inputs >= 0).all() and (result.inputs <= 1).all())
             assert bool(is_fooled(victim, result, batch).all())
 
@@ -378,7 +359,7 @@ class TestLaws:
         victim = LinearVictim()
         batch = batch_of(victim)
         before, state = batch.inputs.clone(), torch.random.get_rng_state()
-        run(Fab(num_steps=2, num_restarts=2, epsilon=Fraction(1, 9)), batch, victim)
+        attacked(Fab(num_steps=2, num_restarts=2, epsilon=Fraction(1, 9)), batch, victim)
         assert torch.equal(batch.inputs, before)
         assert torch.equal(torch.random.get_rng_state(), state)
 
@@ -389,7 +370,9 @@ class TestNormalisedSpace:
     def test_the_least_distance_is_meant_there(self, norm: Any, clip: Any) -> None:
         victim = LinearVictim()
         batch = batch_of(victim)
-        result = run(Fab(norm=norm, num_steps=15, space="normalised", clip=clip, labels="predicted"), batch, victim)
+        result = attacked(
+            Fab(norm=norm, num_steps=15, space="normalised", clip=clip, labels="predicted"), batch, victim
+        )
         there = length_of((result.inputs.double() - batch.inputs.double()) / STD, norm)
         rescaled = LinearVictim()
         rescaled.weight = victim.weight * STD.expand(SHAPE).flatten()
@@ -405,8 +388,8 @@ class TestNormalisedSpace:
         victim = LinearVictim()
         batch = batch_of(victim)
         mislabelled = replace(batch, targets=(batch.targets + 1) % NUM_CLASSES)
-        true_and_predicted = run(Fab(num_steps=5, labels="predicted"), mislabelled, victim)
-        assert torch.equal(true_and_predicted.inputs, run(Fab(num_steps=5), batch, victim).inputs)
+        true_and_predicted = attacked(Fab(num_steps=5, labels="predicted"), mislabelled, victim)
+        assert torch.equal(true_and_predicted.inputs, attacked(Fab(num_steps=5), batch, victim).inputs)
 
 
 class TestRefusals:
@@ -433,11 +416,11 @@ class TestRefusals:
     def test_too_few_classes_are_named(self) -> None:
         victim = LinearVictim(num_classes=2)
         batch = batch_of(victim)
-        assert run(Fab(num_steps=3, num_targets=1), batch, victim).found is not None
+        assert attacked(Fab(num_steps=3, num_targets=1), batch, victim).found is not None
         with pytest.raises(DeclarationError, match="fab with num_targets 9 needs at least 10 classes, the model has 2"):
-            run(Fab(num_steps=3, num_targets=9), batch, victim)
+            attacked(Fab(num_steps=3, num_targets=9), batch, victim)
         with pytest.raises(DeclarationError, match="fab needs at least 2 classes, the model has 1"):
-            run(Fab(num_steps=3), batch_of(LinearVictim(num_classes=1)), LinearVictim(num_classes=1))
+            attacked(Fab(num_steps=3), batch_of(LinearVictim(num_classes=1)), LinearVictim(num_classes=1))
 
 
 @pytest.mark.parametrize("checkpoint", ["digits-vit", "digits-rpc-symvit"])

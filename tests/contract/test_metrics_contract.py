@@ -6,15 +6,20 @@ import dataclasses
 import random
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
 from robench.core.report import Estimate
-from robench.metrics import METRICS, Metric
+from robench.metrics import METRICS, Metric, Search, SearchMetric
 
-NUM_CONDITIONS = {"condition": 1, "threat-model": 3}
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NUM_CONDITIONS = {"condition": 1, "threat-model": 3, "search": 1, "distance": 1}
+SEARCH = Search(norm="l2", within=0.5)
 
 
 def classified(seed: int) -> list[ClassificationOutcome]:
@@ -36,8 +41,22 @@ def classified(seed: int) -> list[ClassificationOutcome]:
     return found
 
 
-def conditions_for(metric: Metric) -> list[list[ClassificationOutcome]]:
-    return [classified(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
+def searched(seed: int) -> list[ClassificationOutcome]:
+    """A search for the nearest, of a model that is right about all clean examples."""
+    draw = random.Random(seed)
+    return [
+        dataclasses.replace(outcome, found=not outcome.correct_top1, l2=0.0 if outcome.correct_top1 else draw.random())
+        for outcome in classified(seed)
+    ]
+
+
+def conditions_for(metric: Metric | SearchMetric) -> list[list[ClassificationOutcome]]:
+    make = classified if isinstance(metric, Metric) else searched
+    return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
+
+
+def compute(metric: Metric | SearchMetric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
+    return metric.compute(conditions) if isinstance(metric, Metric) else metric.compute(conditions[0], SEARCH)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -56,34 +75,38 @@ class TestMetricContract:
             METRICS[name].unit = "per cent"
 
     def test_it_gives_an_estimate_in_its_own_unit_over_all_examples(self, name: str):
-        estimate = METRICS[name].compute(conditions_for(METRICS[name]))
+        estimate = compute(METRICS[name], conditions_for(METRICS[name]))
         assert isinstance(estimate, Estimate)
         assert estimate.unit == METRICS[name].unit
         assert estimate.num_examples == 50
 
+    def test_its_interval_holds_its_value(self, name: str):
+        estimate = compute(METRICS[name], conditions_for(METRICS[name]))
+        assert estimate.low <= estimate.value <= estimate.high
+
     def test_a_share_and_its_interval_lie_in_0_to_1(self, name: str):
-        estimate = METRICS[name].compute(conditions_for(METRICS[name]))
+        estimate = compute(METRICS[name], conditions_for(METRICS[name]))
         if estimate.unit == "share":
             assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
     def test_no_outcomes_are_no_number(self, name: str):
         with pytest.raises(IncompleteError):
-            METRICS[name].compute([[] for _ in conditions_for(METRICS[name])])
+            compute(METRICS[name], [[] for _ in conditions_for(METRICS[name])])
 
     def test_the_order_of_the_examples_does_not_matter(self, name: str):
         conditions = conditions_for(METRICS[name])
         shuffled = [random.Random(7).sample(outcomes, len(outcomes)) for outcomes in conditions]
-        assert METRICS[name].compute(shuffled) == METRICS[name].compute(conditions)
+        assert compute(METRICS[name], shuffled) == compute(METRICS[name], conditions)
 
     def test_it_leaves_the_outcomes_alone(self, name: str):
         conditions = conditions_for(METRICS[name])
-        METRICS[name].compute(conditions)
+        compute(METRICS[name], conditions)
         assert conditions == conditions_for(METRICS[name])
 
     def test_outcomes_of_another_task_are_refused(self, name: str):
         strangers = [[Outcome(example_id="a")] for _ in conditions_for(METRICS[name])]
         with pytest.raises(ContractError):
-            METRICS[name].compute(strangers)
+            compute(METRICS[name], strangers)
 
 
 def test_importing_metrics_is_light():

@@ -20,6 +20,7 @@ from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.declarations.apgd_attack import Apgd
 from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
+from robench.declarations.audit import Audit
 from robench.declarations.autoattack import AutoAttack
 from robench.declarations.cw_attack import Cw
 from robench.declarations.fab_attack import Fab
@@ -180,7 +181,8 @@ NEAREST = ("cw", "fab")
 
 
 def test_every_declared_perturbation_has_an_implementation_and_an_example() -> None:
-    assert set(DECLARED.values()) == {*PERTURBATIONS, *ATTACKS}
+    # An audit, whose inputs are the clean ones, is no suite's to declare.
+    assert {*DECLARED.values(), Audit} == {*PERTURBATIONS, *ATTACKS}
     assert DECLARED.keys() == {example.kind for example in EXAMPLES.values()}
     assert all(type(example) is DECLARED[example.kind] for example in EXAMPLES.values())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -10,22 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from attack_examples import (
+    SHAPE,
+    ConstantVictim,
+    LinearVictim,
+    SmoothVictim,
+    anywhere,
+    attacked,
+    margins,
+    predicted_by,
+)
 
 import robench
 from robench.core.protocols import Batch
 from robench.declarations.sparse_l1_attack import SparseL1
-from robench.perturbations import perturb
-from robench.perturbations.attacks.sparse_l1 import along_largest
-from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.attacks.directions import along_largest
+from robench.perturbations.attacks.sparse_l1 import num_largest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.protocols import Perturbed, Victim
+    from robench.core.protocols import Victim
 
 Array = np.ndarray[Any, Any]
-SHAPE = (3, 4, 5)
-SIZE = math.prod(SHAPE)
 EXACT = SparseL1(epsilon=Fraction(2), step_size=Fraction(1, 2), num_steps=8, sparsity=0.9)
 RESCALE = replace(EXACT, projection="rescale")
 # What the papers' code runs, whatever epsilon it is called with.
@@ -34,58 +38,6 @@ RELEASED = SparseL1(
     space="normalised", clip="none", labels="predicted", returns="last",
 )  # fmt: skip
 BOTH = pytest.mark.parametrize("declaration", [EXACT, RESCALE], ids=["exact", "rescale"])
-
-
-class SmoothVictim:
-    """Logits are W tanh(2 x - 1): gradients change with the point."""
-
-    device = torch.device("cpu")
-    normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
-
-    def __init__(self, shift: float = 0.0, num_classes: int = 4) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.weight = torch.randn(num_classes, SIZE, generator=generator)
-        self.shift = shift
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return torch.tanh(2 * inputs - 1).flatten(1) @ self.weight.T + self.shift
-
-
-class LinearVictim(SmoothVictim):
-    """Logits are W (x - 1/2)."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return (inputs - 0.5).flatten(1) @ self.weight.T
-
-
-class ConstantVictim(SmoothVictim):
-    """The same logits whatever it sees, with a gradient of zero."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return torch.tensor([1.0, 3.0, 2.0, 0.0]) + 0 * inputs.flatten(1)[:, :4]
-
-
-def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batch:
-    generator = torch.Generator().manual_seed(1)
-    inputs = low + (high - low) * torch.rand(num_examples, *SHAPE, generator=generator)
-    targets = torch.randint(0, 4, (num_examples,), generator=generator)
-    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
-
-
-def predicted_by(victim: Victim, batch: Batch) -> Batch:
-    with torch.no_grad():
-        return replace(batch, targets=victim.logits(batch.inputs).argmax(1))
-
-
-def attacked(declaration: SparseL1, batch: Batch, victim: Any = None, seeds: Sequence[int] | None = None) -> Perturbed:
-    seeds = range(len(batch.ids)) if seeds is None else seeds
-    return perturb(declaration, batch, victim or SmoothVictim(), ExampleDraws(seeds))
-
-
-def margins(inputs: torch.Tensor, batch: Batch, victim: Victim) -> torch.Tensor:
-    with torch.no_grad():
-        logits = victim.logits(inputs).scatter(1, batch.targets[:, None], -torch.inf)
-        return logits.amax(1) - victim.logits(inputs).gather(1, batch.targets[:, None])[:, 0]
 
 
 def lengths(inputs: torch.Tensor, batch: Batch) -> torch.Tensor:
@@ -151,7 +103,7 @@ class Reference:
 @pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.9, 0.99])
 @BOTH
 def test_it_equals_its_reference(declaration: SparseL1, sparsity: float) -> None:
-    batch, victim = batch_of(), SmoothVictim()
+    batch, victim = anywhere(), SmoothVictim()
     batch.inputs[0], batch.inputs[1] = 0.0, batch.inputs[1].round()
     declaration = replace(declaration, sparsity=sparsity, returns="last")
     result = attacked(declaration, batch, victim).inputs.double().numpy()
@@ -162,7 +114,7 @@ def test_it_equals_its_reference(declaration: SparseL1, sparsity: float) -> None
 
 def test_the_released_protocol_equals_its_reference() -> None:
     victim = SmoothVictim()
-    batch = predicted_by(victim, batch_of())
+    batch = predicted_by(victim, anywhere())
     result = attacked(RELEASED, replace(batch, targets=torch.zeros(6, dtype=torch.int64)), victim).inputs
     assert bool(((result < 0) | (result > 1)).any())
     for row in range(6):
@@ -173,7 +125,8 @@ def test_the_released_protocol_equals_its_reference() -> None:
 
 @BOTH
 def test_with_the_box_inactive_it_reaches_what_its_coordinates_allow_of_a_linear_model(declaration: SparseL1) -> None:
-    batch, victim = batch_of(low=0.45, high=0.55), LinearVictim(num_classes=2)
+    shape = (3, 4, 5)
+    batch, victim = anywhere(low=0.45, high=0.55, shape=shape), LinearVictim(num_classes=2, shape=shape)
     batch.targets.zero_()
     epsilon = 0.5
     declaration = replace(declaration, epsilon=Fraction(1, 2), step_size=Fraction(1, 10), sparsity=0.99)
@@ -185,7 +138,7 @@ def test_with_the_box_inactive_it_reaches_what_its_coordinates_allow_of_a_linear
 
 
 def test_at_the_border_of_the_box_the_next_coordinates_are_taken() -> None:
-    batch, victim = batch_of(low=0.45, high=0.55), LinearVictim(num_classes=2)
+    batch, victim = anywhere(low=0.45, high=0.55), LinearVictim(num_classes=2)
     batch.targets.zero_()
     declaration = replace(EXACT, epsilon=Fraction(6), step_size=Fraction(1), num_steps=30, sparsity=0.95)
     result = attacked(declaration, batch, victim).inputs
@@ -202,7 +155,7 @@ def test_at_the_border_of_the_box_the_next_coordinates_are_taken() -> None:
 
 def test_the_exact_projection_is_nearer_and_sparser_than_a_shorter_change() -> None:
     victim = SmoothVictim()
-    batch = predicted_by(victim, batch_of(24, low=0.2, high=0.8))
+    batch = predicted_by(victim, anywhere(24, low=0.2, high=0.8))
     exact, rescale = (
         attacked(replace(each, sparsity=0.5, returns="last", num_steps=20), batch, victim).inputs
         for each in (EXACT, RESCALE)
@@ -217,10 +170,22 @@ def test_a_step_goes_along_the_percentile_and_what_lies_above() -> None:
     gradient = torch.tensor([[4.0, -3.0, 2.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
     expected = {0.9: [0.5, -0.5, 0, 0, 0], 0.95: [0.5, -0.5, 0, 0, 0], 0.75: [0.25, -0.25, 0.25, -0.25, 0]}
     for sparsity, first in expected.items():
-        assert along_largest(gradient, sparsity)[0].tolist() == [*first, 0, 0, 0, 0, 0]
+        assert along_percentile(gradient, sparsity) == [*first, 0, 0, 0, 0, 0]
     # Of coordinates without a gradient none is moved, though they reach the percentile.
-    assert along_largest(gradient, 0.1)[0].tolist() == pytest.approx([0.2, -0.2, 0.2, -0.2, 0.2, 0, 0, 0, 0, 0])
-    assert not along_largest(torch.zeros(2, 10), 0.9).any()
+    assert along_percentile(gradient, 0.1) == pytest.approx([0.2, -0.2, 0.2, -0.2, 0.2, 0, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.1, 0.5, 0.75, 0.9, 0.99])
+def test_as_many_coordinates_are_moved_as_reach_the_percentile(sparsity: float) -> None:
+    for size in (1, 7, 60, 3072):
+        sizes = np.arange(size)
+        rank = max(int(sparsity * size), 1)
+        assert num_largest(sparsity, size) == int((sizes >= np.sort(sizes)[rank - 1]).sum())
+
+
+def along_percentile(gradient: torch.Tensor, sparsity: float) -> list[float]:
+    (direction,) = along_largest(gradient, torch.tensor([num_largest(sparsity, gradient.shape[1])])).tolist()
+    return direction
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 2), Fraction(30)])
@@ -229,7 +194,7 @@ def test_a_step_goes_along_the_percentile_and_what_lies_above() -> None:
 def test_the_budget_and_the_box_are_exact_at_corners_too(
     declaration: SparseL1, epsilon: Fraction, random_start: bool
 ) -> None:
-    batch = batch_of(16)
+    batch = anywhere(16)
     batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
     result = attacked(replace(declaration, epsilon=epsilon, random_start=random_start), batch).inputs
     assert float(lengths(result, batch).max()) <= epsilon
@@ -240,7 +205,7 @@ def test_the_budget_and_the_box_are_exact_at_corners_too(
 
 @BOTH
 def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: SparseL1) -> None:
-    batch, declaration = batch_of(), replace(declaration, random_start=True, num_restarts=2)
+    batch, declaration = anywhere(), replace(declaration, random_start=True, num_restarts=2)
     first = attacked(declaration, batch).inputs
     assert torch.equal(attacked(declaration, batch).inputs, first)
     assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
@@ -248,7 +213,7 @@ def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: SparseL1)
 
 @BOTH
 def test_examples_do_not_see_each_other(declaration: SparseL1) -> None:
-    batch, declaration = batch_of(), replace(declaration, random_start=True)
+    batch, declaration = anywhere(), replace(declaration, random_start=True)
     whole = attacked(declaration, batch).inputs
     for row in range(6):
         alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
@@ -258,7 +223,7 @@ def test_examples_do_not_see_each_other(declaration: SparseL1) -> None:
 @BOTH
 def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: SparseL1) -> None:
     victim = SmoothVictim()
-    batch = predicted_by(victim, batch_of(40))
+    batch = predicted_by(victim, anywhere(40))
     never = attacked(declaration, batch, victim)
     leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
     fooled = margins(never.inputs, batch, victim) > 0
@@ -272,14 +237,14 @@ def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaratio
 @pytest.mark.parametrize("shift", [-20.0, 7.0])
 @BOTH
 def test_a_constant_added_to_all_logits_changes_nothing(declaration: SparseL1, shift: float) -> None:
-    batch = batch_of()
+    batch = anywhere()
     plain, shifted = (attacked(declaration, batch, SmoothVictim(by)).inputs for by in (0.0, shift))
     torch.testing.assert_close(shifted, plain, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("num_draws", [1, 3])
 def test_it_asks_as_often_as_stated(num_draws: int) -> None:
-    result = attacked(replace(EXACT, num_draws=num_draws, random_start=True, num_restarts=2), batch_of())
+    result = attacked(replace(EXACT, num_draws=num_draws, random_start=True, num_restarts=2), anywhere())
     assert result.num_queries is not None
     assert result.num_gradients is not None
     assert result.num_gradients.tolist() == [2 * 8 * num_draws] * 6
@@ -289,7 +254,7 @@ def test_it_asks_as_often_as_stated(num_draws: int) -> None:
 
 @BOTH
 def test_without_gradients_it_stays_where_it_is(declaration: SparseL1) -> None:
-    batch = batch_of()
+    batch = anywhere()
     assert torch.equal(attacked(declaration, batch, ConstantVictim()).inputs, batch.inputs)
 
 

@@ -11,23 +11,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from attack_examples import (
+    SHAPE,
+    ConstantVictim,
+    LinearVictim,
+    SmoothVictim,
+    anywhere,
+    attacked,
+    margins,
+    predicted_by,
+)
 
 import robench
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.declarations.spsa_attack import Spsa
-from robench.perturbations import perturb
 from robench.perturbations.attacks.spsa import PAIRS_AT_ONCE
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.core.protocols import Perturbed
 
 Array = np.ndarray[Any, Any]
-SHAPE = (3, 4, 4)
-SIZE = math.prod(SHAPE)
 LINF = Spsa(
     epsilon=Fraction(8, 255), num_steps=6, learning_rate=Fraction(1, 100), delta=Fraction(1, 100), num_samples=13
 )
@@ -35,16 +41,11 @@ L2 = replace(LINF, norm="l2", epsilon=Fraction(1, 4))
 BOTH = pytest.mark.parametrize("declaration", [LINF, L2], ids=["linf", "l2"])
 
 
-class SmoothVictim:
-    """Logits are W tanh(2 x - 1) + b: gradients change with the point."""
+class WatchedVictim(SmoothVictim):
+    """Notes what it is shown with which seeds, and is never asked for a gradient."""
 
-    device = torch.device("cpu")
-    normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
-
-    def __init__(self, shift: float = 0.0, num_classes: int = 4) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.weight = torch.randn(num_classes, SIZE, generator=generator)
-        self.shift = shift
+    def __init__(self, constant: float = 0.0) -> None:
+        super().__init__(constant)
         self.shown: list[torch.Tensor] = []
         self.seeds: list[tuple[int, ...]] = []
 
@@ -52,24 +53,10 @@ class SmoothVictim:
         assert not torch.is_grad_enabled()
         self.shown.append(inputs.clone())
         self.seeds.append(tuple(seeds or ()))
-        return torch.tanh(2 * inputs - 1).flatten(1) @ self.weight.T + self.shift
+        return super().logits(inputs)
 
 
-class LinearVictim(SmoothVictim):
-    """Logits are W (x - 1/2)."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return (inputs - 0.5).flatten(1) @ self.weight.T
-
-
-class ConstantVictim(SmoothVictim):
-    """The same logits whatever it sees."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return torch.tensor([[1.0, 3.0, 2.0, 0.0]]).repeat(len(inputs), 1)
-
-
-class DrawingVictim(SmoothVictim):
+class DrawingVictim(WatchedVictim):
     """Adds noise that is a function of the seed."""
 
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
@@ -78,38 +65,9 @@ class DrawingVictim(SmoothVictim):
         return super().logits(inputs, seeds) + noise
 
 
-def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batch:
-    generator = torch.Generator().manual_seed(1)
-    inputs = low + (high - low) * torch.rand(num_examples, *SHAPE, generator=generator)
-    targets = torch.randint(0, 4, (num_examples,), generator=generator)
-    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
-
-
-def predicted_by(victim: SmoothVictim, batch: Batch) -> Batch:
-    with torch.no_grad():
-        return replace(batch, targets=victim.logits(batch.inputs).argmax(1))
-
-
-def attacked(
-    declaration: Spsa,
-    batch: Batch,
-    victim: Any = None,
-    seeds: Sequence[int] | None = None,
-    batch_size: int | None = None,
-) -> Perturbed:
-    seeds = range(len(batch.ids)) if seeds is None else seeds
-    return perturb(declaration, batch, victim or SmoothVictim(), ExampleDraws(seeds), batch_size)
-
-
-def margins(inputs: torch.Tensor, batch: Batch, victim: SmoothVictim) -> torch.Tensor:
-    with torch.no_grad():
-        logits = victim.logits(inputs).scatter(1, batch.targets[:, None], -torch.inf)
-        return logits.amax(1) - victim.logits(inputs).gather(1, batch.targets[:, None])[:, 0]
-
-
 # The reference: one example and one sample at a time, in float64, from the paper's algorithm and Adam's.
 def reference(declaration: Spsa, clean: Array, target: int, seed: int) -> Array:
-    draws, weight = ExampleDraws([seed]), SmoothVictim().weight.double().numpy()
+    draws, weight = ExampleDraws([seed]), WatchedVictim().weight.double().numpy()
     epsilon, delta = float(declaration.epsilon), float(declaration.delta)
 
     def margin(points: Array) -> float:
@@ -141,7 +99,7 @@ def reference(declaration: Spsa, clean: Array, target: int, seed: int) -> Array:
 @pytest.mark.parametrize("formula", ["paper", "released"])
 @BOTH
 def test_it_equals_its_reference(declaration: Spsa, formula: Any) -> None:
-    batch = batch_of()
+    batch = anywhere()
     declaration = replace(declaration, random_start=False, returns="last", formula=formula)
     result = attacked(declaration, batch).inputs.double().numpy()
     for row in range(6):
@@ -150,7 +108,7 @@ def test_it_equals_its_reference(declaration: Spsa, formula: Any) -> None:
 
 
 def test_adam_is_that_of_torch() -> None:
-    batch, declaration = batch_of(1), replace(LINF, epsilon=Fraction(1), random_start=False, returns="last")
+    batch, declaration = anywhere(1), replace(LINF, epsilon=Fraction(1), random_start=False, returns="last")
     # Of a linear loss the estimate is a function of the signs alone, wherever it is made.
     victim = LinearVictim(num_classes=2)
     batch = replace(batch, inputs=torch.full((1, *SHAPE), 0.5), targets=torch.tensor([0]))
@@ -171,7 +129,7 @@ def test_adam_is_that_of_torch() -> None:
 
 
 def test_with_the_box_inactive_it_reaches_the_best_margin_of_a_linear_model() -> None:
-    batch, victim = batch_of(low=0.3, high=0.7), LinearVictim(num_classes=2)
+    batch, victim = anywhere(low=0.3, high=0.7), LinearVictim(num_classes=2)
     batch.targets.zero_()
     slope = victim.weight[1] - victim.weight[0]
     for declaration, best, share in ((LINF, slope.abs().sum(), 0.95), (L2, slope.norm(), 0.85)):
@@ -183,7 +141,7 @@ def test_with_the_box_inactive_it_reaches_the_best_margin_of_a_linear_model() ->
 
 @pytest.mark.parametrize("formula", ["paper", "released"])
 def test_samples_lie_in_opposite_corners_around_the_point_or_around_twice_the_clean_input(formula: Any) -> None:
-    batch, victim = batch_of(8), SmoothVictim()
+    batch, victim = anywhere(8), WatchedVictim()
     attacked(replace(LINF, num_steps=3, num_samples=PAIRS_AT_ONCE, formula=formula), batch, victim, batch_size=128)
     # A pass at the points comes before each pass at their samples.
     assert [len(shown) for shown in victim.shown] == [8, 128, 8, 128, 8, 128, 8]
@@ -197,8 +155,8 @@ def test_samples_lie_in_opposite_corners_around_the_point_or_around_twice_the_cl
 
 
 def test_the_gradient_at_twice_the_input_is_the_weaker_attack() -> None:
-    victim = SmoothVictim()
-    batch = predicted_by(victim, batch_of(24))
+    victim = WatchedVictim()
+    batch = predicted_by(victim, anywhere(24))
     paper, released = (
         margins(attacked(replace(LINF, formula=formula, num_samples=64), batch, victim).inputs, batch, victim).mean()
         for formula in ("paper", "released")
@@ -207,8 +165,8 @@ def test_the_gradient_at_twice_the_input_is_the_weaker_attack() -> None:
 
 
 def test_both_samples_of_a_pair_meet_the_same_draw_and_pairs_meet_others() -> None:
-    victim = SmoothVictim()
-    attacked(replace(LINF, num_steps=2, num_samples=2 * PAIRS_AT_ONCE), batch_of(8), victim, batch_size=128)
+    victim = WatchedVictim()
+    attacked(replace(LINF, num_steps=2, num_samples=2 * PAIRS_AT_ONCE), anywhere(8), victim, batch_size=128)
     met: set[int] = set()
     # Two passes at samples in each of two steps.
     for sampled in (1, 2, 4, 5):
@@ -221,7 +179,7 @@ def test_both_samples_of_a_pair_meet_the_same_draw_and_pairs_meet_others() -> No
 @pytest.mark.parametrize("stop", ["never", "at_success"])
 def test_victims_that_draw_do_not_tell_company_either(stop: Any) -> None:
     victim = DrawingVictim()
-    batch = replace(batch_of(12), targets=predicted_by(SmoothVictim(), batch_of(12)).targets)
+    batch = replace(anywhere(12), targets=predicted_by(WatchedVictim(), anywhere(12)).targets)
     declaration = replace(LINF, stop=stop)
     whole = attacked(declaration, batch, victim).inputs
     for row in range(12):
@@ -232,7 +190,7 @@ def test_victims_that_draw_do_not_tell_company_either(stop: Any) -> None:
 
 @pytest.mark.parametrize("batch_size", [8, 13, 64, 1000])
 def test_the_size_of_a_pass_does_not_matter(batch_size: int) -> None:
-    batch, victim = batch_of(), SmoothVictim()
+    batch, victim = anywhere(), WatchedVictim()
     result = attacked(LINF, batch, victim, batch_size=batch_size).inputs
     torch.testing.assert_close(result, attacked(LINF, batch).inputs, atol=1e-4, rtol=0)
     assert all(len(shown) <= batch_size for shown in victim.shown)
@@ -241,7 +199,7 @@ def test_the_size_of_a_pass_does_not_matter(batch_size: int) -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(3, 255), Fraction(1)])
 @BOTH
 def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Spsa, epsilon: Fraction) -> None:
-    batch = batch_of()
+    batch = anywhere()
     batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
     result = attacked(replace(declaration, epsilon=epsilon), batch).inputs
     change = (result.double() - batch.inputs.double()).flatten(1)
@@ -254,7 +212,7 @@ def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Spsa, epsi
 
 @BOTH
 def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Spsa) -> None:
-    batch = batch_of()
+    batch = anywhere()
     first = attacked(declaration, batch).inputs
     assert torch.equal(attacked(declaration, batch).inputs, first)
     assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
@@ -262,7 +220,7 @@ def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Spsa) -> 
 
 @BOTH
 def test_examples_do_not_see_each_other(declaration: Spsa) -> None:
-    batch = batch_of()
+    batch = anywhere()
     whole = attacked(declaration, batch).inputs
     for row in range(6):
         alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
@@ -271,8 +229,8 @@ def test_examples_do_not_see_each_other(declaration: Spsa) -> None:
 
 @BOTH
 def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Spsa) -> None:
-    victim = SmoothVictim()
-    batch = predicted_by(victim, batch_of(40))
+    victim = WatchedVictim()
+    batch = predicted_by(victim, anywhere(40))
     declaration = replace(declaration, num_restarts=2)
     never = attacked(declaration, batch, victim)
     leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
@@ -287,15 +245,15 @@ def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaratio
 @pytest.mark.parametrize("shift", [-20.0, 7.0])
 def test_a_constant_added_to_all_logits_changes_nothing(shift: float) -> None:
     # Rounding the logits elsewhere moves what is estimated from their small differences.
-    batch, victim = batch_of(), SmoothVictim()
-    plain, shifted = (attacked(LINF, batch, SmoothVictim(shift=by)).inputs for by in (0.0, shift))
+    batch, victim = anywhere(), WatchedVictim()
+    plain, shifted = (attacked(LINF, batch, WatchedVictim(by)).inputs for by in (0.0, shift))
     torch.testing.assert_close(margins(shifted, batch, victim), margins(plain, batch, victim), atol=0.02, rtol=0)
     assert float((shifted - plain).abs().mean()) < 1e-3
 
 
 @pytest.mark.parametrize("num_samples", [1, 8, 13])
 def test_it_asks_as_often_as_stated_and_for_no_gradient(num_samples: int) -> None:
-    result = attacked(replace(LINF, num_samples=num_samples, num_restarts=2), batch_of(), batch_size=64)
+    result = attacked(replace(LINF, num_samples=num_samples, num_restarts=2), anywhere(), batch_size=64)
     assert result.num_queries is not None
     assert result.num_gradients is not None
     # One pass at the point of each step and at the last, two for each pair.
@@ -305,7 +263,7 @@ def test_it_asks_as_often_as_stated_and_for_no_gradient(num_samples: int) -> Non
 
 @BOTH
 def test_a_victim_that_never_changes_its_mind_is_not_walked_away_from(declaration: Spsa) -> None:
-    batch = batch_of()
+    batch = anywhere()
     result = attacked(replace(declaration, random_start=False), batch, ConstantVictim()).inputs
     assert torch.equal(result, batch.inputs)
 
@@ -313,7 +271,7 @@ def test_a_victim_that_never_changes_its_mind_is_not_walked_away_from(declaratio
 @pytest.mark.parametrize("clip", ["box", "none"])
 @pytest.mark.parametrize("formula", ["paper", "released"])
 def test_the_papers_protocol_moves_normalised_images(clip: Any, formula: Any) -> None:
-    batch = batch_of()
+    batch = anywhere()
     declaration = replace(LINF, space="normalised", labels="predicted", clip=clip, formula=formula, returns="last")
     result = attacked(declaration, batch).inputs
     change = ((result - batch.inputs) / 0.25).flatten(1).abs()

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from attack_examples import ConstantVictim, LinearVictim, attacked, margins
 
 import robench
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.declarations.square_attack import Square
-from robench.perturbations import perturb
 from robench.perturbations.attacks.square import TRIALS_AT_ONCE, share_of_pixels
-from robench.perturbations.attacks.squares import bump, bump_grid, window_cells
+from robench.perturbations.attacks.squares import bump, bump_grid, cut_out, put_in, window_cells
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.core.protocols import Perturbed
 
 Array = np.ndarray[Any, Any]
 SHAPE = (3, 6, 7)
@@ -35,29 +34,21 @@ L2 = Square(norm="l2", epsilon=Fraction(1), num_queries=60, p_init=0.4)
 BOTH = pytest.mark.parametrize("declaration", [LINF, L2], ids=["linf", "l2"])
 
 
-class LinearVictim:
-    """Logits are W (x - 1/2); every product is exact in float32, so that neither order nor company rounds anything."""
+class ExactVictim(LinearVictim):
+    """Every product is exact in float32, so that neither order nor company rounds anything; notes what it is shown."""
 
-    device = torch.device("cpu")
     normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
 
-    def __init__(self, num_classes: int = 4, shift: float = 0.0) -> None:
+    def __init__(self, num_classes: int = 4, constant: float = 0.0) -> None:
+        super().__init__(0, constant, num_classes, SHAPE)
         generator = torch.Generator().manual_seed(0)
         self.weight = torch.randint(-16, 17, (num_classes, SIZE), generator=generator) / 16
-        self.shift = shift
         self.shown: list[torch.Tensor] = []
 
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         assert not torch.is_grad_enabled()
         self.shown.append(inputs.clone())
-        return (inputs - 0.5).flatten(1) @ self.weight.T + self.shift
-
-
-class ConstantVictim(LinearVictim):
-    """The same logits whatever it sees."""
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return torch.tensor([[1.0, 3.0, 2.0, 0.0]]).repeat(len(inputs), 1)
+        return super().logits(inputs)
 
 
 def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batch:
@@ -67,23 +58,12 @@ def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batc
     return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
 
 
-def attacked(declaration: Square, batch: Batch, victim: Any = None, seeds: Sequence[int] | None = None) -> Perturbed:
-    seeds = range(len(batch.ids)) if seeds is None else seeds
-    return perturb(declaration, batch, victim or LinearVictim(), ExampleDraws(seeds))
-
-
-def margins(inputs: torch.Tensor, batch: Batch, victim: LinearVictim) -> torch.Tensor:
-    with torch.no_grad():
-        logits = victim.logits(inputs).scatter(1, batch.targets[:, None], -torch.inf)
-        return logits.amax(1) - victim.logits(inputs).gather(1, batch.targets[:, None])[:, 0]
-
-
 # The reference: one example, one trial and one pixel at a time, in float64, from the paper's algorithms.
 class Reference:
     def __init__(self, declaration: Square, clean: Array, target: int, seed: int) -> None:
         self.declaration, self.clean, self.target = declaration, clean, target
         self.draws, self.epsilon = ExampleDraws([seed]), float(declaration.epsilon)
-        self.weight = LinearVictim().weight.double().numpy()
+        self.weight = ExactVictim().weight.double().numpy()
 
     def margin(self, points: Array) -> float:
         logits = self.weight @ (points - 0.5).ravel()
@@ -174,7 +154,7 @@ def test_it_equals_its_reference(declaration: Square) -> None:
     # Pixels at the border of the range leave budget unused.
     batch.inputs[0, 0] = 0
     batch.inputs[1] = batch.inputs[1].round()
-    result = attacked(declaration, batch, LinearVictim()).inputs.double().numpy()
+    result = attacked(declaration, batch, ExactVictim()).inputs.double().numpy()
     for row in range(6):
         clean, target = batch.inputs[row].double().numpy(), int(batch.targets[row])
         expected = Reference(declaration, clean, target, row).run()
@@ -182,7 +162,7 @@ def test_it_equals_its_reference(declaration: Square) -> None:
 
 
 def test_with_the_box_inactive_linf_reaches_the_best_margin() -> None:
-    batch, victim = batch_of(low=0.3, high=0.7), LinearVictim(num_classes=2)
+    batch, victim = batch_of(low=0.3, high=0.7), ExactVictim(num_classes=2)
     batch.targets.zero_()
     reached = margins(attacked(replace(LINF, num_queries=1500), batch, victim).inputs, batch, victim)
     gained = reached - margins(batch.inputs, batch, victim)
@@ -191,7 +171,7 @@ def test_with_the_box_inactive_linf_reaches_the_best_margin() -> None:
 
 
 def test_with_the_box_inactive_l2_reaches_nearly_half_of_the_best_margin_of_white_noise() -> None:
-    batch, victim = batch_of(low=0.4, high=0.6), LinearVictim(num_classes=2)
+    batch, victim = batch_of(low=0.4, high=0.6), ExactVictim(num_classes=2)
     batch.targets.zero_()
     reached = margins(attacked(replace(L2, num_queries=1500), batch, victim).inputs, batch, victim)
     gained = reached - margins(batch.inputs, batch, victim)
@@ -202,7 +182,7 @@ def test_with_the_box_inactive_l2_reaches_nearly_half_of_the_best_margin_of_whit
 
 @BOTH
 def test_more_queries_never_end_lower(declaration: Square) -> None:
-    batch, victim = batch_of(), LinearVictim()
+    batch, victim = batch_of(), ExactVictim()
     plain = attacked(declaration, batch, victim).inputs
     restarted = attacked(replace(declaration, num_restarts=3), batch, victim).inputs
     fooled = margins(plain, batch, victim) > 0
@@ -215,7 +195,7 @@ def test_more_queries_never_end_lower(declaration: Square) -> None:
 def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Square, epsilon: Fraction) -> None:
     batch = batch_of()
     batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
-    result = attacked(replace(declaration, epsilon=epsilon), batch).inputs
+    result = attacked(replace(declaration, epsilon=epsilon), batch, ExactVictim()).inputs
     change = (result.double() - batch.inputs.double()).flatten(1)
     order = math.inf if declaration.norm == "linf" else 2
     assert float(change.norm(p=order, dim=1).max()) <= epsilon
@@ -227,23 +207,25 @@ def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Square, ep
 @BOTH
 def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Square) -> None:
     batch = batch_of()
-    first = attacked(declaration, batch).inputs
-    assert torch.equal(attacked(declaration, batch).inputs, first)
-    assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
+    first = attacked(declaration, batch, ExactVictim()).inputs
+    assert torch.equal(attacked(declaration, batch, ExactVictim()).inputs, first)
+    assert not torch.equal(attacked(declaration, batch, ExactVictim(), seeds=range(10, 16)).inputs, first)
 
 
 @BOTH
 def test_examples_do_not_see_each_other(declaration: Square) -> None:
     batch = batch_of()
-    whole = attacked(declaration, batch).inputs
+    whole = attacked(declaration, batch, ExactVictim()).inputs
     for row in range(6):
         alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
-        torch.testing.assert_close(attacked(declaration, alone, seeds=[row]).inputs[0], whole[row], atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            attacked(declaration, alone, ExactVictim(), [row]).inputs[0], whole[row], atol=1e-6, rtol=0
+        )
 
 
 @BOTH
 def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Square) -> None:
-    victim, batch = LinearVictim(), batch_of(40)
+    victim, batch = ExactVictim(), batch_of(40)
     with torch.no_grad():
         batch = replace(batch, targets=victim.logits(batch.inputs).argmax(1))
     declaration = replace(declaration, epsilon=declaration.epsilon / 4)
@@ -261,15 +243,15 @@ def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaratio
 @BOTH
 def test_a_constant_added_to_all_logits_changes_nothing(declaration: Square) -> None:
     batch = batch_of()
-    shifted = attacked(declaration, batch, LinearVictim(shift=-20.0)).inputs
-    torch.testing.assert_close(shifted, attacked(declaration, batch).inputs, atol=1e-6, rtol=0)
+    shifted = attacked(declaration, batch, ExactVictim(constant=-20.0)).inputs
+    torch.testing.assert_close(shifted, attacked(declaration, batch, ExactVictim()).inputs, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("num_queries", [1, 2, 65, 130])
 @BOTH
 def test_it_asks_as_often_as_stated_and_for_no_gradient(declaration: Square, num_queries: int) -> None:
     declaration = replace(declaration, num_queries=num_queries, num_restarts=2)
-    result = attacked(declaration, batch_of())
+    result = attacked(declaration, batch_of(), ExactVictim())
     assert result.num_queries is not None
     assert result.num_gradients is not None
     assert result.num_queries.tolist() == [2 * num_queries] * 6
@@ -278,15 +260,15 @@ def test_it_asks_as_often_as_stated_and_for_no_gradient(declaration: Square, num
 
 @BOTH
 def test_a_victim_that_never_changes_its_mind_leaves_no_nan(declaration: Square) -> None:
-    result = attacked(declaration, batch_of(), ConstantVictim()).inputs
+    result = attacked(declaration, batch_of(), ConstantVictim(shape=SHAPE)).inputs
     assert bool(torch.isfinite(result).all())
 
 
 def test_every_linf_trial_changes_a_square_of_the_best_point() -> None:
-    batch, victim = batch_of(1, low=0.2, high=0.8), LinearVictim()
+    batch, victim = batch_of(1, low=0.2, high=0.8), ExactVictim()
     attacked(replace(LINF, num_queries=200, p_init=0.3), batch, victim)
     shown = [points[0] for points in victim.shown]
-    best, best_margin = shown[0], margins(shown[0][None], batch, LinearVictim())
+    best, best_margin = shown[0], margins(shown[0][None], batch, ExactVictim())
     for trial, points in enumerate(shown[1:]):
         changed = (points != best).any(0)
         rows, columns = changed.any(1).nonzero()[:, 0], changed.any(0).nonzero()[:, 0]
@@ -294,19 +276,40 @@ def test_every_linf_trial_changes_a_square_of_the_best_point() -> None:
         assert len(rows), "an idle trial wastes a query"
         assert rows.max() - rows.min() < side
         assert columns.max() - columns.min() < side
-        if (margin := margins(points[None], batch, LinearVictim())) > best_margin:
+        if (margin := margins(points[None], batch, ExactVictim())) > best_margin:
             best, best_margin = points, margin
 
 
 def test_squares_are_placed_everywhere_alike() -> None:
     drawn = torch.rand(20_000, 2, generator=torch.Generator().manual_seed(2))
-    images = torch.zeros(20_000, 1, 4, 5, dtype=torch.float64)
-    images[window_cells(drawn, 1, images.shape)] = 1
+    images = filled(torch.zeros(20_000, 1, 4, 5, dtype=torch.float64), drawn, side=1)
     torch.testing.assert_close(images.mean((0, 1)), torch.full((4, 5), 1 / 20).double(), atol=0.006, rtol=0)
-    last = torch.zeros(1, 2, 4, 5)
-    last[window_cells(torch.full((1, 2), 1 - 2**-24), 2, last.shape)] = 1
+    last = filled(torch.zeros(1, 2, 4, 5), torch.full((1, 2), 1 - 2**-24), side=2)
     assert last[0, 1].nonzero().tolist() == [[2, 3], [2, 4], [3, 3], [3, 4]]
     assert torch.equal(last[:, 0], last[:, 1])
+
+
+def filled(images: torch.Tensor, drawn: torch.Tensor, side: int) -> torch.Tensor:
+    cells = window_cells(drawn, side, images.shape)
+    return put_in(images, cells, torch.ones(len(images), images.shape[1], side, side).to(images))
+
+
+def test_a_window_that_is_cut_out_and_put_in_again_changes_nothing() -> None:
+    images = torch.rand(5, 3, 6, 8, generator=torch.Generator().manual_seed(3))
+    drawn = torch.rand(5, 2, generator=torch.Generator().manual_seed(4))
+    cells = window_cells(drawn, 3, images.shape)
+    windows = cut_out(images, cells)
+    assert torch.equal(put_in(images, cells, windows), images)
+    for image, window, (top, left) in zip(images, windows, (drawn * torch.tensor([4, 6])).long().tolist(), strict=True):
+        assert torch.equal(window, image[:, top : top + 3, left : left + 3])
+
+
+def test_a_window_put_in_leaves_the_rest_and_the_images_alone() -> None:
+    images = torch.rand(5, 3, 6, 8, generator=torch.Generator().manual_seed(3))
+    before, drawn = images.clone(), torch.rand(5, 2, generator=torch.Generator().manual_seed(4))
+    after = put_in(images, window_cells(drawn, 2, images.shape), torch.full((5, 3, 2, 2), 7.0))
+    assert ((after != images).flatten(1).sum(1) == 3 * 2 * 2).all()
+    assert torch.equal(images, before)
 
 
 def test_a_bump_is_a_hill_and_its_hollow_of_length_one() -> None:
@@ -353,7 +356,7 @@ def test_the_share_halves_at_the_stated_trials_of_ten_thousand() -> None:
 @BOTH
 def test_every_space_and_clipping_is_searched(declaration: Square, space: Any, clip: Any) -> None:
     batch = batch_of()
-    result = attacked(replace(declaration, space=space, clip=clip), batch).inputs
+    result = attacked(replace(declaration, space=space, clip=clip), batch, ExactVictim()).inputs
     scale = 0.25 if space == "normalised" else 1.0
     change = ((result - batch.inputs) / scale).flatten(1)
     order = math.inf if declaration.norm == "linf" else 2

@@ -11,6 +11,7 @@ import pytest
 from examples import HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
 
 from robench.core.errors import RobenchError
+from robench.core.flags import Flag
 from robench.store import FolderStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ class TestEveryStore:
         store.put(record())
         assert everything(store) == [record()]
         assert store.keys() == {header().key}
+
+    def test_flags_come_back_as_they_were_put(self, store: Store) -> None:
+        flag = Flag(name="n", source="s", value=None, limit=0.1, is_raised=True, finding="f \u2013 \ud800", advice="a")
+        flagged = dataclasses.replace(record_of(), flags=(flag, dataclasses.replace(flag, value=0.1 + 0.2)))
+        store.put(flagged)
+        assert everything(store) == [flagged]
 
     def test_a_failure_comes_back_as_it_was_put_and_its_shard_is_still_to_be_measured(self, store: Store) -> None:
         store.put(failure())

@@ -37,7 +37,7 @@ class Bug:
 A = "perturbations/attacks/"
 BUGS = (
     Bug("fgsm descends", A + "fgsm.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),
-    Bug("pgd descends", A + "pgd.py", "state.points + float(", "state.points - float("),
+    Bug("pgd descends", A + "pgd.py", "mul_(float(", "mul_(-float("),
     Bug("no box", A + "regions.py", "torch.minimum(above, upper)", "above"),
     Bug(
         "budget over 255 twice",
@@ -51,20 +51,25 @@ BUGS = (
         "rows / rows.norm(dim=1, keepdim=True)",
         "rows / rows.abs().amax(dim=1, keepdim=True)",
     ),
-    Bug("last point for best", A + "search.py", "(seen.values > self._values[places])", "(seen.values > -torch.inf)"),
+    Bug(
+        "last point for best",
+        A + "search.py",
+        "seen.values > self._values.index_select(0, places)",
+        "seen.values > -torch.inf",
+    ),
     Bug("a fooled point is not preferred", A + "search.py", "(fooled & ~was_fooled) | (", "(fooled & ~fooled) | ("),
     Bug(
         "leaves without confirmation",
         A + "search.py",
-        "gone[candidates] = some.fooled(some.predict(state.seen.points[candidates]))",
+        "gone[candidates] = some.fooled(some.predict(points[candidates]))",
         "gone[candidates] = True",
     ),
     Bug("every pass has the same draws", A + "problem.py", "query=self.ledger.num_passes", "query=0"),
     Bug(
         "attacked with the prediction's draws",
         A + "problem.py",
-        'seeds = self.draws.seeds(Stream(purpose="victim", query=self.ledger.num_passes))',
-        "seeds = self.draws.prediction_seeds",
+        "LazySeeds(lambda: self.draws.seeds(stream), num_rows)",
+        "LazySeeds(lambda: self.draws.prediction_seeds, num_rows)",
     ),
     Bug("labels the wrong way round", A + "attack.py", 'declaration.labels == "true"', 'declaration.labels != "true"'),
     Bug("mean forgotten", A + "attack.py", "(batch.inputs - shift) / scale", "batch.inputs / scale"),
@@ -81,7 +86,12 @@ BUGS = (
         "sorted_BK[:, 0] - sorted_BK[:, 2] + 1e-12",
         "sorted_BK[:, 0] - sorted_BK[:, 1] + 1e-12",
     ),
-    Bug("the margin counts the label", A + "losses.py", "logits_BK.masked_fill(is_label_BK, -torch.inf)", "logits_BK"),
+    Bug(
+        "the margin counts the label",
+        A + "losses.py",
+        "logits_BK.scatter(1, labels_B[:, None], -torch.inf)",
+        "logits_BK",
+    ),
     Bug(
         "apgd never shortens its steps",
         A + "apgd.py",
@@ -91,7 +101,7 @@ BUGS = (
     Bug(
         "apgd goes on from where it was",
         A + "apgd.py",
-        "points = torch.where(spread(halved, points), best.points, points)",
+        "points = chosen(halved, best.points, points)",
         "points = points",
     ),
     Bug(
@@ -106,7 +116,7 @@ BUGS = (
         "(values[:, :num_pairs] - values[:, num_pairs:])",
         "(values[:, num_pairs:] - values[:, :num_pairs])",
     ),
-    Bug("the smallest gradients", A + "sparse_l1.py", "(sizes >= percentile)", "(sizes <= percentile)"),
+    Bug("the smallest gradients", A + "directions.py", "(sizes >= least)", "(sizes <= least)"),
     Bug("cw never lowers c", A + "cw.py", "torch.where(is_hit, torch.minimum(succeeded, c), succeeded)", "succeeded"),
     Bug(
         "the farthest for the nearest",

@@ -14,6 +14,8 @@ from robench.perturbations.attacks.losses import (
     LOSSES,
     cross_entropy_loss,
     dlr_loss,
+    largest_other,
+    lead_loss,
     margin_loss,
     predicted,
     targeted_dlr_loss,
@@ -42,7 +44,7 @@ def test_values_are_those_of_the_equations(name: str) -> None:
 
 
 def test_the_targeted_ratio_is_that_of_the_equation() -> None:
-    found = targeted_dlr_loss(torch.tensor([0, 1]))(LOGITS, LABELS)
+    found = targeted_dlr_loss(LOGITS, LABELS, torch.tensor([0, 1]))
     np.testing.assert_allclose(found, [(1 - 5) / (5 - (2 + 1) / 2), (-1 - 2) / (4 - (0 - 1) / 2)], rtol=1e-9)
 
 
@@ -68,12 +70,25 @@ def test_a_tie_is_the_lower_classes_as_outcomes_are_judged() -> None:
     assert predicted(torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, 0.0]])).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(("loss", "num_classes"), [(dlr_loss, 2), (targeted_dlr_loss(torch.tensor([1])), 3)])
-def test_too_few_classes_are_named(loss: Any, num_classes: int) -> None:
+@pytest.mark.parametrize(("loss", "num_classes", "beside"), [(dlr_loss, 2, []), (targeted_dlr_loss, 3, [1])])
+def test_too_few_classes_are_named(loss: Any, num_classes: int, beside: list[int]) -> None:
     with pytest.raises(
         DeclarationError, match=f"needs at least {num_classes + 1} classes, the model has {num_classes}"
     ):
-        loss(torch.zeros(1, num_classes), torch.tensor([0]))
+        loss(torch.zeros(1, num_classes), torch.tensor([0]), *(torch.tensor([number]) for number in beside))
+
+
+def test_a_class_leads_by_the_difference_of_two_logits() -> None:
+    assert lead_loss(LOGITS, LABELS, torch.tensor([0, 0])).tolist() == [-4.0, 2.0]
+
+
+def test_the_label_is_no_other_class_and_has_no_part_in_the_gradient_of_the_others() -> None:
+    logits = LOGITS.clone().requires_grad_(True)
+    others = largest_other(logits, torch.tensor([1, 0]))
+    assert others.tolist() == [3.0, 2.0]
+    others.sum().backward()
+    assert logits.grad is not None
+    assert logits.grad.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
 
 
 def test_equal_logits_give_no_nan() -> None:

@@ -14,8 +14,7 @@ from robench.core.seeds import Stream, stream_seed
 from robench.declarations.attacks import Fgsm, Pgd
 from robench.perturbations import perturb
 from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.losses import cross_entropy_loss, margin_loss
-from robench.perturbations.attacks.problem import pass_size
+from robench.perturbations.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
@@ -34,9 +33,12 @@ class Noisy:
     device = torch.device("cpu")
     normalisation = MEAN, STD
 
+    takes_seeds: bool
+
     def __init__(self, noise: float = 0.0) -> None:
         self.weight = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
         self.noise = noise
+        self.takes_seeds = True
         self.seen: list[torch.Tensor] = []
         self.seeds: list[tuple[int, ...]] = []
         self.is_inference: list[bool] = []
@@ -56,26 +58,22 @@ def batch_of(num_examples: int = 10) -> Batch:
     return Batch(ids=tuple(f"e{i}" for i in range(num_examples)), inputs=inputs, targets=torch.arange(num_examples) % 3)
 
 
+def weighed(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    return weights * margin_loss(logits, labels)
+
+
 def problem(victim: Noisy, declaration: Any = FGSM, num_examples: int = 10, batch_size: int = 10) -> Problem:
     batch = batch_of(num_examples)
     return problem_of(declaration, batch, victim, ExampleDraws(range(num_examples)), batch_size)
 
 
 class TestPasses:
-    @pytest.mark.parametrize(
-        ("num_rows", "wanted"), [(1, 8), (8, 8), (9, 16), (40, 40), (65, 72), (97, 100), (100, 100)]
-    )
-    def test_few_rows_are_padded_to_a_multiple_of_eight_within_the_batch(self, num_rows: int, wanted: int) -> None:
-        assert pass_size(num_rows, 100) == wanted
-
-    def test_a_small_batch_is_never_exceeded(self) -> None:
-        assert pass_size(3, 4) == 4
-
     def test_more_rows_than_a_batch_are_shown_in_pieces(self) -> None:
         victim = Noisy()
         met = problem(victim, num_examples=25, batch_size=10)
         passed = met.evaluate(met.inputs, cross_entropy_loss)
         assert [len(seen) for seen in victim.seen] == [10, 10, 8]
+        assert [len(seeds) for seeds in victim.seeds] == [10, 10, 8]
         torch.testing.assert_close(passed.logits, met.inputs.flatten(1) @ victim.weight.T)
 
     def test_padding_leaves_results_and_counts_alone(self) -> None:
@@ -83,12 +81,43 @@ class TestPasses:
         whole = problem(victim)
         few = whole.take(torch.tensor([7, 2]))
         passed = few.differentiate(few.inputs, margin_loss)
-        assert len(victim.seen[-1]) == 8
+        assert len(victim.seen[-1]) == 4
+        assert victim.seeds[-1][1:] == victim.seeds[-1][1:2] * 3
         again = problem(Noisy(noise=0.3))
         wanted = again.differentiate(again.inputs, margin_loss)
         torch.testing.assert_close(passed.slope(), wanted.slope()[[7, 2]])
         torch.testing.assert_close(passed.logits, wanted.logits[[7, 2]])
         assert whole.ledger.num_gradients.tolist() == [0, 0, 1, 0, 0, 0, 0, 1, 0, 0]
+
+    @pytest.mark.parametrize("batch_size", [3, 4, 7, 25])
+    def test_gradients_are_those_of_all_rows_at_once_whatever_a_pass_holds(self, batch_size: int) -> None:
+        met, whole = (problem(Noisy(noise=0.3), num_examples=25, batch_size=size) for size in (batch_size, 25))
+        weights = torch.linspace(-1, 2, 25)
+        found = met.differentiate(met.inputs, weighed, beside=[weights])
+        wanted = whole.differentiate(whole.inputs, weighed, beside=[weights])
+        for name in ("logits", "values", "gradient"):
+            torch.testing.assert_close(getattr(found, name), getattr(wanted, name))
+
+    def test_a_row_has_what_stands_beside_it(self) -> None:
+        met, weights = problem(Noisy(), batch_size=4), torch.linspace(-1, 2, 10)
+        plain = met.differentiate(met.inputs, margin_loss)
+        for passed in (
+            met.differentiate(met.inputs, weighed, beside=[weights]),
+            met.evaluate(met.inputs, weighed, beside=[weights]),
+        ):
+            torch.testing.assert_close(passed.values, weights * plain.values)
+        slope = met.differentiate(met.inputs, weighed, beside=[weights]).slope()
+        torch.testing.assert_close(slope, weights.view(-1, 1, 1, 1) * plain.slope())
+
+    def test_the_gradient_of_a_batch_is_taken_before_the_next_batch_is_shown(self) -> None:
+        met, events = problem(victim := Noisy(), num_examples=30, batch_size=10), []
+
+        def noting(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            events.append(len(victim.seen))
+            return margin_loss(logits, labels)
+
+        met.differentiate(met.inputs, noting)
+        assert events == [1, 2, 3]
 
     def test_values_are_made_without_a_graph_and_gradients_with_one(self) -> None:
         victim = Noisy()
@@ -142,6 +171,96 @@ class TestDraws:
         torch.testing.assert_close(mean.values, torch.stack([each.values for each in singles]).mean(0))
         assert again.ledger.num_gradients.tolist() == [5] * 10
         assert again.ledger.num_queries.tolist() == [5] * 10
+
+    def test_seeds_that_a_victim_does_not_read_are_never_made(self) -> None:
+        made: list[Stream] = []
+
+        class Counting(ExampleDraws):
+            def seeds(self, stream: Stream) -> tuple[int, ...]:
+                made.append(stream)
+                return super().seeds(stream)
+
+        class Deaf(Noisy):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                assert seeds is not None
+                assert len(seeds) == len(inputs)
+                return inputs.flatten(1) @ self.weight.T
+
+        for victim, num_made in ((Deaf(), 0), (Noisy(), 3)):
+            met = problem_of(FGSM, batch_of(), victim, Counting(range(10)), 4)
+            met.evaluate(met.inputs, margin_loss)
+            met.differentiate(met.inputs, margin_loss)
+            met.predict(met.inputs)
+            assert len(made) == num_made
+
+    @pytest.mark.parametrize("takes_seeds", [True, False])
+    @pytest.mark.parametrize("reads", [True, False])
+    def test_a_pass_is_final_if_the_victim_draws_from_seeds_alone_and_read_none(
+        self, takes_seeds: bool, reads: bool
+    ) -> None:
+        class Reading(Noisy):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                # Of the last row alone: one is enough.
+                assert seeds is not None
+                noise = seeds[len(inputs) - 1] % 7 if reads else 0
+                return inputs.flatten(1) @ self.weight.T + noise
+
+        victim = Reading()
+        victim.takes_seeds = takes_seeds
+        met = problem(victim, batch_size=4)
+        for ask in (met.evaluate, met.differentiate):
+            assert ask(met.inputs, margin_loss).is_final == (takes_seeds and not reads)
+            assert not ask(met.inputs, margin_loss, num_draws=2).is_final
+
+    def test_an_unknown_victim_may_draw_whatever_it_reads(self) -> None:
+        class Unknown(Noisy):
+            def __init__(self) -> None:
+                super().__init__()
+                del self.takes_seeds
+
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                return inputs.flatten(1) @ self.weight.T
+
+        met = problem(Unknown())
+        assert not met.evaluate(met.inputs, margin_loss).is_final
+
+
+class TestSeveralLosses:
+    LOSSES = (cross_entropy_loss, margin_loss, dlr_loss)
+
+    @pytest.mark.parametrize("batch_size", [4, 10])
+    def test_each_has_the_gradient_that_it_has_alone(self, batch_size: int) -> None:
+        met, again = (problem(Noisy(noise=1.0), batch_size=batch_size) for _ in range(2))
+        for found, loss in zip(met.differentiate_each(met.inputs, self.LOSSES), self.LOSSES, strict=True):
+            wanted = again.differentiate(again.inputs, loss)
+            for name in ("logits", "values", "gradient"):
+                torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=0, atol=0)
+        assert torch.equal(met.ledger.num_gradients, again.ledger.num_gradients)
+
+    def test_a_victim_that_draws_is_asked_anew_for_each(self) -> None:
+        met = problem(victim := Noisy(noise=1.0))
+        list(met.differentiate_each(met.inputs, self.LOSSES))
+        assert len(set(victim.seeds)) == 3
+        assert met.ledger.num_queries.tolist() == [3] * 10
+
+    def test_one_that_draws_nothing_is_asked_once_for_all(self) -> None:
+        class Deaf(Noisy):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                self.seen.append(inputs)
+                return inputs.flatten(1) @ self.weight.T
+
+        met = problem(victim := Deaf())
+        passes = list(met.differentiate_each(met.inputs, self.LOSSES))
+        assert len(victim.seen) == 1
+        assert met.ledger.num_queries.tolist() == [1] * 10
+        assert met.ledger.num_gradients.tolist() == [3] * 10
+        for passed, loss in zip(passes, self.LOSSES, strict=True):
+            torch.testing.assert_close(passed.slope(), met.differentiate(met.inputs, loss).slope(), rtol=0, atol=0)
+
+    def test_no_more_passes_are_made_than_are_asked_for(self) -> None:
+        met = problem(victim := Noisy())
+        next(met.differentiate_each(met.inputs, self.LOSSES))
+        assert len(victim.seen) == 1
 
 
 class TestSpaces:

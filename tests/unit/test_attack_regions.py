@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from robench.core.seeds import Stream
-from robench.perturbations.attacks.directions import random_start, sparse_steepest, steepest
+from robench.perturbations.attacks.directions import along_largest, random_start, sparse_steepest, steepest
 from robench.perturbations.attacks.regions import Region, region_of
 from robench.perturbations.draws import ExampleDraws
 
@@ -143,6 +143,20 @@ def test_a_sparse_step_goes_along_the_stated_share_of_what_has_room() -> None:
     expected[0, 1:3] = torch.tensor([-0.5, 0.5])
     expected[1, 1:5] = torch.tensor([-0.25, 0.25, -0.25, 0.25])
     assert torch.equal(direction, expected)
+
+
+def test_a_step_goes_equally_along_the_largest_gradients_of_each_row() -> None:
+    gradient = torch.tensor([[3.0, -2.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    assert along_largest(gradient, torch.tensor([2.0, 2.0])).tolist() == [[0.5, -0.5, 0, 0], [0, 0, 0, 0]]
+    assert along_largest(gradient, torch.tensor([0.0, 1.0])).tolist() == [[1, 0, 0, 0], [0, 0, 0, 0]]
+    thirds = torch.tensor([1 / 3, -1 / 3, 1 / 3, 0])
+    torch.testing.assert_close(along_largest(gradient, torch.tensor([9.0, 1.0]))[0], thirds)
+
+
+def test_it_goes_along_all_that_are_as_large_as_the_last() -> None:
+    gradient = torch.tensor([[1.0, 2.0, -2.0, 2.0, 1.0]])
+    thirds = torch.tensor([[0.0, 1 / 3, -1 / 3, 1 / 3, 0.0]])
+    torch.testing.assert_close(along_largest(gradient, torch.tensor([2])), thirds)
 
 
 def test_of_equal_gradients_a_sparse_step_takes_the_first_and_no_more() -> None:

@@ -102,6 +102,41 @@ class TestAtSuccess:
         assert made.num_gradients is not None
         assert made.num_gradients.tolist() == [24, 24, 24]
 
+    def test_a_victim_that_draws_nothing_needs_no_confirmation_and_every_verdict_stays(self) -> None:
+        class Promising(Curved):
+            takes_seeds = True
+
+        batch, declared = batch_of(), replace(PGD, stop="at_success")
+        made, confirmed = (
+            perturb(declared, batch, victim, ExampleDraws(range(64)), 16) for victim in (Promising(), Curved())
+        )
+        assert torch.equal(made.inputs, confirmed.inputs)
+        assert made.num_queries is not None
+        assert confirmed.num_queries is not None
+        left = Curved().logits(made.inputs).argmax(1) != batch.targets
+        left &= Curved().logits(batch.inputs).argmax(1) == batch.targets
+        assert bool(left.any())
+        assert torch.equal(confirmed.num_queries - made.num_queries, left.long())
+
+    def test_one_that_promises_to_draw_from_seeds_and_does_is_confirmed(self) -> None:
+        class Drawing(Curved):
+            """Fooled with most seeds, but not with those of the prediction."""
+
+            takes_seeds = True
+
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                scores = torch.zeros(len(inputs), 4) + 0 * inputs.flatten(1)[:, :1]
+                assert seeds is not None
+                predicting = torch.tensor([seed in predictions for seed in seeds])
+                scores[:, 1] = torch.where(predicting, -1.0, 1.0)
+                return scores
+
+        predictions = ExampleDraws(range(3)).prediction_seeds
+        batch = Batch(ids=("a", "b", "c"), inputs=torch.full((3, 1, 3, 3), 0.5), targets=torch.zeros(3).long())
+        made = perturb(replace(PGD, stop="at_success"), batch, Drawing(), ExampleDraws(range(3)))
+        assert made.num_gradients is not None
+        assert made.num_gradients.tolist() == [24, 24, 24]
+
 
 @dataclass(frozen=True, slots=True)
 class Walk(State):

@@ -11,7 +11,7 @@ from examples import ARCHITECTURE, CHECKPOINT, MEASUREMENT, PGD, SHARD
 
 from robench.core.checkpoint import Weights
 from robench.core.identity import key_of, to_plain
-from robench.core.shard import Shard
+from robench.core.shard import Shard, shard_key
 from robench.core.suite import ThreatModel
 from robench.declarations.attacks import Fgsm, Pgd
 from robench.declarations.attentions import Rpc, Symmetric
@@ -33,8 +33,9 @@ def with_measurement(**changes: Any) -> Shard:
         with_measurement(condition=replace(MEASUREMENT.condition, name="renamed", num_examples=200)),
         with_measurement(condition=replace(MEASUREMENT.condition, perturbation=replace(PGD, num_restarts=1))),
         with_measurement(dataset=replace(MEASUREMENT.dataset, num_examples=500)),
+        with_measurement(adversarial_dtype="float32"),
     ],
-    ids=["names", "uri", "layout", "condition", "default-spelled-out", "size"],
+    ids=["names", "uri", "layout", "condition", "default-spelled-out", "size", "exact"],
 )
 def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
     assert shard.key == SHARD.key
@@ -58,6 +59,7 @@ def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
         with_measurement(seed=1),
         with_measurement(batch_size=50),
         with_measurement(dtype="bfloat16"),
+        with_measurement(adversarial_dtype="float16"),
         replace(SHARD, start=100, stop=200),
         replace(SHARD, stop=200),
     ],
@@ -73,6 +75,7 @@ def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
         "seed",
         "batch",
         "dtype",
+        "adversarial dtype",
         "start",
         "stop",
     ],
@@ -126,6 +129,10 @@ def test_keys_are_pinned() -> None:
     assert to_plain(PGD) == {"kind": "pgd", "version": 2, "epsilon": "8/255", "step_size": "2/255", "num_steps": 20}
     assert key_of(PGD) == "1e82a36952a01e69a8cd32e1bf466ea3"
     assert SHARD.key == "69c341eda4a749150bf612c902052b71"
+
+
+def test_a_shard_is_known_by_the_key_of_its_measurement_and_its_place() -> None:
+    assert shard_key(MEASUREMENT.key, SHARD.start, SHARD.stop) == SHARD.key
 
 
 def test_what_has_no_identity_is_refused() -> None:

@@ -14,15 +14,17 @@ from robench.declarations.attacks import Pgd
 from robench.declarations.attentions import ATTENTIONS
 from robench.declarations.perturbations import PERTURBATIONS
 from robench.declare import validate_file
+from robench.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "declare"
-# Every new mechanism, attack or field would change these lists.
+# Every new mechanism, attack, metric or field would change these lists.
 LISTS: dict[str, Iterable[str]] = {
     "ALL ATTENTIONS": ATTENTIONS,
     "ALL PERTURBATIONS": PERTURBATIONS,
+    "ALL METRICS": METRICS,
     "ALL FIELDS OF PGD": ["kind", *(field.name for field in dataclasses.fields(Pgd))],
 }
 MISTAKES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))

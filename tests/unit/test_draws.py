@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.core.seeds import LazySeeds, Stream, example_seed, stream_seed
 from robench.perturbations.draws import ExampleDraws
 
 START = Stream(purpose="start")
@@ -55,6 +55,56 @@ def test_rows_taken_have_the_draws_that_they_had() -> None:
 def test_prediction_seeds_are_those_given_or_else_the_examples_own() -> None:
     assert ExampleDraws([5, 6], prediction_seeds=[1, 2]).prediction_seeds == (1, 2)
     assert ExampleDraws([5]).prediction_seeds == (stream_seed(5, Stream(purpose="prediction")),)
+
+
+def test_rows_taken_keep_the_prediction_seeds_that_were_given() -> None:
+    assert ExampleDraws([5, 6, 7], prediction_seeds=[1, 2, 3]).take([2, 0]).prediction_seeds == (3, 1)
+
+
+def lazy(calls: list[int], size: int = 5) -> LazySeeds:
+    def make() -> list[int]:
+        calls.append(size)
+        return list(range(10, 10 + size))
+
+    return LazySeeds(make, size)
+
+
+def test_lazy_seeds_are_made_once_and_not_before_one_is_read() -> None:
+    calls: list[int] = []
+    seeds = lazy(calls)
+    parts = [seeds.part(0, 2, 2), seeds.part(2, 5, 4)]
+    assert len(seeds) == 5
+    assert [len(part) for part in parts] == [2, 4]
+    assert not calls
+    assert not seeds.were_read
+    assert seeds[3] == 13
+    assert list(seeds) == [10, 11, 12, 13, 14]
+    assert calls == [5]
+    assert seeds.were_read
+
+
+def test_reading_a_part_is_reading_the_whole() -> None:
+    seeds = lazy([])
+    first, second = seeds.part(0, 2, 2), seeds.part(2, 4, 2)
+    assert tuple(second) == (12, 13)
+    assert seeds.were_read
+    assert second.were_read
+    assert not first.were_read
+
+
+def test_a_part_repeats_its_last_seed_up_to_its_size() -> None:
+    seeds = lazy([])
+    assert tuple(seeds.part(3, 5, 4)) == (13, 14, 14, 14)
+    assert tuple(seeds.part(4, 8, 4)) == (14, 14, 14, 14)
+    assert tuple(seeds.part(0, 4, 4)) == (10, 11, 12, 13)
+
+
+def test_lazy_seeds_are_read_like_a_tuple() -> None:
+    seeds = lazy([])
+    assert seeds[1:3] == (11, 12)
+    assert seeds[-1] == 14
+    assert 12 in seeds
+    assert torch.tensor(seeds).tolist() == [10, 11, 12, 13, 14]
 
 
 def test_the_largest_word_stays_below_one() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
 from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
 from robench.declarations.perturbations import Clean
-from robench.evaluation import Evaluator, evaluate, evaluator
+from robench.evaluation import Evaluator, evaluate, evaluator, keeping
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
 from robench.evaluation.judges import JUDGES, Measured, judge_classification
@@ -168,9 +167,8 @@ class TestEvaluate:
             evaluate(shard_of(Clean()), Broken(), Examples())
 
     def test_an_attack_that_leaves_its_budget_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        module = sys.modules[evaluate.__module__]
         monkeypatch.setattr(
-            module,
+            keeping,
             "perturb_each",
             lambda declaration, batch, *others: [(declaration, Perturbed(inputs=1 - batch.inputs))],
         )

@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from robench.core.errors import ContractError
+from robench.core.seeds import LazySeeds
 from robench.declarations.architectures import Vit
 from robench.declarations.attentions import Rpc
+from robench.declarations.mom_attentions import Mom
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import ClassifierVictim, build
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Declaration, Victim
 
 PREPROCESSING = ImagePreprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
 PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
@@ -123,6 +125,21 @@ class TestLogits:
         wanted = torch.ones(2, 5)
         output = SimpleNamespace(logits=wanted, hidden_states=None)
         assert torch.equal(ClassifierVictim(Returning(output), PLAIN).logits(pixels()), wanted)
+
+
+class TestSeeds:
+    @pytest.mark.parametrize(("attention", "reads"), [(Rpc(), False), (Mom(num_blocks=3, block_fraction=0.5), True)])
+    def test_lazy_ones_are_read_by_models_that_draw_and_by_no_others(self, attention: Declaration, reads: bool) -> None:
+        architecture = Vit(image_size=8, patch_size=4, num_classes=3, depth=1, dim=8, num_heads=2, attention=attention)
+        with torch.random.fork_rng():
+            victim = ClassifierVictim(build(architecture), PLAIN)
+        seeds = LazySeeds(lambda: (3, 4), 2)
+        assert victim.takes_seeds
+        assert torch.equal(victim.logits(pixels(side=8), seeds), victim.logits(pixels(side=8), (3, 4)))
+        assert seeds.were_read == reads
+
+    def test_a_model_that_does_not_say_so_takes_none(self) -> None:
+        assert not ClassifierVictim(flat(), PLAIN).takes_seeds
 
 
 class TestContract:

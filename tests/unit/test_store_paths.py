@@ -28,6 +28,8 @@ PATHS = Paths(Path("/results"))
 def test_the_layout_is_the_documented_one() -> None:
     assert PATHS.record(SHARD) == Path("/results/records") / ("b2" * 16) / f"{'a1' * 16}.parquet"
     assert PATHS.failure(SHARD) == Path("/results/failures") / ("b2" * 16) / f"{'a1' * 16}.json"
+    examples = PATHS.adversarial_examples(SHARD.measurement_key, SHARD.key)
+    assert examples == Path("/results/adversarial") / ("b2" * 16) / f"{'a1' * 16}.safetensors"
 
 
 def test_damaged_files_are_numbered_from_one_without_end() -> None:
@@ -80,12 +82,13 @@ def test_a_folder_that_does_not_exist_has_no_measurements(tmp_path: Path) -> Non
 
 def test_parts_are_found_at_every_depth_and_nothing_else_is(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
-    for part in (paths.probe(), candidate(paths.record(SHARD)), candidate(paths.failure(SHARD))):
+    examples = paths.adversarial_examples(SHARD.measurement_key, SHARD.key)
+    for part in (paths.probe(), *map(candidate, (paths.record(SHARD), paths.failure(SHARD), examples))):
         part.parent.mkdir(parents=True, exist_ok=True)
         part.touch()
     paths.record(SHARD).touch()
     (tmp_path / ".mine.part").touch()
-    assert len(list(paths.parts())) == 3
+    assert len(list(paths.parts())) == 4
 
 
 def test_a_file_is_where_it_belongs_or_was_moved() -> None:

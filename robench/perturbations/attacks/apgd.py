@@ -30,7 +30,7 @@ from robench.core.seeds import Stream
 from robench.perturbations.attacks.apgd_l1 import ApgdL1Search
 from robench.perturbations.attacks.apgd_objective import Best, Objective
 from robench.perturbations.attacks.directions import random_start, steepest
-from robench.perturbations.attacks.rows import spread
+from robench.perturbations.attacks.rows import chosen, spread
 from robench.perturbations.attacks.search import State, search
 
 if TYPE_CHECKING:
@@ -105,10 +105,13 @@ class ApgdSearch:
         self.checkpoints = checkpoints(declaration.num_steps)
 
     def begin(self, problem: Problem, restart: int) -> ApgdState:
-        """Return random points of the ball."""
+        """Return random points of the ball, or the points that are given."""
+        targets = self.objective.targets(problem, restart)
+        if (given := problem.start_of(restart)) is not None:
+            return ApgdState(points=given, targets=targets)
         stream = Stream(purpose="start", restart=restart)
         points = random_start(problem.region, problem.inputs, problem.draws, stream)
-        return ApgdState(points=points, targets=self.objective.targets(problem, restart))
+        return ApgdState(points=points, targets=targets)
 
     def step(self, problem: Problem, state: ApgdState, step: int) -> ApgdState:
         """Return the points one step further, or one step away from the best where steps were halved."""
@@ -119,8 +122,8 @@ class ApgdSearch:
         if step in self.checkpoints:
             halved = pace.stalled(best.values, self.checkpoints[step])
             pace = pace.checked(halved, best.values)
-            points = torch.where(spread(halved, points), best.points, points)
-            gradient = torch.where(spread(halved, points), best.gradient, gradient)
+            points = chosen(halved, best.points, points)
+            gradient = chosen(halved, best.gradient, gradient)
         moved = moved_along(gradient, points, state.previous, pace.step_size, problem)
         return ApgdState(moved, self.objective.comparable(seen, problem), points, best, pace, state.targets)
 

@@ -25,8 +25,9 @@ import torch
 
 from robench.core.seeds import Stream
 from robench.perturbations.attacks.apgd_objective import Best, Objective
+from robench.perturbations.attacks.directions import along_largest
 from robench.perturbations.attacks.regions import region_of
-from robench.perturbations.attacks.rows import spread
+from robench.perturbations.attacks.rows import chosen, spread
 from robench.perturbations.attacks.search import State
 
 if TYPE_CHECKING:
@@ -109,10 +110,13 @@ class ApgdL1Search:
         self.phases = phases(declaration.num_steps, shrinks=declaration.radii == "shrinking")
 
     def begin(self, problem: Problem, restart: int) -> ApgdL1State:
-        """Return Gaussian noise in the first ball."""
+        """Return Gaussian noise in the first ball, or the points that are given."""
+        targets = self.objective.targets(problem, restart)
+        if (given := problem.start_of(restart)) is not None:
+            return ApgdL1State(points=given, targets=targets)
         noise = problem.draws.normal(Stream(purpose="start", restart=restart), problem.inputs.shape[1:])
         points = self.phases[0].region(problem).project(problem.inputs + noise)
-        return ApgdL1State(points=points, targets=self.objective.targets(problem, restart))
+        return ApgdL1State(points=points, targets=targets)
 
     def step(self, problem: Problem, state: ApgdL1State, step: int) -> ApgdL1State:
         """Return the points one step further; only passes within the budget are told of."""
@@ -128,9 +132,9 @@ class ApgdL1Search:
             best, sparsity = state.best.updated(seen), state.sparsity
         if phase.is_checked(step):
             sparsity, sparser = sparsity.at(num_changed(best.points, problem), region.epsilon)
-            points = torch.where(spread(sparser, points), best.points, points)
-            gradient = torch.where(spread(sparser, points), best.gradient, gradient)
-        ahead = spread(sparsity.step_size, points) * sparse_direction(gradient, sparsity.num_moved)
+            points = chosen(sparser, best.points, points)
+            gradient = chosen(sparser, best.gradient, gradient)
+        ahead = spread(sparsity.step_size, points) * along_largest(gradient, sparsity.num_moved)
         told = self.objective.comparable(seen, problem) if phase.is_last else None
         return ApgdL1State(region.project(points + ahead), told, state.targets, best, sparsity)
 
@@ -139,8 +143,7 @@ class ApgdL1Search:
         if state.best is None:
             return state.points
         seen = self.objective.evaluate(problem, state.points, state.targets)
-        better = spread(seen.values > state.best.values, state.points)
-        return region.project(torch.where(better, state.points, state.best.points))
+        return region.project(chosen(seen.values > state.best.values, state.points, state.best.points))
 
     def _first_sparsity(self, problem: Problem, region: Region, points: Tensor) -> Sparsity:
         density = num_changed(points, problem)
@@ -165,19 +168,6 @@ def phases(num_steps: int, *, shrinks: bool) -> tuple[Phase, ...]:
         Phase(factor=2, start=wider, num_steps=wider),
         Phase(factor=1, start=2 * wider, num_steps=num_steps - 2 * wider),
     )
-
-
-def sparse_direction(gradient: Tensor, num_moved: Tensor) -> Tensor:
-    """Return directions (B, ...) of l1 length 1, equal amounts along the ``num_moved`` (B,) largest gradients.
-
-    At least one, and those that are as large as the last.
-    """
-    rows = gradient.flatten(1)
-    sizes = rows.abs()
-    counts = num_moved.long().clamp(1, rows.shape[1])
-    least = sizes.topk(int(counts.max()), dim=1).values.gather(1, counts[:, None] - 1)
-    signs = rows.sign() * (sizes >= least)
-    return (signs / signs.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
 
 
 def num_changed(points: Tensor, problem: Problem) -> Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.perturbations.attacks.losses import LOSSES, dlr_loss, targeted_dlr_loss
-from robench.perturbations.attacks.rows import spread
+from robench.perturbations.attacks.rows import chosen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,10 +32,9 @@ class Best:
     def updated(self, seen: Passed) -> Best:
         """Return the better of this and a pass."""
         better = seen.values > self.values
-        along = spread(better, seen.points)
         return Best(
-            torch.where(along, seen.points, self.points),
-            torch.where(along, seen.slope(), self.gradient),
+            chosen(better, seen.points, self.points),
+            chosen(better, seen.slope(), self.gradient),
             torch.where(better, seen.values, self.values),
         )
 
@@ -73,15 +72,16 @@ class Objective:
 
     def differentiate(self, problem: Problem, points: Tensor, targets: Tensor | None) -> Passed:
         """Return a pass with the search's own loss."""
-        return problem.differentiate(points, self._loss(targets), self._num_draws)
+        if targets is None:
+            return problem.differentiate(points, self.compared, self._num_draws)
+        return problem.differentiate(points, targeted_dlr_loss, self._num_draws, beside=[targets])
 
     def evaluate(self, problem: Problem, points: Tensor, targets: Tensor | None) -> Passed:
         """Return a pass with the search's own loss, without its gradient."""
-        return problem.evaluate(points, self._loss(targets), self._num_draws)
+        if targets is None:
+            return problem.evaluate(points, self.compared, self._num_draws)
+        return problem.evaluate(points, targeted_dlr_loss, self._num_draws, beside=[targets])
 
     def comparable(self, seen: Passed, problem: Problem) -> Passed:
         """Return a pass with the loss that all searches share."""
         return seen if self._targets is None else replace(seen, values=dlr_loss(seen.logits, problem.labels))
-
-    def _loss(self, targets: Tensor | None) -> Loss:
-        return self.compared if targets is None else targeted_dlr_loss(targets)

@@ -55,7 +55,7 @@ def problem_of(declaration: Attack, batch: Batch, victim: Victim, draws: Draws, 
     scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
     inputs = batch.inputs if declaration.space == "pixel" else (batch.inputs - shift) / scale
     problem = Problem(
-        victim=victim,
+        victim=victim if declaration.gradients == "own" else victim.through_solvers(),
         inputs=inputs,
         labels=batch.targets,
         region=region_for(declaration, inputs, scale, shift),

@@ -32,7 +32,7 @@ from robench.core.errors import DeclarationError
 from robench.perturbations.attacks.losses import margin_loss, predicted
 from robench.perturbations.attacks.nearest import Nearest
 from robench.perturbations.attacks.problem import Reached
-from robench.perturbations.attacks.rows import spread
+from robench.perturbations.attacks.rows import chosen
 from robench.perturbations.attacks.search import rows_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def cw(declaration: Cw, problem: Problem) -> Reached:
     found = nearest.found
     if declaration.target == "other":
         found = found & problem.fooled(problem.predict(nearest.points))
-    return Reached(torch.where(spread(found, origin), nearest.points, origin), found)
+    return Reached(chosen(found, nearest.points, origin), found)
 
 
 def _search_for_c(declaration: Cw, problem: Problem, limits: _Limits, nearest: Nearest, places: Tensor) -> None:
@@ -91,11 +91,11 @@ def _search_for_c(declaration: Cw, problem: Problem, limits: _Limits, nearest: N
 
 def _descend(declaration: Cw, tried: _Tried, nearest: Nearest, is_hit: Tensor) -> _Adam:
     """Make one search; offer what succeeds and mark it in ``is_hit`` (B of the batch,). Return where it ended."""
-    sign = 1.0 if declaration.target == "other" else -1.0
+    weighed_margin = _weighed_margin(declaration.confidence, 1.0 if declaration.target == "other" else -1.0)
     checked = torch.full_like(tried.c, torch.inf)
     for step in range(declaration.num_steps):
         points, slope = tried.limits.points(tried.adam.variables)
-        seen = tried.problem.differentiate(points, _weighed_margin(tried.c, declaration.confidence, sign))
+        seen = tried.problem.differentiate(points, weighed_margin, beside=[tried.c])
         succeeded = _succeeded(declaration, seen.logits, tried.problem.labels)
         nearest.offer(tried.places, points, succeeded)
         is_hit[tried.places] |= succeeded
@@ -196,10 +196,10 @@ class _Limits:
         return self.cut(self.lower + half * (bent + 1)), half * (1 - bent.square())
 
 
-def _weighed_margin(c: Tensor, confidence: float, sign: float) -> Loss:
+def _weighed_margin(confidence: float, sign: float) -> Loss:
     """Return the loss c max(confidence - sign margin, 0) of each row, whose margin is that of the best other class."""
 
-    def loss(logits: Tensor, labels: Tensor) -> Tensor:
+    def loss(logits: Tensor, labels: Tensor, c: Tensor) -> Tensor:
         return c * (confidence - sign * margin_loss(logits, labels)).clamp(min=0)
 
     return loss

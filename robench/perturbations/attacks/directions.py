@@ -32,11 +32,25 @@ def steepest(gradient: Tensor, norm: str) -> Tensor:
     return (direction / largest.sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
 
 
+def along_largest(gradient: Tensor, counts: Tensor) -> Tensor:
+    """Return directions (B, ...) of l1 length 1, equal amounts along the ``counts`` (B,) largest gradients.
+
+    At least one, and those that are as large as the last; zero where the gradient is.
+    """
+    rows = gradient.flatten(1)
+    sizes = rows.abs()
+    counts = counts.long().clamp(1, rows.shape[1])
+    least = sizes.topk(int(counts.max()), dim=1).values.gather(1, counts[:, None] - 1)
+    signs = rows.sign() * (sizes >= least)
+    return (signs / signs.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+
+
 def sparse_steepest(gradient: Tensor, share: Tensor, room: Tensor) -> Tensor:
     """Return directions (B, ...) of l1 length 1 along the coordinates of largest gradient that have room to move.
 
     ``share`` (B,) is that of the coordinates, in (0, 1]; ``room`` (B, ...) says which can move along the gradient. All
-    chosen coordinates move alike. Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
+    chosen coordinates move alike; unlike ``along_largest``, there are never more of them than asked for.
+    Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
     """
     rows = (gradient * room).flatten(1)
     sizes = rows.abs()

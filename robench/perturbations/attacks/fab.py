@@ -15,7 +15,8 @@ authors, has no final search, lets restarts begin at half of epsilon whatever wa
 for what is farther than epsilon, and attacks what it fooled within epsilon no further (``stop: at_success``; here it
 leaves between steps already). With ``num_targets``, classes are ranked by the clean logits, as there; with
 ``num_final_steps: 0`` distances are the same, to rounding. torchattacks has a copy of it, with 10 steps by default.
-Untargeted, both take the gradients of all classes from one forward pass, and this makes a pass for each.
+Untargeted, both take the gradients of all classes from one forward pass; here a victim that draws random numbers makes
+a pass for each, with draws of its own.
 
 What is already wrong is returned clean, found at distance 0. The region's bounds are taken as the box, so that the
 problem must be one without a budget, as ``problem_of`` makes it of a Fab.
@@ -24,6 +25,7 @@ problem must be one without a budget, as ``problem_of`` makes it of a Fab.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,10 +33,10 @@ import torch
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream
 from robench.perturbations.attacks.hyperplanes import onto_hyperplane
-from robench.perturbations.attacks.losses import of_class, predicted
+from robench.perturbations.attacks.losses import lead_loss, of_class, predicted
 from robench.perturbations.attacks.nearest import Nearest, length_of
 from robench.perturbations.attacks.problem import Reached
-from robench.perturbations.attacks.rows import spread
+from robench.perturbations.attacks.rows import chosen, spread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -110,7 +112,7 @@ def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start:
         fooled = problem.fooled(problem.predict(points))
         standing.nearest.offer(standing.places, points, fooled)
         back = problem.inputs + declaration.beta * (points - problem.inputs)
-        points = torch.where(spread(fooled, points), back, points)
+        points = chosen(fooled, back, points)
         if declaration.stop == "at_success" and declaration.epsilon is not None:
             points = points[standing.let_go(float(declaration.epsilon))]
             if not len(points):
@@ -135,9 +137,11 @@ def _stepped(declaration: Fab, problem: Problem, points: Tensor, target: Tensor 
     """Return the points after a step onto the linearised boundary, from where they are and from the clean inputs."""
     clean, region, norm = problem.inputs, problem.region, declaration.norm
     values, normal = _boundary(problem, points, target, norm)
-    ahead = onto_hyperplane(-values, normal, region.lower - points, region.upper - points, norm)
     gap = -values - (normal * (clean - points)).flatten(1).sum(1)
-    direct = onto_hyperplane(gap, normal, region.lower - clean, region.upper - clean, norm)
+    # Both ways in one call: for few rows its cost is that of a call and not of its numbers.
+    below, above = (torch.cat([bound - points, bound - clean]) for bound in (region.lower, region.upper))
+    ways = onto_hyperplane(torch.cat([-values, gap]), torch.cat([normal, normal]), below, above, norm)
+    ahead, direct = ways.chunk(2)
     way, direct_way = length_of(ahead, norm).clamp(min=SHORTEST), length_of(direct, norm).clamp(min=SHORTEST)
     alpha = spread((way / (way + direct_way)).clamp(max=declaration.alpha_max), points)
     moved = (points + declaration.eta * ahead) * (1 - alpha) + (clean + declaration.eta * direct) * alpha
@@ -147,15 +151,16 @@ def _stepped(declaration: Fab, problem: Problem, points: Tensor, target: Tensor 
 def _boundary(problem: Problem, points: Tensor, target: Tensor | None, norm: str) -> tuple[Tensor, Tensor]:
     """Return z_k - z_y (B,) and its gradient (B, ...) for the target k, or the class of the nearest boundary."""
     if target is not None:
-        seen = problem.differentiate(points, lambda logits, labels: of_class(logits, target) - of_class(logits, labels))
+        seen = problem.differentiate(points, lead_loss, beside=[target])
         return seen.values, seen.slope()
-    first = problem.differentiate(points, _ahead_by(1))
+    passes = problem.differentiate_each(points, (_ahead_by(offset) for offset in count(1)))
+    first = next(passes)
     values, normal, distances = first.values, first.slope(), _distances(first, norm)
-    for offset in range(2, first.logits.shape[1]):
-        seen = problem.differentiate(points, _ahead_by(offset))
-        nearer = _distances(seen, norm) < distances
-        values, normal = _chosen(nearer, seen.values, values), _chosen(nearer, seen.slope(), normal)
-        distances = _chosen(nearer, _distances(seen, norm), distances)
+    for seen in islice(passes, first.logits.shape[1] - 2):
+        away = _distances(seen, norm)
+        nearer = away < distances
+        values, distances = torch.where(nearer, seen.values, values), torch.where(nearer, away, distances)
+        normal = chosen(nearer, seen.slope(), normal)
     return values, normal
 
 
@@ -168,7 +173,7 @@ def _ahead_by(offset: int) -> Loss:
     """Return the loss z_k - z_y of the class that many after the label, round the end."""
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
-        return of_class(logits, (labels + offset) % logits.shape[1]) - of_class(logits, labels)
+        return lead_loss(logits, labels, (labels + offset) % logits.shape[1])
 
     return loss
 
@@ -186,9 +191,9 @@ def _drawn_nearer(declaration: Fab, problem: Problem, nearest: Nearest, clean_lo
         points = problem.region.project(inner + spread(share, outer) * (outer - inner))
         logits = problem.predict(points)
         fooled = problem.fooled(logits)
-        inner, inner_logits = _chosen(fooled, inner, points), _chosen(fooled, inner_logits, logits)
-        outer, outer_logits = _chosen(fooled, points, outer), _chosen(fooled, logits, outer_logits)
-    return Reached(_chosen(found, outer, problem.inputs), found)
+        inner, inner_logits = chosen(fooled, inner, points), chosen(fooled, inner_logits, logits)
+        outer, outer_logits = chosen(fooled, points, outer), chosen(fooled, logits, outer_logits)
+    return Reached(chosen(found, outer, problem.inputs), found)
 
 
 def _share_of_the_way(inner_logits: Tensor, outer_logits: Tensor, labels: Tensor) -> Tensor:
@@ -200,7 +205,3 @@ def _share_of_the_way(inner_logits: Tensor, outer_logits: Tensor, labels: Tensor
     share = torch.where((share >= 0) & (share <= 1), share, torch.ones_like(share))
     # At the tie itself roundings would decide, half of them against, and the outer end would stay for good.
     return share + PAST * (1 - share)
-
-
-def _chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    return torch.where(spread(condition, yes), yes, no)

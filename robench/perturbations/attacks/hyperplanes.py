@@ -42,15 +42,16 @@ def onto_hyperplane(gap: Tensor, normal: Tensor, below: Tensor, above: Tensor, n
 def _together(gap: Tensor, weights: Tensor, room: Tensor, norm: str) -> Tensor:
     """Return how far coordinates go (B, D): by t, or in l2 by t times their weight, each within its room."""
     rates = weights if norm == "l2" else torch.ones_like(weights)
-    full = room <= 0
+    gains, costs, full = weights * rates, weights * room, room <= 0
     while True:
-        slopes = (weights * rates).masked_fill(full, 0).sum(1)
-        spent = (weights * room).masked_fill(~full, 0).sum(1)
+        slopes = gains.masked_fill(full, 0).sum(1)
+        spent = costs.masked_fill(~full, 0).sum(1)
         # Where no coordinate is left the box ends before the hyperplane, and all stay full.
         times = ((gap - spent).clamp(min=0) / slopes.clamp(min=torch.finfo(slopes.dtype).tiny))[:, None]
-        newly = ~full & (rates * times >= room)
+        reached = rates * times
+        newly = ~full & (reached >= room)
         if not bool(newly.any()):
-            return torch.where(full, room, rates * times)
+            return torch.where(full, room, reached)
         full = full | newly
 
 

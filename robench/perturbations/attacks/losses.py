@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    Loss = Callable[[Tensor, Tensor], Tensor]
+    # Logits (B, K) and labels (B,), and of some losses more of the rows, (B,) each.
+    Loss = Callable[..., Tensor]
 
 
 def cross_entropy_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
@@ -43,19 +44,23 @@ def dlr_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
     return margin_loss(logits_BK, labels_B) / (sorted_BK[:, 0] - sorted_BK[:, 2] + 1e-12)
 
 
-def targeted_dlr_loss(targets_B: Tensor) -> Loss:
-    """Return the targeted ratio -(z_y - z_t) / (z_1st - (z_3rd + z_4th) / 2) for the class t of each example.
+def targeted_dlr_loss(logits_BK: Tensor, labels_B: Tensor, targets_B: Tensor) -> Tensor:
+    """Return the targeted ratio for the class t of each example, (B,): -(z_y - z_t) / (z_1st - (z_3rd + z_4th) / 2).
 
-    Source: Croce & Hein 2020, equation 7. The loss raises a DeclarationError for fewer than four classes.
+    Source: Croce & Hein 2020, equation 7.
+
+    Raises:
+        DeclarationError: there are fewer than four classes.
     """
+    _wants_classes(logits_BK, 4, "targeted loss dlr")
+    sorted_BK = logits_BK.sort(dim=1, descending=True, stable=True).values
+    spread_B = sorted_BK[:, 0] - (sorted_BK[:, 2] + sorted_BK[:, 3]) / 2 + 1e-12
+    return lead_loss(logits_BK, labels_B, targets_B) / spread_B
 
-    def loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
-        _wants_classes(logits_BK, 4, "targeted loss dlr")
-        sorted_BK = logits_BK.sort(dim=1, descending=True, stable=True).values
-        spread_B = sorted_BK[:, 0] - (sorted_BK[:, 2] + sorted_BK[:, 3]) / 2 + 1e-12
-        return (of_class(logits_BK, targets_B) - of_class(logits_BK, labels_B)) / spread_B
 
-    return loss
+def lead_loss(logits_BK: Tensor, labels_B: Tensor, targets_B: Tensor) -> Tensor:
+    """Return z_t - z_y for the class t of each example, (B,): above zero where it is ahead of the label."""
+    return of_class(logits_BK, targets_B) - of_class(logits_BK, labels_B)
 
 
 def of_class(logits_BK: Tensor, classes_B: Tensor) -> Tensor:
@@ -65,8 +70,7 @@ def of_class(logits_BK: Tensor, classes_B: Tensor) -> Tensor:
 
 def largest_other(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
     """Return each row's largest logit of another class than its label, (B,)."""
-    is_label_BK = torch.nn.functional.one_hot(labels_B, logits_BK.shape[1]).bool()
-    return logits_BK.masked_fill(is_label_BK, -torch.inf).amax(dim=1)
+    return logits_BK.scatter(1, labels_B[:, None], -torch.inf).amax(dim=1)
 
 
 def predicted(logits_BK: Tensor) -> Tensor:

@@ -47,7 +47,9 @@ class PgdSearch:
         self.loss = LOSSES[declaration.loss]
 
     def begin(self, problem: Problem, restart: int) -> PgdState:
-        """Return the clean inputs, or random points of the ball."""
+        """Return the clean inputs, or random points of the ball; or the points that are given."""
+        if (given := problem.start_of(restart)) is not None:
+            return PgdState(points=given)
         if not self.declaration.random_start:
             return PgdState(points=problem.inputs)
         stream = Stream(purpose="start", restart=restart)
@@ -63,7 +65,9 @@ class PgdSearch:
             )
             if state.direction is not None:
                 direction = direction + self.declaration.momentum * state.direction
-        moved = state.points + float(self.declaration.step_length) * step_along(direction, problem, state.points)
+        # In place, since the direction is a tensor of its own: few passes over memory beside those of a small model.
+        change = step_along(direction, problem, state.points).mul_(float(self.declaration.step_length))
+        moved = change.add_(state.points)
         return PgdState(problem.region.project(moved), seen, direction if self.declaration.momentum else None)
 
 

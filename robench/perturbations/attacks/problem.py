@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.errors import ContractError
-from robench.core.seeds import Stream
+from robench.core.seeds import LazySeeds, Stream
 from robench.perturbations.attacks.losses import predicted
+from robench.perturbations.attacks.passes import Graph, padded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torch import Tensor
 
     from robench.core.protocols import Draws, Victim
     from robench.perturbations.attacks.losses import Loss
     from robench.perturbations.attacks.regions import Region
-
-ROWS_AT_ONCE = 8
 
 
 class Ledger:
@@ -36,6 +35,12 @@ class Ledger:
         self.num_queries = torch.zeros(num_examples, dtype=torch.int64)
         self.num_gradients = torch.zeros(num_examples, dtype=torch.int64)
         self.num_passes = 0
+
+    def count(self, rows: Tensor, *, queries: int = 0, gradients: int = 0) -> None:
+        """Add passes of these rows."""
+        for total, number in ((self.num_queries, queries), (self.num_gradients, gradients)):
+            if number:
+                total.index_add_(0, rows, torch.full_like(rows, number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,14 @@ class Passed:
         logits: (B, classes); the mean over the draws, where there were several.
         values: (B,) the attack's loss.
         gradient: of the loss with respect to the points, in their shape; None where none was asked for.
+        is_final: the final prediction would give the same logits, since the victim drew nothing.
     """
 
     points: Tensor
     logits: Tensor
     values: Tensor
     gradient: Tensor | None = None
+    is_final: bool = False
 
     def slope(self) -> Tensor:
         """Return the gradient.
@@ -83,6 +90,7 @@ class Problem:
         rows: (B,) int64 on the CPU, places of these rows in the batch, whose passes ``ledger`` counts.
         scale, shift: pixels are points times ``scale`` plus ``shift``; 1 and 0 where the attack's space is pixels.
         batch_size: most rows of one pass.
+        start: (B, ...) points of the region at which the first search begins; None for an attack's usual start.
     """
 
     victim: Victim
@@ -95,6 +103,7 @@ class Problem:
     scale: Tensor
     shift: Tensor
     batch_size: int
+    start: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -109,33 +118,59 @@ class Problem:
         here = places.to(self.inputs.device)
         return replace(
             self,
-            inputs=self.inputs[here],
-            labels=self.labels[here],
+            inputs=self.inputs.index_select(0, here),
+            labels=self.labels.index_select(0, here),
             region=self.region.take(here),
             draws=self.draws.take(places.tolist()),
-            rows=self.rows[places],
+            rows=self.rows.index_select(0, places),
+            start=None if self.start is None else self.start.index_select(0, here),
         )
 
-    def evaluate(self, points: Tensor, loss: Loss, num_draws: int = 1) -> Passed:
-        """Return the victim's logits and the loss at points (B, ...), without a gradient."""
+    def start_of(self, restart: int) -> Tensor | None:
+        """Return the points (B, ...) at which a search begins; None where it begins as usual, as all but the first."""
+        return self.start if restart == 0 else None
+
+    def evaluate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
+        """Return the victim's logits and the loss at points (B, ...), without a gradient.
+
+        ``beside`` (B,) each is what the loss takes after logits and labels.
+        """
+        seeds = [self._fresh_seeds(len(points)) for _ in range(num_draws)]
         with torch.inference_mode():
-            logits = torch.stack([self._logits(points) for _ in range(num_draws)]).mean(0)
+            passes = [self._logits(points, of_pass) for of_pass in seeds]
+            logits = passes[0] if num_draws == 1 else torch.stack(passes).mean(0)
         # A copy, because tensors of inference mode could not be saved for a later gradient.
         logits = logits.clone()
-        return Passed(points, logits, loss(logits, self.labels))
+        is_final = num_draws == 1 and self._drew_nothing(seeds[0])
+        return Passed(points, logits, loss(logits, self.labels, *beside), is_final=is_final)
 
-    def differentiate(self, points: Tensor, loss: Loss, num_draws: int = 1) -> Passed:
+    def differentiate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
         """Return logits, loss and the loss's gradient at points (B, ...), means over ``num_draws`` passes.
 
         The losses of a batch are summed and not averaged: a mean would scale each gradient by the size of the batch.
+        ``beside`` (B,) each is what the loss takes after logits and labels.
         """
-        passes = [self._differentiated(points, loss) for _ in range(num_draws)]
-        self.ledger.num_gradients[self.rows] += num_draws
+        passes = [self._differentiated(points, loss, beside) for _ in range(num_draws)]
+        self.ledger.count(self.rows, gradients=num_draws)
         if num_draws == 1:
             return passes[0]
         gradient = torch.stack([each.slope() for each in passes]).mean(0)
         logits = torch.stack([each.logits for each in passes]).mean(0)
         return Passed(points, logits, torch.stack([each.values for each in passes]).mean(0), gradient)
+
+    def differentiate_each(self, points: Tensor, losses: Iterable[Loss]) -> Iterator[Passed]:
+        """Yield logits, loss and gradient for one loss after the other, of one pass where the victim draws nothing.
+
+        A victim that draws is asked anew for each.
+        """
+        seeds, graphs = None, []
+        for loss in losses:
+            if seeds is None or seeds.were_read:
+                seeds = self._fresh_seeds(len(points))
+                self.ledger.count(self.rows, queries=1)
+                graphs = list(self._graphs(points, seeds))
+            self.ledger.count(self.rows, gradients=1)
+            yield self._passed_with(points, seeds, [each.slope(loss, again=True) for each in graphs])
 
     def sample(self, points: Tensor, loss: Loss, seeds: Sequence[int]) -> Tensor:
         """Return the losses (B, S) at S points of each row, (B, S, ...), without a gradient.
@@ -143,60 +178,71 @@ class Problem:
         ``seeds`` are the victim's, B * S of them, row by row.
         """
         num_samples = points.shape[1]
+        flat = points.flatten(0, 1)
         with torch.inference_mode():
-            logits = self._passed(points.flatten(0, 1), seeds)
-        self.ledger.num_queries[self.rows] += num_samples
+            logits = self._passed(flat, LazySeeds(lambda: seeds, len(flat)))
+        self.ledger.count(self.rows, queries=num_samples)
         return loss(logits.clone(), self.labels.repeat_interleave(num_samples)).view(-1, num_samples)
 
     def predict(self, points: Tensor) -> Tensor:
         """Return the logits (B, classes) of the final prediction at these points: its draws, and no graph."""
         with torch.no_grad():
-            return self._logits(points, self.draws.prediction_seeds)
+            return self._logits(points, LazySeeds(lambda: self.draws.prediction_seeds, len(points)))
 
     def fooled(self, logits: Tensor) -> Tensor:
         """Return (B,) whether another class than the label comes first."""
         return predicted(logits) != self.labels
 
-    def _differentiated(self, points: Tensor, loss: Loss) -> Passed:
-        points = points.detach().requires_grad_(True)
-        with torch.enable_grad():
-            logits = self._logits(points)
-            values = loss(logits, self.labels)
-        (gradient,) = torch.autograd.grad(values.sum(), points)
-        return Passed(points.detach(), logits.detach(), values.detach(), gradient)
+    def _differentiated(self, points: Tensor, loss: Loss, beside: Sequence[Tensor]) -> Passed:
+        """Return one pass, batch after batch, so that one batch's graph is held at a time."""
+        seeds = self._fresh_seeds(len(points))
+        self.ledger.count(self.rows, queries=1)
+        return self._passed_with(points, seeds, (each.slope(loss) for each in self._graphs(points, seeds, beside)))
 
-    def _logits(self, points: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
-        if seeds is None:
-            seeds = self.draws.seeds(Stream(purpose="victim", query=self.ledger.num_passes))
-            # Predictions are not counted: whether one is made can depend on the other examples.
-            self.ledger.num_passes += 1
-        self.ledger.num_queries[self.rows] += 1
+    def _graphs(self, points: Tensor, seeds: LazySeeds, beside: Sequence[Tensor] = ()) -> Iterator[Graph]:
+        """Yield the pass of each batch of rows."""
+        for batch in self._batches(len(points)):
+            rows = points[batch].detach()
+            shown = padded(rows, self.batch_size).requires_grad_(True)
+            with torch.enable_grad():
+                logits = self._shown(shown, seeds, batch.start)[: len(rows)]
+            yield Graph(shown, logits, [values[batch] for values in (self.labels, *beside)])
+
+    def _passed_with(self, points: Tensor, seeds: LazySeeds, slopes: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Passed:
+        logits, values, gradient = (_joined(pieces) for pieces in zip(*slopes, strict=True))
+        return Passed(points.detach(), logits, values, gradient, is_final=self._drew_nothing(seeds))
+
+    def _fresh_seeds(self, num_rows: int) -> LazySeeds:
+        """Return the seeds of another pass."""
+        stream = Stream(purpose="victim", query=self.ledger.num_passes)
+        # Predictions are not counted: whether one is made can depend on the other examples.
+        self.ledger.num_passes += 1
+        return LazySeeds(lambda: self.draws.seeds(stream), num_rows)
+
+    def _drew_nothing(self, seeds: LazySeeds) -> bool:
+        """Return whether a pass with these seeds drew nothing: the victim draws from seeds alone, and read none."""
+        return bool(getattr(self.victim, "takes_seeds", False)) and not seeds.were_read
+
+    def _logits(self, points: Tensor, seeds: LazySeeds) -> Tensor:
+        self.ledger.count(self.rows, queries=1)
         return self._passed(points, seeds)
 
-    def _passed(self, points: Tensor, seeds: Sequence[int]) -> Tensor:
-        pieces = [
-            self._piece(points[start : start + self.batch_size], seeds[start : start + self.batch_size])
-            for start in range(0, len(points), self.batch_size)
-        ]
-        logits = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
+    def _passed(self, points: Tensor, seeds: LazySeeds) -> Tensor:
+        batches = self._batches(len(points))
+        shown = [padded(points[batch], self.batch_size) for batch in batches]
+        logits = [self._shown(each, seeds, batch.start) for each, batch in zip(shown, batches, strict=True)]
+        return _joined(logits)[: len(points)]
+
+    def _batches(self, num_rows: int) -> list[slice]:
+        return [slice(start, min(start + self.batch_size, num_rows)) for start in range(0, num_rows, self.batch_size)]
+
+    def _shown(self, points: Tensor, seeds: LazySeeds, first: int) -> Tensor:
+        """Return the victim's logits at the points of one pass, which begins with row ``first``."""
+        logits = self.victim.logits(self.pixels(points), seeds.part(first, first + len(points), len(points)))
         if not bool(torch.isfinite(logits).all()):
             raise ContractError("the model returned NaN or infinite logits for what an attack showed it")
         return logits
 
-    def _piece(self, points: Tensor, seeds: Sequence[int]) -> Tensor:
-        num_rows = pass_size(len(points), self.batch_size)
-        if num_rows == len(points):
-            return self.victim.logits(self.pixels(points), seeds)
-        # Passes of one to three rows round differently, so that few rows are padded by repeating the last.
-        padding = torch.arange(num_rows, device=points.device).clamp(max=len(points) - 1)
-        padded = [*seeds, *[seeds[-1]] * (num_rows - len(points))]
-        return self.victim.logits(self.pixels(points[padding]), padded)[: len(points)]
 
-
-def pass_size(num_rows: int, batch_size: int) -> int:
-    """Return how many rows a pass has for ``num_rows`` examples: the next multiple of 8, at most the batch.
-
-    >>> [pass_size(n, 100) for n in (3, 9, 70, 98)]
-    [8, 16, 72, 100]
-    """
-    return min(batch_size, -(-num_rows // ROWS_AT_ONCE) * ROWS_AT_ONCE)
+def _joined(pieces: Sequence[Tensor]) -> Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from robench.perturbations.attacks.rows import spread
+
 NUM_CORRECTIONS = 6
 MOST_ITERATIONS = 100
 # Shares of the budget: a sum this close below it counts as equal, and halfway there is where an iteration aims, so that
@@ -12,6 +14,14 @@ MOST_ITERATIONS = 100
 TOLERANCE = 1e-9
 # Share of the budget by which a length measured in float32 is wrong at most.
 CERTAINTY = 1e-4
+
+
+def onto_l2_ball(change: Tensor, epsilon: float) -> Tensor:
+    """Return the nearest changes (B, ...) of Euclidean length <= epsilon."""
+    if not epsilon:
+        return 0 * change
+    lengths = change.flatten(1).norm(dim=1)
+    return change * spread(epsilon / lengths.clamp(min=epsilon), change)
 
 
 def onto_l1_ball(change: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> Tensor:

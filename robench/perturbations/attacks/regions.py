@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from robench.perturbations.attacks.projections import onto_l1_ball, shortened
+from robench.perturbations.attacks.projections import onto_l1_ball, onto_l2_ball, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,7 +50,6 @@ class Region(Protocol):
 class LinfRegion:
     """All points between two bounds: |x' - x| <= epsilon in every coordinate, and the box."""
 
-    clean: Tensor
     epsilon: float
     lower: Tensor
     upper: Tensor
@@ -62,68 +61,65 @@ class LinfRegion:
 
     def take(self, rows: Tensor) -> LinfRegion:
         """Return the sets of some of the inputs."""
-        return LinfRegion(self.clean[rows], self.epsilon, self.lower[rows], self.upper[rows])
+        return LinfRegion(self.epsilon, self.lower.index_select(0, rows), self.upper.index_select(0, rows))
 
 
 @dataclass(frozen=True, slots=True)
-class L2Region:
-    """All points with |x' - x|_2 <= epsilon within the box."""
+class RoundRegion:
+    """All points with |x' - x| <= epsilon in l2 or l1, within the box."""
 
+    norm: str
     clean: Tensor
     epsilon: float
     lower: Tensor
     upper: Tensor
-    norm = "l2"
 
     def project(self, points: Tensor) -> Tensor:
         """Return points of the set; cutting to the box, in which the clean input lies, makes no change longer."""
-        change = (points - self.clean).flatten(1)
-        lengths = change.norm(dim=1, keepdim=True)
-        change = change * (self.epsilon / lengths.clamp(min=self.epsilon or 1.0)) if self.epsilon else 0 * change
-        cut = torch.clamp(self.clean + change.view_as(points), self.lower, self.upper)
-        return shortened(cut, self.clean, self.epsilon, 2)
+        onto_ball, order = _BALLS[self.norm]
+        cut = torch.clamp(self.clean + onto_ball(points - self.clean, self), self.lower, self.upper)
+        return shortened(cut, self.clean, self.epsilon, order)
 
-    def take(self, rows: Tensor) -> L2Region:
+    def take(self, rows: Tensor) -> RoundRegion:
         """Return the sets of some of the inputs."""
-        return L2Region(self.clean[rows], self.epsilon, self.lower[rows], self.upper[rows])
-
-
-@dataclass(frozen=True, slots=True)
-class L1Region:
-    """All points with |x' - x|_1 <= epsilon within the box."""
-
-    clean: Tensor
-    epsilon: float
-    lower: Tensor
-    upper: Tensor
-    norm = "l1"
-
-    def project(self, points: Tensor) -> Tensor:
-        """Return the nearest points of the ball cut by the box (Croce & Hein 2021, arXiv:2103.01208, section 2.2)."""
-        change = onto_l1_ball(points - self.clean, self.epsilon, self.lower - self.clean, self.upper - self.clean)
-        cut = torch.clamp(self.clean + change, self.lower, self.upper)
-        return shortened(cut, self.clean, self.epsilon, 1)
-
-    def take(self, rows: Tensor) -> L1Region:
-        """Return the sets of some of the inputs."""
-        return L1Region(self.clean[rows], self.epsilon, self.lower[rows], self.upper[rows])
+        clean, lower, upper = (each.index_select(0, rows) for each in (self.clean, self.lower, self.upper))
+        return RoundRegion(self.norm, clean, self.epsilon, lower, upper)
 
 
 def region_of(norm: str, clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> Region:
     """Return the set around clean inputs (B, ...) within a budget and a box, whose bounds broadcast over the inputs."""
-    return _REGIONS[norm](clean, epsilon, lower.expand_as(clean), upper.expand_as(clean))
+    lower, upper = lower.expand_as(clean), upper.expand_as(clean)
+    return _linf(clean, epsilon, lower, upper) if norm == "linf" else RoundRegion(norm, clean, epsilon, lower, upper)
 
 
 def _linf(clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> LinfRegion:
+    # Few rows at a time, whose float64 copies stay in the processor's cache.
+    below, above = (
+        torch.cat(bounds) for bounds in zip(*(_bounds(rows, epsilon) for rows in clean.split(64)), strict=True)
+    )
+    return LinfRegion(epsilon, torch.maximum(below, lower), torch.minimum(above, upper))
+
+
+def _bounds(clean: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Return the least and greatest float32 values that are no farther from the clean ones than epsilon."""
     exact = clean.double()
     above, below = (exact + epsilon).float(), (exact - epsilon).float()
     above = torch.where(above.double() - exact > epsilon, torch.nextafter(above, clean), above)
     below = torch.where(exact - below.double() > epsilon, torch.nextafter(below, clean), below)
-    return LinfRegion(clean, epsilon, torch.maximum(below, lower), torch.minimum(above, upper))
+    return below, above
 
 
-_REGIONS: Mapping[str, Callable[[Tensor, float, Tensor, Tensor], Region]] = {
-    "linf": _linf,
-    "l2": L2Region,
-    "l1": L1Region,
+def _onto_l2_ball(change: Tensor, region: RoundRegion) -> Tensor:
+    return onto_l2_ball(change, region.epsilon)
+
+
+def _onto_l1_ball(change: Tensor, region: RoundRegion) -> Tensor:
+    # The nearest change within the box too (Croce & Hein 2021, arXiv:2103.01208, section 2.2).
+    return onto_l1_ball(change, region.epsilon, region.lower - region.clean, region.upper - region.clean)
+
+
+# By norm: what makes a change (B, ...) short enough, and the order of the norm.
+_BALLS: Mapping[str, tuple[Callable[[Tensor, RoundRegion], Tensor], int]] = {
+    "l2": (_onto_l2_ball, 2),
+    "l1": (_onto_l1_ball, 1),
 }

@@ -1,4 +1,4 @@
-"""One number for each example, beside tensors of many numbers for each."""
+"""Whole examples of tensors (B, ...), and one number for each beside them."""
 
 from __future__ import annotations
 
@@ -11,3 +11,16 @@ if TYPE_CHECKING:
 def spread(values: Tensor, like: Tensor) -> Tensor:
     """Return values (B,) in a shape that broadcasts over ``like`` (B, ...)."""
     return values.view(-1, *[1] * (like.ndim - 1))
+
+
+def chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """Return the rows of ``yes`` where the condition (B,) holds, else those of ``no``; possibly one of them itself.
+
+    Rows are copied whole, which is faster than to ask the condition of each number, as torch.where does.
+    """
+    places = condition.nonzero()[:, 0]
+    if not len(places):
+        return no
+    if len(places) == len(no):
+        return yes
+    return no.index_copy(0, places, yes.index_select(0, places))

@@ -65,16 +65,21 @@ class Kept:
 
     def offer(self, problem: Problem, places: Tensor, seen: Passed) -> None:
         """Keep what is better than before; ``places`` are those of the problem's rows in the batch."""
-        fooled, was_fooled = problem.fooled(seen.logits), self._fooled[places]
-        better = (fooled & ~was_fooled) | ((fooled == was_fooled) & (seen.values > self._values[places]))
-        self._put(places[better], seen.points[better], seen.values[better], fooled[better])
+        fooled, was_fooled = problem.fooled(seen.logits), self._fooled.index_select(0, places)
+        is_higher = seen.values > self._values.index_select(0, places)
+        rows = ((fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)).nonzero()[:, 0]
+        self._put(places, rows, seen.points, seen.values, fooled)
 
-    def settle(self, places: Tensor, points: Tensor) -> None:
-        """Keep these points for good."""
-        self._put(places, points, torch.inf, True)
+    def settle(self, places: Tensor, rows: Tensor, points: Tensor) -> None:
+        """Keep the points of some of the rows for good."""
+        self._put(places, rows, points, torch.full_like(places, torch.inf, dtype=self._values.dtype), places >= 0)
 
-    def _put(self, places: Tensor, points: Tensor, values: Tensor | float, fooled: Tensor | bool) -> None:
-        self.points[places], self._values[places], self._fooled[places] = points, values, fooled
+    def _put(self, places: Tensor, rows: Tensor, points: Tensor, values: Tensor, fooled: Tensor) -> None:
+        if not len(rows):
+            return
+        places = places.index_select(0, rows)
+        for kept, new in ((self.points, points), (self._values, values), (self._fooled, fooled)):
+            kept.index_copy_(0, places, new.index_select(0, rows))
 
 
 def search(
@@ -91,7 +96,8 @@ def search(
     ``num_draws`` passes tell how good a last point is, as many as the algorithm itself takes for the others.
 
     With ``stop`` at_success an example that the victim gets wrong already is returned clean, and one that is fooled
-    leaves as soon as the final prediction, made anew, confirms it.
+    leaves as soon as the final prediction, made anew, confirms it. Of a victim that draws nothing it would be the same
+    pass once more, and is left out.
     """
     kept, standing = Kept(problem), _Standing(problem, leaves=stop == "at_success")
     standing.drop(problem.inputs, kept)
@@ -113,7 +119,7 @@ def search(
 
 def _finish(algorithm: Algorithm[Any], standing: _Standing, state: State, kept: Kept, num_draws: int) -> None:
     if not num_draws:
-        kept.settle(standing.places, state.points)
+        kept.settle(standing.places, torch.arange(len(state.points), device=state.points.device), state.points)
         return
     seen = standing.problem.evaluate(state.points, algorithm.loss, num_draws)
     kept.offer(standing.problem, standing.places, seen)
@@ -140,27 +146,39 @@ class _Standing:
         """Let go of those that the last pass saw fooled, and whose final prediction confirms it."""
         if not self._leaves or state.seen is None:
             return state
-        candidates = self.problem.fooled(state.seen.logits)
-        if not bool(candidates.any()):
+        gone = self.problem.fooled(state.seen.logits)
+        if not bool(gone.any()):
             return state
-        some = self.problem.take(candidates)
-        gone = torch.zeros_like(candidates)
-        gone[candidates] = some.fooled(some.predict(state.seen.points[candidates]))
+        if not state.seen.is_final and not bool((gone := self._confirmed(gone, state.seen.points)).any()):
+            return state
         self._let_go(gone, state.seen.points, kept)
-        remaining: AnyState = rows_of(state, ~gone)
+        # What the pass gave has been looked at, and need not be cut down.
+        remaining: AnyState = rows_of(replace(state, seen=None), ~gone)
         return remaining
 
+    def _confirmed(self, candidates: Tensor, points: Tensor) -> Tensor:
+        """Return (B,) which of the candidates the final prediction gets wrong too."""
+        some, gone = self.problem.take(candidates), torch.zeros_like(candidates)
+        gone[candidates] = some.fooled(some.predict(points[candidates]))
+        return gone
+
     def _let_go(self, gone: Tensor, points: Tensor, kept: Kept) -> None:
-        kept.settle(self.places[gone], points[gone])
+        if not bool(gone.any()):
+            return
+        kept.settle(self.places, gone.nonzero()[:, 0], points)
         self.problem, self.places = self.problem.take(~gone), self.places[~gone]
 
 
 def rows_of(state: Any, chosen: Tensor) -> Any:
-    """Return a state, or what it is made of, for some of its examples."""
+    """Return a state, or what it is made of, for some of its examples: (B,) truth values, or places."""
+    return _at(state, chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen)
+
+
+def _at(state: Any, places: Tensor) -> Any:
     if isinstance(state, torch.Tensor):
-        return state[chosen]
+        return state.index_select(0, places)
     if is_dataclass(state) and not isinstance(state, type):
-        return replace(state, **{each.name: rows_of(getattr(state, each.name), chosen) for each in fields(state)})
+        return replace(state, **{each.name: _at(getattr(state, each.name), places) for each in fields(state)})
     if isinstance(state, tuple):
-        return tuple(rows_of(each, chosen) for each in state)
+        return tuple(_at(each, places) for each in state)
     return state

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.seeds import Stream
-from robench.perturbations.attacks.directions import random_start
+from robench.perturbations.attacks.directions import along_largest, random_start
 from robench.perturbations.attacks.losses import LOSSES
 from robench.perturbations.attacks.projections import shortened
 from robench.perturbations.attacks.search import State, search
@@ -41,7 +41,9 @@ class SparseL1Search:
         self.loss = LOSSES[declaration.loss]
 
     def begin(self, problem: Problem, restart: int) -> State:
-        """Return the clean inputs, or random points of the ball."""
+        """Return the clean inputs, or random points of the ball; or the points that are given."""
+        if (given := problem.start_of(restart)) is not None:
+            return State(given)
         if not self.declaration.random_start:
             return State(problem.inputs)
         stream = Stream(purpose="start", restart=restart)
@@ -52,20 +54,21 @@ class SparseL1Search:
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
         gradient, region = seen.slope(), problem.region
         has_room = torch.where(gradient > 0, state.points < region.upper, state.points > region.lower)
-        direction = along_largest(gradient * has_room, self.declaration.sparsity)
+        counts = problem.labels.new_full((len(gradient),), num_largest(self.declaration.sparsity, gradient[0].numel()))
+        direction = along_largest(gradient * has_room, counts)
         moved = state.points + float(self.declaration.step_size) * direction
         if self.declaration.projection == "exact":
             return State(region.project(moved), seen)
         return State(rescaled(moved, problem.inputs, region), seen)
 
 
-def along_largest(gradient: Tensor, sparsity: float) -> Tensor:
-    """Return directions (B, ...) of l1 length 1 along the coordinates of largest gradient; zero where that is."""
-    sizes = gradient.flatten(1).abs()
-    rank = max(int(sparsity * sizes.shape[1]), 1)
-    percentile = sizes.kthvalue(rank, dim=1, keepdim=True).values
-    chosen = gradient.flatten(1).sign() * (sizes >= percentile)
-    return (chosen / chosen.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+def num_largest(sparsity: float, size: int) -> int:
+    """Return how many of ``size`` coordinates are at least at the percentile.
+
+    >>> num_largest(0.99, 1000)
+    11
+    """
+    return size - max(int(sparsity * size), 1) + 1
 
 
 def rescaled(points: Tensor, clean: Tensor, region: Region) -> Tensor:

@@ -54,9 +54,11 @@ class SpsaSearch:
         self.loss = LOSSES[declaration.loss]
 
     def begin(self, problem: Problem, restart: int) -> SpsaState:
-        """Return the clean inputs, or random points of the ball."""
+        """Return the clean inputs, or random points of the ball; or the points that are given."""
         points = problem.inputs
-        if self.declaration.random_start:
+        if (given := problem.start_of(restart)) is not None:
+            points = given
+        elif self.declaration.random_start:
             stream = Stream(purpose="start", restart=restart)
             points = random_start(problem.region, points, problem.draws, stream)
         nothing = torch.zeros_like(points)

@@ -29,8 +29,9 @@ import torch
 
 from robench.core.seeds import Stream
 from robench.perturbations.attacks.losses import LOSSES
+from robench.perturbations.attacks.rows import chosen
 from robench.perturbations.attacks.search import State, search
-from robench.perturbations.attacks.squares import TINY, bump, bump_grid, window_cells
+from robench.perturbations.attacks.squares import TINY, bump, bump_grid, cut_out, put_in, window_cells
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +76,7 @@ class SquareSearch:
         """Return the next trial, one square away from the best point."""
         seen = problem.evaluate(state.points, self.loss)
         better = seen.values > state.values
-        best = torch.where(better.view(-1, 1, 1, 1), state.points, state.best)
+        best = chosen(better, state.points, state.best)
         drawn = state.drawn
         if step % TRIALS_AT_ONCE == 0:
             stream = Stream(purpose="squares", restart=state.restart, step=step // TRIALS_AT_ONCE)
@@ -114,12 +115,10 @@ def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Ten
     side = min(max(round(sqrt(share * height * width)), 1), height, width)
     cells = window_cells(drawn[:, :2], side, best.shape)
     is_up = (drawn[:, NUM_PLACES:] >= 0.5)[..., None, None]
-    upper, lower = problem.region.upper[cells], problem.region.lower[cells]
+    upper, lower = cut_out(problem.region.upper, cells), cut_out(problem.region.lower, cells)
     window = torch.where(is_up, upper, lower)
-    idle = (window == best[cells]).flatten(1).all(dim=1).view(-1, 1, 1, 1)
-    points = best.clone()
-    points[cells] = torch.where(idle, torch.where(is_up, lower, upper), window)
-    return points
+    idle = (window == cut_out(best, cells)).flatten(1).all(dim=1).view(-1, 1, 1, 1)
+    return put_in(best, cells, torch.where(is_up ^ idle, upper, lower))
 
 
 def _bumps(problem: Problem, restart: int) -> Tensor:
@@ -138,14 +137,14 @@ def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Tenso
     side = min(max(round(sqrt(share * height * width)), 3) | 1, height, width)
     target, source = (window_cells(drawn[:, place : place + 2], side, best.shape) for place in (0, 2))
     change = best - problem.inputs
-    unused, at_target = (problem.region.epsilon**2 - _energies(change)).clamp(min=0), change[target]
-    change[target] = 0
-    moved = _per_channel(at_target) + _per_channel(change[source])
-    change[source] = 0
+    unused, at_target = (problem.region.epsilon**2 - _energies(change)).clamp(min=0), cut_out(change, target)
+    change = put_in(change, target, torch.zeros_like(at_target))
+    at_source = cut_out(change, source)
+    moved = _per_channel(at_target) + _per_channel(at_source)
+    change = put_in(change, source, torch.zeros_like(at_source))
     signs = torch.where(drawn[:, NUM_PLACES:] < 0.5, -1.0, 1.0)[..., None, None]
     window = signs * bump(side, best, drawn[:, 4]) + _of_length_one(at_target)
-    change[target] = _of_length_one(window) * (unused / channels + moved).sqrt()
-    return _spent(problem, change)
+    return _spent(problem, put_in(change, target, _of_length_one(window) * (unused / channels + moved).sqrt()))
 
 
 def _spent(problem: Problem, change: Tensor) -> Tensor:

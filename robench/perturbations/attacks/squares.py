@@ -7,6 +7,7 @@ W columns, S side of a window.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,21 +21,36 @@ TINY = 1e-12
 NUM_TILES = 5
 
 
-def window_cells(drawn: Tensor, side: int, shape: Sequence[int]) -> tuple[Tensor, ...]:
-    """Return the indices into images of ``shape`` (B, C, H, W) of one square's pixels in each, as (B, C, S, S).
+def window_cells(drawn: Tensor, side: int, shape: Sequence[int]) -> Tensor:
+    """Return which pixels of images of ``shape`` (B, C, H, W) one square each has, (B, C * S * S), counted in an image.
 
     ``drawn`` (B, 2), numbers in [0, 1), say where the squares are: all places are alike.
     """
     _, channels, height, width = shape
-    spare = torch.tensor([height - side, width - side], device=drawn.device)
-    top, left = torch.minimum((drawn * (spare + 1)).long(), spare).unbind(1)
-    steps = torch.arange(side, device=drawn.device)
-    return (
-        torch.arange(len(drawn), device=drawn.device).view(-1, 1, 1, 1),
-        torch.arange(channels, device=drawn.device).view(1, -1, 1, 1),
-        (top[:, None] + steps).view(-1, 1, side, 1),
-        (left[:, None] + steps).view(-1, 1, 1, side),
-    )
+    first, places = _first_window(side, channels, height, width, drawn.device)
+    top, left = torch.minimum((drawn * places).long(), places - 1).unbind(1)
+    return (top * width + left)[:, None] + first
+
+
+@lru_cache(maxsize=64)
+def _first_window(side: int, channels: int, height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the cells (C * S * S,) of the square at the top left, and how many rows and columns it could begin at."""
+    steps = torch.arange(side, device=device)
+    planes = torch.arange(channels, device=device)[:, None, None] * (height * width)
+    places = torch.tensor([height - side + 1, width - side + 1], device=device)
+    return (planes + steps[:, None] * width + steps).flatten(), places
+
+
+def cut_out(images: Tensor, cells: Tensor) -> Tensor:
+    """Return the windows (B, C, S, S) of images (B, C, H, W) at cells (B, C * S * S)."""
+    windows = images.flatten(1).gather(1, cells)
+    side = isqrt(cells.shape[1] // images.shape[1])
+    return windows.view(len(images), images.shape[1], side, side)
+
+
+def put_in(images: Tensor, cells: Tensor, windows: Tensor) -> Tensor:
+    """Return images (B, C, H, W) with windows (B, C, S, S) at cells (B, C * S * S)."""
+    return images.flatten(1).scatter(1, cells, windows.flatten(1)).view_as(images)
 
 
 def bump(side: int, like: Tensor, drawn: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from robench.core.errors import ContractError
-from robench.perturbations.attacks.problem import pass_size
+from robench.perturbations.attacks.passes import padded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,6 +55,5 @@ class ShownVictim(nn.Module):
         self.num_differentiated += len(gradient)
 
     def _piece(self, points: Tensor) -> Tensor:
-        rows = torch.arange(pass_size(len(points), self._problem.batch_size), device=points.device)
-        padded = points[rows.clamp(max=len(points) - 1)] if len(rows) > len(points) else points
-        return self._problem.victim.logits(self._problem.pixels(padded))[: len(points)]
+        shown = self._problem.pixels(padded(points, self._problem.batch_size))
+        return self._problem.victim.logits(shown)[: len(points)]

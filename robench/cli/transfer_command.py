@@ -1,0 +1,121 @@
+"""``robench transfer``: adversarial examples of each model, scored on every other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from robench.cli.main import INTERRUPTED
+from robench.cli.options import (
+    data_root_option,
+    device_option,
+    executor_option,
+    limit_option,
+    model_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    workers_option,
+)
+from robench.reports import RENDERERS
+
+if TYPE_CHECKING:
+    from robench.runs import PreparedTransfer
+    from robench.runs.request import ExecutorName
+    from robench.store import FolderStore
+
+
+@click.command("transfer")
+@option("--suite", required=True, metavar="NAME|FILE", help="A shipped suite or a YAML file.")
+@option("--condition", required=True, metavar="NAME", help="An attack of the suite; of a sweep also NAME@8/255, say.")
+@model_option(required=True)
+@option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="A model that the examples are scored on; default: the models attacked.",
+)
+@registry_option
+@limit_option
+@device_option
+@workers_option
+@executor_option
+@results_option
+@seed_option
+@data_root_option
+@option(
+    "--format",
+    "format_name",
+    type=click.Choice(sorted(RENDERERS)),
+    default="text",
+    show_default=True,
+    help="How the matrix is written.",
+)
+@option("--json", "as_json", is_flag=True, help="Short for --format json.")
+def command(
+    suite: str,
+    condition: str,
+    models: tuple[str, ...],
+    targets: tuple[str, ...],
+    registries: tuple[Path, ...],
+    limit: int | None,
+    device: str,
+    workers: int | None,
+    executor: ExecutorName,
+    results: Path,
+    seed: int | None,
+    data_root: Path | None,
+    format_name: str,
+    as_json: bool,
+) -> int:
+    """Score each model's adversarial examples on every other model: a row a target, a column a model attacked.
+
+    What is missing of the attack is measured first, and its examples are kept. The diagonal is the attack itself.
+    """
+    # Imported here, so that help needs neither torch nor pyarrow.
+    from robench.declare import find_checkpoints, find_suite
+    from robench.runs import RunRequest, prepare_transfer
+    from robench.store import FolderStore
+
+    request = RunRequest(
+        suites=(find_suite(suite),),
+        checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
+        limit=limit,
+        seed=seed,
+        device=device,
+        workers=workers,
+        executor=executor,
+        data_root=data_root,
+    )
+    scored_on = find_checkpoints(list(dict.fromkeys(targets)), registries)
+    store = FolderStore(results)
+    store.check_writable()
+    count = len({*models, *targets})
+    click.echo(f"checking data and weights of {count} model{'s' * (count != 1)}", err=True)
+    prepared = prepare_transfer(request, condition, scored_on)
+    is_interrupted, num_failed = _measured(prepared, store)
+    report = prepared.report(store)
+    click.echo(RENDERERS["json" if as_json else format_name](report), nl=False)
+    if num_failed:
+        click.echo(f"{num_failed} shards failed; the same command tries them again.", err=True)
+    if is_interrupted:
+        click.echo("Interrupted. What was measured is kept; the same command goes on from there.", err=True)
+        return INTERRUPTED
+    return 0 if report.is_complete and not num_failed else 1
+
+
+def _measured(prepared: PreparedTransfer, store: FolderStore) -> tuple[bool, int]:
+    """Attack, then score unless that was interrupted; return whether anything was, and how many shards failed."""
+    from robench.cli.measuring import measured
+
+    click.echo(f"attacking: {prepared.view.label}", err=True)
+    is_interrupted, attacked = measured(prepared.attacks, store)
+    if is_interrupted:
+        return True, attacked.num_failed
+    click.echo("scoring the adversarial examples", err=True)
+    is_interrupted, scored = measured(prepared.scorable(store), store)
+    return is_interrupted, attacked.num_failed + scored.num_failed

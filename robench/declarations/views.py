@@ -1,0 +1,51 @@
+"""What can be read off a condition as one list of outcomes: the condition, or each budget of a sweep.
+
+A column names views, a report joins the outcomes of each, and comparisons of attacks are between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.declarations.perturbations import epsilon_of
+from robench.declarations.sweep import Sweep
+
+if TYPE_CHECKING:
+    from robench.core.protocols import Declaration
+    from robench.core.suite import Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One list of outcomes.
+
+    Attributes:
+        name: the condition's, or for example ``pgd@4/255`` with the exact budget; in keys.
+        label: the same for readers, with a budget in grey levels.
+        epsilon: what the outcomes say in ``Outcome.epsilon``; None but of sweeps.
+        attack: the perturbation alone, of one budget.
+    """
+
+    name: str
+    label: str
+    condition: Condition
+    epsilon: str | None
+    attack: Declaration
+
+
+def views_of(condition: Condition) -> tuple[View, ...]:
+    """Return the views of a condition: of a sweep one a budget, ascending; of all else itself."""
+    declaration, name = condition.perturbation, condition.name
+    if not isinstance(declaration, Sweep):
+        return (View(name=name, label=name, condition=condition, epsilon=None, attack=declaration),)
+    return tuple(
+        View(
+            name=f"{name}@{attack.epsilon}",
+            label=f"{name} {attack.threat_model.epsilon_text}",
+            condition=condition,
+            epsilon=epsilon_of(attack),
+            attack=attack,
+        )
+        for attack in declaration.bounded
+    )

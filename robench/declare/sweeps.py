@@ -1,0 +1,124 @@
+"""An attack at several budgets as it stands in a file: ``epsilons`` in place of ``epsilon``, and how they go together.
+
+The attack is read once a budget, so that what is wrong with one budget alone is told of that one. Members of a custom
+ensemble that name no budget have the ensemble's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from robench.declarations.attack_base import BoundedAttack, Epsilon
+from robench.declarations.sweep import Sweep
+from robench.declare.wording import contradictions, one_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from robench.declarations.base import DeclarationBase
+    from robench.declare.problems import Place
+
+T = TypeVar("T")
+KEY = "epsilons"
+# Where no budget can be read: what relates fields to the budget then finds nothing wrong.
+NO_BUDGET = 0
+
+
+class Construct(Protocol):
+    """Reads a mapping, in which ``tag`` named the class, as a dataclass: ``schema.construct``."""
+
+    def __call__(self, declared: type[T], value: object, tag: str | None = None) -> T:
+        """Return the dataclass ``declared``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepEntry:
+    """What a mapping says of a sweep beside the attack."""
+
+    epsilons: tuple[Epsilon, ...]
+    carry: bool = False
+    warm_start: bool = False
+
+
+OWN = tuple(SweepEntry.__dataclass_fields__)
+
+
+def construct_sweep(
+    kinds: Mapping[str, type[DeclarationBase]], value: Mapping[str, object], construct: Construct
+) -> Sweep:
+    """Return the sweep of a mapping that has ``epsilons``, and names one of ``kinds`` in ``kind``.
+
+    Raises:
+        ValidationError: every problem of every field, with its place.
+    """
+    declared = kinds[str(value["kind"])]
+    if not issubclass(declared, BoundedAttack):
+        raise one_error("sweep", f"must be left out for {declared.kind}, which has no budget", value[KEY], KEY)
+    problems = _Problems()
+    if "epsilon" in value:
+        problems.add(("epsilon",), f"must be left out beside {KEY}, which name every budget", value["epsilon"])
+    own = {name: value[name] for name in OWN if name in value}
+    entry = problems.attempt(partial(construct, SweepEntry, own))
+    given = value[KEY]
+    attacks = [
+        problems.attempt(partial(construct, declared, _at_budget(kinds, value, epsilon), "kind"), (KEY, place))
+        for place, epsilon in enumerate(given if entry and isinstance(given, list) and given else [NO_BUDGET])
+    ]
+    if entry is None or problems.found:
+        raise problems.error
+    try:
+        found = tuple(attack for attack in attacks if attack is not None)
+        return Sweep(attacks=found[: len(entry.epsilons)], carry=entry.carry, warm_start=entry.warm_start)
+    except ValueError as error:
+        raise contradictions(error, OWN, value) from None
+
+
+def _at_budget(
+    kinds: Mapping[str, type[DeclarationBase]], value: Mapping[str, object], epsilon: object
+) -> dict[str, object]:
+    """Return the mapping of the attack alone."""
+    fields = {name: item for name, item in value.items() if name not in OWN} | {"epsilon": epsilon}
+    if isinstance(members := fields.get("members"), list):
+        fields["members"] = [
+            {"epsilon": epsilon, **member}
+            if isinstance(member, dict) and issubclass(kinds.get(str(member.get("kind")), object), BoundedAttack)
+            else member
+            for member in members
+        ]
+    return fields
+
+
+@dataclass(frozen=True, slots=True)
+class _Problems:
+    """Problems of several readings, each once, with the value that each is of."""
+
+    found: dict[tuple[Place, str], object] = field(default_factory=dict)
+
+    def add(self, place: Place, message: str, value: object) -> None:
+        """Add one."""
+        self.found.setdefault((place, message), value)
+
+    def attempt(self, read: Callable[[], T], epsilon_place: Place = ("epsilon",)) -> T | None:
+        """Return what can be read; or add all that is wrong, that of ``epsilon`` at the place where it stands."""
+        try:
+            return read()
+        except ValidationError as error:
+            for one in error.errors(include_url=False):
+                place = one["loc"]
+                at_budget = place[:1] == ("epsilon",)
+                self.add((*epsilon_place, *place[1:]) if at_budget else place, one["msg"], one["input"])
+        return None
+
+    @property
+    def error(self) -> ValidationError:
+        """All of them."""
+        lines = [
+            InitErrorDetails(type=PydanticCustomError("robench", "{message}", {"message": text}), loc=place, input=of)
+            for (place, text), of in self.found.items()
+        ]
+        return ValidationError.from_exception_data("sweep", lines)

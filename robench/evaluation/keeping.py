@@ -1,0 +1,108 @@
+"""What attacks make of examples, as it can be kept: scored is what a file holds, and nothing else.
+
+With ``adversarial_dtype`` float16 an attack's change of each value is rounded toward zero to a float16, and the clean
+input plus that change is what is scored. It lies between the clean input and the attack's, value by value, and so
+leaves no budget in any norm and no box. Rounding the image itself would not do: near 0.5 its float16 neighbours are an
+eighth of a grey level apart, and there may be none between the clean value and the attack's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+
+from robench.core.shard import EXACT_DTYPE
+from robench.declarations.perturbations import epsilon_of
+from robench.evaluation.contracts import check_perturbed
+from robench.perturbations import perturb_each
+from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robench.core.protocols import Batch, Declaration, Draws, Perturbed, Victim
+    from robench.core.shard import Measurement, ShardHeader
+    from robench.store.safetensors_file import Array
+
+
+class Source(Protocol):
+    """Where the inputs that are scored come from."""
+
+    def __call__(
+        self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
+    ) -> Iterator[tuple[Declaration, Perturbed]]:
+        """Yield each attack of the measurement's condition, with what it made of the batch."""
+
+
+class Attacked:
+    """The usual source: runs the attacks. With ``collects`` it remembers what they made of all batches that came."""
+
+    def __init__(self, *, collects: bool = False) -> None:
+        self._collects = collects
+        self._ids: dict[str, None] = {}
+        self._points: dict[str, list[Array]] = {}
+        self._found: dict[str, list[Array]] = {}
+
+    def __call__(
+        self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
+    ) -> Iterator[tuple[Declaration, Perturbed]]:
+        """Yield each attack with what it made, rounded as the measurement says."""
+        declaration = measurement.condition.perturbation
+        for attack, perturbed in perturb_each(declaration, batch, victim, draws, measurement.batch_size):
+            points = perturbed.inputs
+            if measurement.adversarial_dtype != EXACT_DTYPE:
+                # Before rounding, which could hide that the attack left its budget.
+                check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
+                points = rounded_change(batch.inputs, perturbed.inputs)
+                perturbed = replace(perturbed, inputs=moved(batch.inputs, points))
+            if self._collects:
+                name = None if attack is declaration else epsilon_of(attack)
+                self._collect(name or ONE_BUDGET, batch.ids, points, perturbed.found)
+            yield attack, perturbed
+
+    def examples(self, shard: ShardHeader) -> AdversarialExamples:
+        """Return what was collected, which must be all of the shard."""
+        return AdversarialExamples(
+            shard=shard,
+            ids=tuple(self._ids),
+            points={name: np.concatenate(arrays) for name, arrays in self._points.items()},
+            found={name: np.concatenate(arrays) for name, arrays in self._found.items()},
+        )
+
+    def _collect(self, name: str, ids: tuple[str, ...], points: torch.Tensor, found: torch.Tensor | None) -> None:
+        # A batch is filled up by its last example, which counts once.
+        distinct = dict.fromkeys(ids)
+        self._ids |= distinct
+        self._points.setdefault(name, []).append(_array(points, len(distinct)))
+        if found is not None:
+            self._found.setdefault(name, []).append(_array(found, len(distinct)))
+
+
+def rounded_change(clean: torch.Tensor, adversarial: torch.Tensor) -> torch.Tensor:
+    """Return a float16 change (B, ...) for each value of float32 ``clean`` that leads toward ``adversarial``.
+
+    ``moved(clean, change)`` lies between the two, both included: compared exactly, in float32.
+    """
+    change = (adversarial.double() - clean.double()).half()
+    while bool((beyond := _is_beyond(clean, change, adversarial)).any()):
+        bits = change.view(torch.int16)
+        # The next number toward zero, for either sign.
+        change = torch.where(beyond, bits - 1, bits).view(torch.float16)
+    return change
+
+
+def moved(clean: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+    """Return float32 ``clean`` plus a float16 change: one addition, the same on every kind of device."""
+    return clean + change.float()
+
+
+def _is_beyond(clean: torch.Tensor, change: torch.Tensor, adversarial: torch.Tensor) -> torch.Tensor:
+    reached = moved(clean, change)
+    return ((change > 0) & (reached > adversarial)) | ((change < 0) & (reached < adversarial))
+
+
+def _array(rows: torch.Tensor, count: int) -> Array:
+    return rows[:count].detach().cpu().numpy().copy()

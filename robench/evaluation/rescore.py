@@ -1,0 +1,133 @@
+"""Kept adversarial examples scored again by a fresh pass, of the model that they were made against or of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import UsageError
+from robench.core.protocols import Perturbed
+from robench.declarations.transferred import Transferred
+from robench.declarations.views import views_of
+from robench.evaluation.evaluate import evaluate
+from robench.evaluation.keeping import moved
+from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from robench.core.protocols import Batch, Dataset, Declaration, Draws, Victim
+    from robench.core.records import Record
+    from robench.core.shard import Measurement, Shard
+
+
+def rescore(
+    shard: Shard, examples: AdversarialExamples, victim: Victim, dataset: Dataset, limit: int | None = None
+) -> Record:
+    """Return the record of a shard whose adversarial examples are read and not made; else as ``evaluate``.
+
+    Of the very shard that they were made in, the outcomes are those of its record again, but for the counts of passes,
+    which are None. ``limit`` is that of the run, for the record's provenance alone.
+
+    Args:
+        shard: the one that the examples were made in, or one whose perturbation is ``Transferred`` from it.
+        examples: of all of the shard's ids.
+        victim: the model of the shard's checkpoint.
+        dataset: the clean examples.
+        limit: that of the run, for the record's provenance alone.
+
+    Raises:
+        UsageError: the examples are of other data.
+        ExampleError: an example cannot be read.
+        ContractError: the examples leave their threat model, or the victim broke its promise.
+    """
+    _check_same_data(shard, examples)
+    measurement = shard.measurement
+    declaration = measurement.condition.perturbation
+    if not isinstance(declaration, Transferred):
+        return evaluate(shard, victim, dataset, limit, Kept(examples))
+    of_source = replace(measurement, condition=replace(measurement.condition, perturbation=declaration.attack))
+    scored = evaluate(
+        replace(shard, measurement=of_source),
+        NormalisedAs(victim, declaration.mean, declaration.std),
+        dataset,
+        limit,
+        Kept(_at(examples, declaration.budget)),
+    )
+    return replace(scored, shard=shard.header)
+
+
+class Kept:
+    """A source (``keeping.Source``) that gives what is kept in place of running attacks."""
+
+    def __init__(self, examples: AdversarialExamples) -> None:
+        self._examples = examples
+        self._rows = {example_id: row for row, example_id in enumerate(examples.ids)}
+
+    def __call__(
+        self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
+    ) -> Iterator[tuple[Declaration, Perturbed]]:
+        """Yield each attack with what is kept of what it made."""
+        device = batch.inputs.device
+        rows = [self._rows[example_id] for example_id in batch.ids]
+        for view in views_of(measurement.condition):
+            name = view.epsilon or ONE_BUDGET
+            points = torch.from_numpy(self._examples.points[name][rows]).to(device)
+            found = self._examples.found.get(name)
+            yield (
+                view.attack,
+                Perturbed(
+                    inputs=moved(batch.inputs, points) if points.dtype == torch.float16 else points,
+                    found=None if found is None else torch.from_numpy(found[rows]).to(device),
+                ),
+            )
+
+
+class NormalisedAs:
+    """A victim, but for the normalisation, which is that of the model that was attacked.
+
+    A budget may be meant in that space; the victim's own normalisation stays inside it.
+    """
+
+    def __init__(self, victim: Victim, mean: Sequence[float], std: Sequence[float]) -> None:
+        self._victim = victim
+        self._channels = tuple(mean), tuple(std)
+        self._mean, self._std = (
+            torch.tensor(values, dtype=torch.float32, device=victim.device).reshape(-1, 1, 1) for values in (mean, std)
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs must be."""
+        return self._victim.device
+
+    @property
+    def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and standard deviation of the model that was attacked, (C, 1, 1) each."""
+        return self._mean, self._std
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        """Return the victim's own scores."""
+        return self._victim.logits(inputs, seeds)
+
+    def through_solvers(self) -> NormalisedAs:
+        """Return the same of the victim with gradients through its solvers; nothing that is scored asks for any."""
+        return NormalisedAs(self._victim.through_solvers(), *self._channels)
+
+
+def _at(examples: AdversarialExamples, budget: str | None) -> AdversarialExamples:
+    name = budget or ONE_BUDGET
+    found = {ONE_BUDGET: examples.found[name]} if name in examples.found else {}
+    return replace(examples, points={ONE_BUDGET: examples.points[name]}, found=found)
+
+
+def _check_same_data(shard: Shard, examples: AdversarialExamples) -> None:
+    wanted, met = shard.measurement.dataset, examples.shard.dataset
+    if wanted != met or (shard.start, shard.stop) != (examples.shard.start, examples.shard.stop):
+        raise UsageError(
+            f"the adversarial examples of {examples.shard.title} are of {met.name!r} with fingerprint "
+            f"{met.fingerprint[:12]}, but {shard.header.title} is on {wanted.name!r} with {wanted.fingerprint[:12]}; "
+            "score them on the data that they were made of"
+        )

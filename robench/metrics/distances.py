@@ -1,0 +1,114 @@
+"""Accuracy at a stated distance, and the median distance: numbers of searches for the nearest adversarial example.
+
+What a search returned is an upper bound of how near the nearest is, so that both numbers are upper bounds as well.
+Both count an example as fallen at the distance at which the harness's own fresh prediction saw it wrong, and rely on
+what ``cw`` and ``fab`` promise: what the victim gets wrong already comes back as it is, at distance 0, and where
+nothing was found the clean input does, which the victim then gets right. So an example is right when clean unless it is
+wrong at distance 0. That holds of searches for true labels, with no confidence demanded, no limits narrower than the
+box, and none that stop at success; others are refused where a suite is read (``declare.searches``).
+
+The interval of the median is between order statistics, without any assumption on the distances: with n of them, the
+l-th and the (n + 1 - l)-th smallest, for the largest l with P(B < l) <= 2.5 %, B binomial with n trials of 1/2 (Conover
+1999, Practical Nonparametric Statistics, section 3.2). Below six there is none.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from robench.core.errors import ContractError, IncompleteError
+from robench.core.report import Estimate
+from robench.metrics.accuracy import classified, share_of
+from robench.metrics.metric import SearchMetric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from robench.core.outcomes import ClassificationOutcome, Outcome
+    from robench.metrics.metric import Search
+
+# One half of what a 95 % interval leaves out is 1 in so many.
+ONE_IN = 40
+
+
+def accuracy_at_distance(outcomes: Sequence[Outcome], search: Search) -> Estimate:
+    """Return the share of all examples that are right when clean and up to the distance, with Wilson's interval.
+
+    Raises:
+        IncompleteError: there are no outcomes.
+        ContractError: no distance is stated, or the outcomes are not those of a classifier's search.
+    """
+    if search.within is None:
+        raise ContractError("accuracy at a distance wants one to be stated; give the condition distances")
+    return share_of([distance > search.within for distance in fallen_at(outcomes, search.norm)])
+
+
+def median_distance(outcomes: Sequence[Outcome], search: Search) -> Estimate:
+    """Return the median distance over the examples that are right when clean, infinite where none was found.
+
+    In pixel units. Of an even number, the mean of the two in the middle. Bounds may be infinite too.
+
+    Raises:
+        IncompleteError: there are no outcomes, or no example is right when clean.
+        ContractError: the outcomes are not those of a classifier's search.
+    """
+    distances = sorted(distance for distance in fallen_at(outcomes, search.norm) if distance > 0)
+    count = len(distances)
+    if not count:
+        raise IncompleteError("no example is right when clean, and a median of nothing is undefined")
+    rank = _rank(count)
+    low, high = (distances[rank - 1], distances[count - rank]) if rank else (None, None)
+    value = (distances[(count - 1) // 2] + distances[count // 2]) / 2
+    return Estimate(value=value, low=low, high=high, num_examples=count, unit=MEDIAN_DISTANCE.unit)
+
+
+def fallen_at(outcomes: Sequence[Outcome], norm: str) -> list[float]:
+    """Return the distance at which each example was seen wrong: 0 when clean, infinite where it was not.
+
+    Raises:
+        ContractError: the outcomes are not those of a classifier's search.
+    """
+    known = classified(outcomes)
+    return [inf if outcome.correct_top1 else distance for outcome, distance in _with_distances(known, norm)]
+
+
+def _with_distances(
+    outcomes: Sequence[ClassificationOutcome], norm: str
+) -> Iterator[tuple[ClassificationOutcome, float]]:
+    for outcome in outcomes:
+        distance: float | None = getattr(outcome, norm)
+        if outcome.found is None or distance is None:
+            raise ContractError(
+                f"distances met an outcome that no search for the nearest made (example {outcome.example_id!r}); "
+                "they are of conditions with cw or fab alone"
+            )
+        yield outcome, distance
+
+
+def _rank(count: int) -> int:
+    """Return the largest l with P(B < l) <= 1/40, B binomial with ``count`` trials of 1/2."""
+    rank, ways, fewer = 0, 1, 1
+    while ONE_IN * fewer <= 2**count:
+        rank += 1
+        ways = ways * (count - rank + 1) // rank
+        fewer += ways
+    return rank
+
+
+ACCURACY_AT_DISTANCE = SearchMetric(
+    name="accuracy_at_distance",
+    title="accuracy at distance",
+    unit="share",
+    task="classification",
+    scope="distance",
+    compute=accuracy_at_distance,
+)
+MEDIAN_DISTANCE = SearchMetric(
+    name="median_distance",
+    title="median distance (pixels)",
+    unit="pixels",
+    task="classification",
+    scope="search",
+    compute=median_distance,
+)

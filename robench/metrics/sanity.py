@@ -1,0 +1,81 @@
+"""Comparisons of attacks whose outcome is known beforehand, if gradients say anything.
+
+Source: Carlini et al. 2019, arXiv:1902.06705, and Athalye et al. 2018, arXiv:1802.00420, section 3.1: iterated attacks
+beat single steps, gradients beat random search, a larger budget fools more, more steps change nothing, and no model is
+right about images that can be grey all over. A comparison fails by more than 0.2 points (AutoAttack's rule for Square)
+and an exact paired p below 0.01 (``paired``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.core.flags import Flag
+from robench.metrics.paired import exact_p_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SOURCE = "Carlini et al. 2019"
+POINTS = 0.002
+P_VALUE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Which of two attacks must not be the stronger one, by its violation's name, and what a violation advises."""
+
+    name: str
+    advice: str
+
+
+SINGLE_STEP = Expectation(
+    "single step beats iterations",
+    "gradients mislead beyond the first step: try random starts, another loss, a black-box attack",
+)
+RANDOM_SEARCH = Expectation(
+    "random search beats gradients",
+    "gradients are masked: use black-box attacks, BPDA or draws (num_draws), and an adaptive attack",
+)
+SMALLER_BUDGET = Expectation(
+    "smaller budget beats larger", "the search fails in large balls: take more steps and restarts"
+)
+MORE_STEPS = Expectation("twice the steps change the result", "the attack has not converged: take more steps")
+ANY_DISTANCE = Expectation(
+    "right at any distance",
+    "the attack is broken for this model: check that gradients reach the pixels, try other losses",
+)
+
+
+def beaten(expectation: Expectation, stronger: Sequence[bool], weaker: Sequence[bool], what: str) -> Flag:
+    """Return whether fewer examples stand under what should be the weaker attack; verdicts are of the same examples.
+
+    Raises:
+        ContractError: they are not.
+    """
+    p_value = exact_p_value(stronger, weaker)
+    gain = (sum(stronger) - sum(weaker)) / len(stronger)
+    return Flag(
+        name=expectation.name,
+        source=SOURCE,
+        value=gain,
+        limit=POINTS,
+        is_raised=gain > POINTS and p_value < P_VALUE,
+        finding=f"{what}: {100 * gain:+.1f} points fewer stand (p = {p_value:.2g})",
+        advice=expectation.advice,
+    )
+
+
+def right_at_any_distance(stands: Sequence[bool], num_classes: int, what: str) -> Flag:
+    """Return whether more examples stand than chance allows where every image can be grey all over."""
+    value = sum(stands) / len(stands)
+    return Flag(
+        name=ANY_DISTANCE.name,
+        source=SOURCE,
+        value=value,
+        limit=1 / num_classes,
+        is_raised=value > 1 / num_classes,
+        finding=f"{value:.0%} stand under {what}, where every image can be grey",
+        advice=ANY_DISTANCE.advice,
+    )

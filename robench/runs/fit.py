@@ -1,0 +1,109 @@
+"""Does a model fit a dataset, and is it the model that its registry entry says?
+
+A few examples are shown to it before anything is measured: sizes, channels and classes must be those of the dataset,
+what it returns must be logits and not probabilities, and it must be right about as often as its entry expects. So
+wrong weights, a wrong normalisation or classes in another order cost seconds and not a night.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import comb
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import ExampleError, UsageError
+from robench.core.protocols import Batch
+from robench.declarations.datasets import DATASETS
+from robench.models import load_victim
+
+if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.protocols import Dataset
+
+NUM_EXAMPLES = 32
+# As AutoAttack's check of its victims.
+SIMPLEX = 1e-5
+# So rarely is a model refused that is what its entry says.
+CHANCE = 1e-6
+EXPECTED = "top1_accuracy"
+
+
+def check_fit(checkpoint: Checkpoint, dataset_name: str, dataset: Dataset) -> None:
+    """Refuse a model that cannot be measured on a dataset, or is not what its registry entry says.
+
+    Raises:
+        UsageError: another number of classes, inputs that it cannot take, probabilities for logits, or far fewer right
+            answers than expected.
+    """
+    # An unreadable example is the business of its shard, which will fail and name it.
+    examples = [found for index in range(min(NUM_EXAMPLES, len(dataset))) if (found := _readable(dataset, index))]
+    if not examples:
+        return
+    batch = Batch(
+        ids=tuple(str(index) for index in range(len(examples))),
+        inputs=torch.stack([image for image, _ in examples]),
+        targets=torch.tensor([target for _, target in examples]),
+    )
+    logits = _logits(checkpoint, dataset_name, batch)
+    if not bool(torch.isfinite(logits).all()):
+        # Its shards will fail and name it; nothing can be said of its answers.
+        return
+    wanted = DATASETS[dataset_name].num_classes
+    if logits.shape[1] != wanted:
+        raise UsageError(
+            f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {dataset_name!r} has {wanted}; "
+            "choose a suite on the data that the model was trained for"
+        )
+    if is_probabilities(logits):
+        raise UsageError(
+            f"model {checkpoint.name!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
+            "attacks look weak; leave it out of the model"
+        )
+    if checkpoint.trained_on == dataset_name and EXPECTED in checkpoint.expected:
+        _check_expected(checkpoint, dataset_name, int((logits.argmax(1) == batch.targets).sum()), len(examples))
+
+
+def is_probabilities(logits: torch.Tensor) -> bool:
+    """Return whether every row of (B, classes) scores lies in [0, 1] and sums to one."""
+    is_bounded = bool((logits >= -SIMPLEX).all()) and bool((logits <= 1 + SIMPLEX).all())
+    return is_bounded and bool(((logits.double().sum(1) - 1).abs() < SIMPLEX).all())
+
+
+def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
+    """Return how likely so few right answers, or fewer, are where each is right with probability ``share``.
+
+    >>> round(chance_of_at_most(1, 3, 0.5), 3)
+    0.5
+    """
+    chances = (comb(num_examples, k) * share**k * (1 - share) ** (num_examples - k) for k in range(num_right + 1))
+    return sum(chances)
+
+
+def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, num_examples: int) -> None:
+    share = checkpoint.expected[EXPECTED]
+    if chance_of_at_most(num_right, num_examples, share) < CHANCE:
+        raise UsageError(
+            f"model {checkpoint.name!r} is right about {num_right} of the first {num_examples} examples of "
+            f"{dataset_name!r}, where its registry entry expects {share:.1%}: check its weights, its preprocessing "
+            "(mean, std, resize) and the order of its classes, or correct `expected`"
+        )
+
+
+def _logits(checkpoint: Checkpoint, dataset_name: str, batch: Batch) -> torch.Tensor:
+    victim = load_victim(checkpoint)
+    try:
+        with torch.no_grad():
+            return victim.logits(batch.inputs, list(range(len(batch.ids))))
+    except Exception as error:  # whatever a model raises on a strange input, it does not fit
+        raise UsageError(
+            f"model {checkpoint.name!r} cannot take the examples {tuple(batch.inputs.shape[1:])} of dataset "
+            f"{dataset_name!r}: {error}"
+        ) from error
+
+
+def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, int] | None:
+    with suppress(ExampleError):
+        return dataset[index]
+    return None

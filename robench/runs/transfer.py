@@ -1,0 +1,195 @@
+"""How far adversarial examples that were made against one model fool others: a matrix of targets and sources.
+
+What is missing of the attack is measured by the path of any run, and its examples are kept; then every source's
+examples are scored on every other target. These scores are records like all others, under the perturbation
+``Transferred``, so that they too are measured once. The diagonal is the attack's own record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from robench.core.records import Failure, Record
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
+from robench.core.suite import Column, Condition
+from robench.declarations.perturbations import Clean
+from robench.declarations.transferred import Transferred
+from robench.reports import build_report
+from robench.runs.kept_examples import folder_of
+from robench.runs.prepare import PreparedRun, prepare
+from robench.runs.transfer_choice import check_same_pixels, choose, normalisation_of
+from robench.scheduling import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.protocols import Store
+    from robench.core.report import Report
+    from robench.core.suite import Suite
+    from robench.declarations.views import View
+    from robench.runs.request import RunRequest
+
+METRIC = "top1_accuracy"
+
+Result = TypeVar("Result", Record, Failure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedTransfer:
+    """A transfer whose weights and data were found to be what they should be.
+
+    Attributes:
+        matrix: the table: the clean condition, if the suite has one, and one condition a source.
+        view: the attack; of a sweep, at one budget.
+        attacks: the run that makes the adversarial examples, and measures clean accuracy.
+        scores: the run that scores them: all targets and sources are among its measurements, the diagonal is in none of
+            its shards.
+        diagonal: by the key of each source's measurement of the attack, the place of its outcomes in the matrix.
+    """
+
+    matrix: Suite
+    view: View
+    attacks: PreparedRun
+    scores: PreparedRun
+    diagonal: Mapping[str, Measurement]
+
+    def scorable(self, store: Store) -> PreparedRun:
+        """Return the run of scores without those whose adversarial examples are missing, as their attack failed."""
+        kept = folder_of(store).keys()
+        return replace(self.scores, shards=tuple(shard for shard in self.scores.shards if _source_key(shard) in kept))
+
+    def report(self, store: Store) -> Report:
+        """Return the matrix, a row a target and a column a source, from what ``store`` holds."""
+        keys: dict[str, set[str]] = {}
+        for run in (self.attacks, self.scores):
+            for measurement in (each for of_suite in run.measurements.values() for each in of_suite):
+                keys.setdefault(measurement.checkpoint.name, set()).add(measurement.key)
+        wanted = set().union(*keys.values())
+        records = store.records(lambda shard: shard.measurement_key in wanted)
+        request = self.scores.request
+        return build_report(
+            self.matrix,
+            [self._in_matrix(record) for record in records],
+            [self._in_matrix(failure) for failure in store.failures() if failure.shard.measurement_key in wanted],
+            models=[checkpoint.name for checkpoint in request.checkpoints],
+            limit=request.limit,
+            measurements=keys,
+            seed=request.seed,
+        )
+
+    def _in_matrix(self, result: Result) -> Result:
+        """Return a result of the attack itself as one of the diagonal, and all others as they are."""
+        measurement = self.diagonal.get(result.shard.measurement_key)
+        if measurement is None:
+            return result
+        header = Shard(measurement=measurement, start=result.shard.start, stop=result.shard.stop).header
+        if isinstance(result, Failure):
+            return replace(result, shard=header)
+        at_budget = (outcome for outcome in result.outcomes if outcome.epsilon == self.view.epsilon)
+        return replace(result, shard=header, outcomes=tuple(replace(outcome, epsilon=None) for outcome in at_budget))
+
+
+def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Checkpoint] = ()) -> PreparedTransfer:
+    """Find and check the data and the weights of every model, and cut attacks and scores into shards.
+
+    Args:
+        request: one suite, and the sources: the models whose adversarial examples are scored.
+        condition: the name of an attack in that suite; of a sweep its largest budget is meant, or the one that follows
+            an ``@``, such as ``pgd@4/255``.
+        targets: the models that the examples are scored on; by default the sources.
+
+    Raises:
+        UnknownNameError: the suite has no such condition.
+        UsageError: the condition attacks nothing, models see different pixels, or as of ``prepare``.
+        RobenchError: as of ``prepare``.
+    """
+    (suite,) = request.suites
+    view = choose(suite, condition)
+    sources, targets = request.checkpoints, tuple(targets) or request.checkpoints
+    everyone = tuple({checkpoint.name: checkpoint for checkpoint in (*targets, *sources)}.values())
+    check_same_pixels(everyone)
+    clean = _clean_beside(suite, view.condition)
+    asked = replace(suite, conditions=(*clean, view.condition), columns=(), audit=False)
+    attacks = prepare(
+        replace(request, suites=(asked,), checkpoints=everyone, audit=False, keep_adversarial=EXACT_DTYPE)
+    )
+    attacks = _without_attacks_on(attacks, {each.name for each in everyone} - {each.name for each in sources})
+    measured = {(each.checkpoint.name, each.condition.name): each for each in attacks.measurements[suite.name]}
+    conditions = {each.name: _transferred(view, measured[each.name, view.condition.name]) for each in sources}
+    matrix = _matrix(suite, view, clean, conditions)
+    scores = {
+        (target.name, source): _scored(measured[target.name, view.condition.name], conditions[source])
+        for target in targets
+        for source in conditions
+    }
+    apart = [each for (target, source), each in scores.items() if target != source]
+    return PreparedTransfer(
+        matrix=matrix,
+        view=view,
+        attacks=attacks,
+        scores=PreparedRun(
+            request=replace(attacks.request, suites=(matrix,), checkpoints=targets),
+            measurements={matrix.name: tuple(scores.values())},
+            shards=tuple(plan(apart, suite.batches_per_shard, request.limit)),
+        ),
+        diagonal={
+            measured[source, view.condition.name].key: scores[source, source]
+            for source in conditions
+            if (source, source) in scores
+        },
+    )
+
+
+def _clean_beside(suite: Suite, attack: Condition) -> tuple[Condition, ...]:
+    """Return the clean condition on the attack's dataset, of as many examples where there are several."""
+    clean = [
+        each for each in suite.conditions if each.dataset == attack.dataset and isinstance(each.perturbation, Clean)
+    ]
+    return tuple(sorted(clean, key=lambda each: each.num_examples != attack.num_examples)[:1])
+
+
+def _without_attacks_on(run: PreparedRun, targets_alone: set[str]) -> PreparedRun:
+    """Return the run without attacks on models that are no source."""
+
+    def is_asked_for(shard: Shard) -> bool:
+        measurement = shard.measurement
+        return isinstance(measurement.condition.perturbation, Clean) or measurement.checkpoint.name not in targets_alone
+
+    return replace(run, shards=tuple(shard for shard in run.shards if is_asked_for(shard)))
+
+
+def _transferred(view: View, source: Measurement) -> Condition:
+    mean, std = normalisation_of(source.checkpoint)
+    perturbation = Transferred(source=source.key, attack=view.attack, mean=mean, std=std, budget=view.epsilon)
+    name = f"{view.name} from {source.checkpoint.name}"
+    return replace(view.condition, name=name, perturbation=perturbation, distances=())
+
+
+def _scored(target: Measurement, condition: Condition) -> Measurement:
+    return replace(target, condition=condition, adversarial_dtype=EXACT_DTYPE)
+
+
+def _matrix(suite: Suite, view: View, clean: Sequence[Condition], sources: Mapping[str, Condition]) -> Suite:
+    of_clean = [
+        Column(key=f"clean/{METRIC}", label="clean", metric=METRIC, conditions=(condition.name,)) for condition in clean
+    ]
+    of_sources = [
+        Column(key=f"from/{name}/{METRIC}", label=f"from {name}", metric=METRIC, conditions=(condition.name,))
+        for name, condition in sources.items()
+    ]
+    return replace(
+        suite,
+        name=f"{suite.name}: transfer of {view.label}",
+        conditions=(*clean, *sources.values()),
+        metrics=(METRIC,),
+        columns=(*of_clean, *of_sources),
+        audit=False,
+    )
+
+
+def _source_key(shard: Shard) -> str:
+    declaration = shard.measurement.condition.perturbation
+    assert isinstance(declaration, Transferred)  # prepare_transfer plans no others
+    return shard_key(declaration.source, shard.start, shard.stop)

@@ -1,0 +1,91 @@
+"""What may be transferred, and between whom: an attack at one budget, between models that see the same pixels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UnknownNameError, UsageError
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.transferred import makes_inputs
+from robench.declarations.views import views_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.protocols import Declaration
+    from robench.core.suite import Suite
+    from robench.declarations.views import View
+
+
+def choose(suite: Suite, name: str) -> View:
+    """Return the attack that ``name`` calls in a suite; the name of a sweep means its largest budget.
+
+    A budget is taken as a number, so that ``pgd@6/255`` is ``pgd@2/85``.
+
+    Raises:
+        UnknownNameError: the suite has no such condition.
+        UsageError: the condition attacks nothing.
+    """
+    views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+    largest = {condition.name: views_of(condition)[-1] for condition in suite.conditions}
+    named = views | largest
+    found = named.get(name) or named.get(_with_reduced_budget(name))
+    if found is None:
+        raise UnknownNameError(f"condition of suite {suite.name!r}", name, named)
+    if not makes_inputs(found.attack):
+        attacks = [each.name for each in suite.conditions if makes_inputs(each.perturbation)]
+        raise UsageError(
+            f"condition {name!r} of suite {suite.name!r} leaves images as they are, so that nothing is transferred; "
+            f"choose an attack: {', '.join(attacks) or 'this suite has none'}"
+        )
+    return found
+
+
+def check_same_pixels(checkpoints: Sequence[Checkpoint]) -> None:
+    """Refuse models that do not see the same pixels of an image file; mean and std may differ.
+
+    Raises:
+        UsageError: two models resize or crop differently.
+    """
+    first, *others = checkpoints
+    for other in others:
+        if _pixels_of(other.preprocessing) != _pixels_of(first.preprocessing):
+            raise UsageError(
+                f"model {other.name!r} sees other pixels than {first.name!r} ({_shown(other)} against "
+                f"{_shown(first)}); adversarial images are made after resize and crop, so that both "
+                "must be the same; leave one out"
+            )
+
+
+def normalisation_of(checkpoint: Checkpoint) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the mean and the standard deviation of each channel; 0 and 1 where the input is not normalised."""
+    preprocessing = checkpoint.preprocessing
+    if not isinstance(preprocessing, ImagePreprocessing):
+        return (0.0,), (1.0,)
+    return preprocessing.mean, preprocessing.std
+
+
+def _with_reduced_budget(name: str) -> str:
+    condition, at, budget = name.rpartition("@")
+    try:
+        return f"{condition}@{Fraction(budget)}" if at else name
+    except (ValueError, ZeroDivisionError):
+        return name
+
+
+def _pixels_of(preprocessing: Declaration) -> Declaration:
+    if not isinstance(preprocessing, ImagePreprocessing):
+        return preprocessing
+    return replace(preprocessing, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+
+
+def _shown(checkpoint: Checkpoint) -> str:
+    preprocessing = checkpoint.preprocessing
+    if not isinstance(preprocessing, ImagePreprocessing):
+        return preprocessing.kind
+    sizes = [("resize", preprocessing.resize), ("crop", preprocessing.crop)]
+    said = [f"{name} {size}" if size is not None else f"no {name}" for name, size in sizes]
+    return ", ".join([*said, preprocessing.interpolation])

@@ -1,0 +1,81 @@
+"""The adversarial examples of a results folder: one immutable file a shard, for re-scoring and for transfer.
+
+A run that keeps them writes a shard's examples before its record, so that whoever finds the record of such a run finds
+them too. Of two writers of one shard the first wins, as with records.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from robench.core.errors import StoreError
+from robench.store.complaints import keeping, reading
+from robench.store.paths import ADVERSARIAL_SUFFIX, Paths, kept_files, measurement_folders
+from robench.store.publish import publish
+from robench.store.reading import read_whole
+from robench.store.safetensors_file import AdversarialExamples, decode_examples, encode_examples
+
+logger = logging.getLogger("robench.store")
+
+# Each further attempt means that somebody put a damaged file in the same place meanwhile.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AdversarialFolder:
+    """Keeps adversarial examples below a results folder; can be sent to another process.
+
+    Attributes:
+        results: the results folder; see ``paths`` for what is in it.
+    """
+
+    results: Path
+
+    def keys(self) -> set[str]:
+        """Keys of all shards whose examples are there; their files are only listed, and checked when they are read.
+
+        Raises:
+            StoreError: the folder cannot be read.
+        """
+        folder = Paths(self.results).adversarial
+        with reading(folder):
+            folders = measurement_folders(folder)
+            return {path.stem for each in folders for path in kept_files(each, ADVERSARIAL_SUFFIX)}
+
+    def put(self, examples: AdversarialExamples) -> None:
+        """Keep the examples of a shard unless there are some; others are warned of, since they must be the same.
+
+        Raises:
+            StoreError: they could not be kept; nothing that was kept before is lost.
+        """
+        content, shard = encode_examples(examples), examples.shard
+        path = self._path(shard.measurement_key, shard.key)
+        with keeping(path):
+            for _ in range(_ATTEMPTS):
+                if publish(path, content):
+                    return
+                if (kept := self.get(shard.measurement_key, shard.key)) is not None:
+                    if encode_examples(kept) != content:
+                        logger.warning(_OTHER_EXAMPLES, shard.title, path)
+                    return
+        raise StoreError(f"{path} is damaged and cannot be replaced; move it away and run again")
+
+    def get(self, measurement_key: str, shard_key: str) -> AdversarialExamples | None:
+        """Return the examples of a shard, or None where there are none, or damaged ones that were set aside now.
+
+        Raises:
+            StoreError: they cannot be read, or are of a later robench.
+        """
+        path = self._path(measurement_key, shard_key)
+        return read_whole(path, decode_examples, lambda examples: examples.shard, Paths(self.results))
+
+    def _path(self, measurement_key: str, shard_key: str) -> Path:
+        return Paths(self.results).adversarial_examples(measurement_key, shard_key)
+
+
+_OTHER_EXAMPLES = (
+    "%s gave other adversarial examples when it was measured again than those in %s."
+    " The numbers are not reproducible; the first examples stay"
+)

@@ -1,0 +1,48 @@
+"""Reading a kept file: whole and where it belongs, or set aside as damaged."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from robench.core.errors import StoreError
+from robench.store.complaints import reading
+from robench.store.damage import set_aside
+from robench.store.paths import check_place
+from robench.store.seal import DamagedError, NewerFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from robench.core.shard import ShardHeader
+    from robench.store.paths import Paths
+
+Content = TypeVar("Content")
+
+
+def read_whole(
+    path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader], paths: Paths
+) -> Content | None:
+    """Return what ``path`` holds, or None where it is gone, or damaged and by now set aside.
+
+    Raises:
+        StoreError: it cannot be read, or is of a later robench.
+    """
+    content = None
+    # Another process may have set it aside since it was listed.
+    with reading(path), suppress(FileNotFoundError):
+        content = path.read_bytes()
+    if content is None:
+        return None
+    try:
+        decoded = decode(content)
+        check_place(path, shard_of(decoded))
+    except NewerFormatError as error:
+        raise StoreError(
+            f"{path} was written by a newer robench: {error}. Update robench, or name another folder with --results"
+        ) from error
+    except DamagedError as error:
+        set_aside(path, paths.damaged(path), error)
+        return None
+    return decoded

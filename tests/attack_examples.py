@@ -1,0 +1,112 @@
+"""Victims and examples on which attacks are tested: models so simple that what an attack should reach is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.core.protocols import Batch
+from robench.perturbations import perturb
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.protocols import Declaration, Perturbed, Victim
+
+NUM_CLASSES, SHAPE, SIZE = 5, (3, 4, 4), 48
+MEAN, STD = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1)
+
+
+class LinearVictim:
+    """Logits are W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
+
+    device = torch.device("cpu")
+    normalisation = (MEAN, STD)
+
+    def __init__(
+        self, seed: int = 0, constant: float = 0.0, num_classes: int = NUM_CLASSES, shape: Sequence[int] = SHAPE
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.weight = torch.randn(num_classes, torch.Size(shape).numel(), generator=generator)
+        self.constant = constant
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return (inputs - 0.5).flatten(1) @ self.weight.T + self.constant
+
+
+class CurvedVictim(LinearVictim):
+    """Logits are a small network of one hidden layer."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        logits = super().logits(inputs)
+        return torch.tanh(logits @ self.weight[:, :NUM_CLASSES]) + 0.1 * logits
+
+
+class ConstantVictim(LinearVictim):
+    """The same logits whatever it sees, the first class ahead, and no gradient points anywhere."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return 0 * super().logits(inputs) + torch.arange(len(self.weight), 0, -1.0)
+
+
+class SmoothVictim(LinearVictim):
+    """Logits are W tanh(2 x - 1) + constant, of four classes: gradients change with the point."""
+
+    normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
+
+    def __init__(self, constant: float = 0.0, num_classes: int = 4, shape: Sequence[int] = SHAPE) -> None:
+        super().__init__(0, constant, num_classes, shape)
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return torch.tanh(2 * inputs - 1).flatten(1) @ self.weight.T + self.constant
+
+
+def around_the_middle(victim: Victim, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:
+    """Return inputs around the middle of the box, that the victim gets right."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = 0.5 + spread * (2 * torch.rand(num_examples, *SHAPE, generator=generator) - 1)
+    ids = tuple(f"example-{i}" for i in range(num_examples))
+    return predicted_by(victim, Batch(ids=ids, inputs=inputs, targets=torch.zeros(num_examples).long()))
+
+
+def anywhere(num_examples: int = 6, low: float = 0.0, high: float = 1.0, shape: Sequence[int] = SHAPE) -> Batch:
+    """Return inputs of values drawn between two limits, with any of four classes."""
+    generator = torch.Generator().manual_seed(1)
+    inputs = low + (high - low) * torch.rand(num_examples, *shape, generator=generator)
+    targets = torch.randint(0, 4, (num_examples,), generator=generator)
+    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
+
+
+def predicted_by(victim: Victim, batch: Batch) -> Batch:
+    """Return the batch with the classes that the victim predicts, so that it gets all of them right."""
+    with torch.no_grad():
+        return replace(batch, targets=victim.logits(batch.inputs).argmax(1))
+
+
+def rows_of(batch: Batch, rows: list[int]) -> Batch:
+    """Return some of the examples."""
+    return Batch(ids=tuple(batch.ids[i] for i in rows), inputs=batch.inputs[rows], targets=batch.targets[rows])
+
+
+# Any: victims of tests do not have all of a victim.
+def attacked(
+    declaration: Declaration,
+    batch: Batch,
+    victim: Any = None,
+    seeds: Sequence[int] | None = None,
+    batch_size: int | None = None,
+) -> Perturbed:
+    """Return what the attack makes of the batch: against a ``SmoothVictim``, with the seeds 0, 1, 2 ..., by default."""
+    draws = ExampleDraws(range(len(batch.ids)) if seeds is None else seeds)
+    return perturb(declaration, batch, victim or SmoothVictim(), draws, batch_size)
+
+
+def margins(inputs: torch.Tensor, batch: Batch, victim: Victim) -> torch.Tensor:
+    """Return how far the best other class is ahead of the label, (B,)."""
+    with torch.no_grad():
+        logits = victim.logits(inputs)
+        others = logits.scatter(1, batch.targets[:, None], -torch.inf).amax(1)
+        return others - logits.gather(1, batch.targets[:, None])[:, 0]

@@ -1,0 +1,89 @@
+"""Audits as part of a run: kept like any outcome, the same on any number of workers, and shown where raised."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import robench as package
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from robench.core.flags import Flag
+
+Robench = Any
+AUDITED = {"audit: false": "audit: true", "num_examples: 150": "num_examples: 50"}
+MODELS = ("--model", "digits-vit", "--model", "digits-mom-vit")
+
+
+def kept(results: Path) -> dict[str, tuple[Flag, ...]]:
+    return {
+        record.shard.checkpoint: record.flags
+        for record in FolderStore(results).records(lambda shard: shard.condition == "audit-digits")
+    }
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of two models under a small suite with audits, measured in this process."""
+    folder = tmp_path_factory.mktemp("audited")
+    suite = {
+        "name": "small",
+        "version": 1,
+        "seed": 0,
+        "dataset": "digits",
+        "batch_size": 50,
+        "conditions": [
+            {"name": "clean", "num_examples": 50},
+            {"name": "fgsm", "num_examples": 50, "perturbation": {"kind": "fgsm", "epsilon": "8/255"}},
+        ],
+        "metrics": ["top1_accuracy"],
+    }
+    (folder / "small.yaml").write_text(json.dumps(suite))
+    package.run(folder / "small.yaml", [MODELS[1], MODELS[3]], results=folder / "results", device="cpu")
+    return folder
+
+
+def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench: Robench, audited: Path) -> None:
+    ended = robench("report", "--suite", audited / "small.yaml", "--results", audited / "results")
+    lines = {line.split()[0]: line for line in ended.stdout.splitlines() if line.startswith("digits-")}
+    assert lines["digits-vit"].endswith("none")
+    assert lines["digits-mom-vit"].endswith("raised")
+    assert "- digits-mom-vit: random victim: the same inputs give logits" in ended.stdout
+    assert "average gradients over draws (num_draws)" in ended.stdout
+    assert all(len(flags) == 14 for flags in kept(audited / "results").values())
+
+
+def test_two_workers_keep_the_same_flags(robench: Robench, audited: Path, tmp_path: Path) -> None:
+    ended = robench(
+        "run", "--suite", audited / "small.yaml", *MODELS, "--results", tmp_path, "--workers", 2, "--device", "cpu"
+    )
+    assert ended.code == 0, ended.stderr
+    assert kept(tmp_path) == kept(audited / "results")
+
+
+def test_another_suite_on_the_same_data_shares_the_audits(robench: Robench, audited: Path) -> None:
+    suite = audited / "other.yaml"
+    suite.write_text((audited / "small.yaml").read_text().replace("8/255", "4/255").replace('"small"', '"other"'))
+    ended = robench("run", "--suite", suite, *MODELS, "--results", audited / "results", "--dry-run", "--json")
+    plan = json.loads(ended.stdout)
+    assert (plan["shards"], plan["kept"]) == (6, 4)
+    assert not any("audit" in title for title in plan["titles"])
+
+
+def test_a_run_without_audits_says_that_there_are_none(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite = small_suite(**AUDITED, **{"  - {name: pgd, num_examples: 50": "  - {name: noise, num_examples: 50"})
+    ended = robench(
+        "run", "--suite", suite, *MODELS[:2], "--results", tmp_path, "--device", "cpu", "--no-audit", "--json"
+    )
+    (row,) = json.loads(ended.stdout)["rows"]
+    # Conditions are compared all the same.
+    assert [flag["name"] for flag in row["flags"]] == ["single step beats iterations"]
+    assert kept(tmp_path) == {}

@@ -1,0 +1,336 @@
+"""``robench transfer``: the matrix, what it rests on, what it measures again, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import robench as package
+from robench.evaluation import keeping
+from robench.reports import RENDERERS
+from robench.store import FolderStore
+from robench.store.safetensors_file import ONE_BUDGET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Ended, Robench
+
+MODELS = ("digits-vit", "digits-rpc-symvit")
+TARGET = "digits-symvit"
+SERIAL = ("--executor", "serial")
+SHORT = {"num_examples: 150": "num_examples: 100"}
+
+
+def options(names: tuple[str, ...], option: str = "--model") -> list[str]:
+    return [each for name in names for each in (option, name)]
+
+
+def cells(stdout: str) -> dict[str, dict[str, Any]]:
+    return {row["model"]: row["cells"] for row in json.loads(stdout)["rows"]}
+
+
+def times(results: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in results.rglob("*") if path.is_file()}
+
+
+def kept(results: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (results / "adversarial").rglob("*.safetensors")}
+
+
+@pytest.fixture
+def transfer(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> Callable[..., Ended]:
+    suite = small_suite(**SHORT)
+
+    def run(*further: object, condition: str = "pgd", models: tuple[str, ...] = MODELS, results: str = "r") -> Ended:
+        asked = ("transfer", "--suite", suite, "--condition", condition, *options(models))
+        return robench(*asked, "--results", tmp_path / results, *further)
+
+    return run
+
+
+def test_a_row_is_a_target_a_column_a_source_and_the_diagonal_the_attack_itself(
+    robench: Robench, small_suite: Callable[..., Path], transfer: Callable[..., Ended], tmp_path: Path
+) -> None:
+    ended = transfer("--json", *SERIAL, *options((*MODELS, TARGET), "--target"))
+    assert ended.code == 0
+    matrix = cells(ended.stdout)
+    assert list(matrix) == [*MODELS, TARGET]
+    assert all(
+        list(row) == ["clean/top1_accuracy", *(f"from/{m}/top1_accuracy" for m in MODELS)] for row in matrix.values()
+    )
+    run = ("run", "--suite", small_suite(**SHORT), *options(MODELS), *SERIAL, "--no-audit", "--json")
+    measured = cells(robench(*run, "--results", tmp_path / "apart").stdout)
+    for model in MODELS:
+        assert matrix[model]["clean/top1_accuracy"] == measured[model]["clean/top1_accuracy"]
+        assert matrix[model][f"from/{model}/top1_accuracy"] == measured[model]["pgd/top1_accuracy"]
+    attacked = matrix[MODELS[0]][f"from/{MODELS[0]}/top1_accuracy"]["value"]
+    assert attacked < matrix[TARGET][f"from/{MODELS[0]}/top1_accuracy"]["value"]
+
+
+def test_off_the_diagonal_is_what_the_target_makes_of_the_kept_images(
+    transfer: Callable[..., Ended], tmp_path: Path
+) -> None:
+    matrix = cells(transfer("--json", *SERIAL, "--target", TARGET, models=MODELS[:1]).stdout)
+    folder, right = FolderStore(tmp_path / "r").adversarial, 0
+    dataset, victim = package.load_dataset("digits"), package.load_checkpoint(TARGET)
+    assert len(folder.keys()) == 2
+    for path in (tmp_path / "r" / "adversarial").rglob("*.safetensors"):
+        examples = folder.get(path.parent.name, path.stem)
+        assert examples is not None
+        targets = dataset.batch(examples.shard.start, examples.shard.stop).targets
+        points = torch.tensor(examples.points[ONE_BUDGET])
+        right += int((victim.logits(points, [0] * len(points)).argmax(1) == targets).sum())
+    cell = matrix[TARGET][f"from/{MODELS[0]}/top1_accuracy"]
+    assert (cell["value"], cell["num_examples"], cell["missing"]) == (right / 100, 100, 0)
+    assert cell["low"] < cell["value"] < cell["high"]
+
+
+def test_one_worker_and_two_give_the_same_bytes(transfer: Callable[..., Ended], tmp_path: Path) -> None:
+    asked = ("--format", "csv", *options((MODELS[0], TARGET), "--target"), "--limit", 50)
+    one = transfer(*asked, *SERIAL, models=MODELS[:1], results="one")
+    two = transfer(*asked, "--workers", "2", models=MODELS[:1], results="two")
+    assert one.code == two.code == 0
+    assert one.stdout == two.stdout
+    assert kept(tmp_path / "one") == kept(tmp_path / "two")
+    assert len(kept(tmp_path / "one")) == 1
+
+
+def test_the_order_of_the_models_changes_no_number(transfer: Callable[..., Ended]) -> None:
+    lines = transfer("--format", "csv", *SERIAL, results="one").stdout.splitlines()
+    turned = transfer("--format", "csv", *SERIAL, models=MODELS[::-1], results="turned").stdout.splitlines()
+    assert turned != lines
+    assert sorted(turned) == sorted(lines)
+
+
+def test_the_same_command_again_measures_nothing_in_whatever_format(
+    transfer: Callable[..., Ended], tmp_path: Path
+) -> None:
+    first = transfer(*SERIAL)
+    before = times(tmp_path / "r")
+    assert transfer(*SERIAL).stdout == first.stdout
+    for name in ("md", "html"):
+        ended = transfer(*SERIAL, "--format", name)
+        assert ended.code == 0
+        assert all(part in ended.stdout for part in (*MODELS, "transfer of pgd", "clean"))
+    assert times(tmp_path / "r") == before
+
+
+def test_what_a_run_has_kept_is_not_attacked_again(
+    robench: Robench, small_suite: Callable[..., Path], transfer: Callable[..., Ended], tmp_path: Path
+) -> None:
+    run = ("run", "--suite", small_suite(**SHORT), *options(MODELS), *SERIAL, "--no-audit", "--results", tmp_path / "r")
+    assert robench(*run, "--keep-adversarial", "float32").code == 0
+    ended = transfer(*SERIAL)
+    assert ended.code == 0
+    assert "8 of 8 shards" in ended.stderr.split("scoring")[0]
+    assert "0 of 8" not in ended.stderr
+
+
+def test_a_limit_asks_for_the_first_examples_alone(transfer: Callable[..., Ended]) -> None:
+    ended = transfer("--json", *SERIAL, "--limit", 30)
+    assert ended.code == 0
+    assert {cell["num_examples"] for row in cells(ended.stdout).values() for cell in row.values()} == {30}
+    assert all(row["limit"] == 30 for row in json.loads(ended.stdout)["rows"])
+
+
+def test_without_a_clean_condition_there_is_no_clean_column(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite = small_suite(
+        **{
+            "  - {name: clean, num_examples: 150}\n": "",
+            "num_examples: 150": "num_examples: 50",
+            ", robust_accuracy": "",
+        }
+    )
+    asked = ("transfer", "--suite", suite, "--condition", "fgsm", *options(MODELS), *SERIAL, "--json")
+    ended = robench(*asked, "--results", tmp_path / "r")
+    assert ended.code == 0
+    assert all(len(row) == 2 for row in cells(ended.stdout).values())
+
+
+class TestSweep:
+    @pytest.fixture
+    def sweep(self, small_suite: Callable[..., Path]) -> Path:
+        swept = {"{kind: fgsm, epsilon: 8/255}": "{kind: fgsm, epsilons: [2/255, 6/255, 12/255]}"}
+        return small_suite(**swept, **{"num_examples: 150": "num_examples: 50", ", robust_accuracy": ""})
+
+    @pytest.mark.parametrize(
+        ("condition", "title", "column"),
+        [("fgsm", "fgsm 12/255", "fgsm@4/85"), ("fgsm@6/255", "fgsm 6/255", "fgsm@2/85")],
+    )
+    def test_means_its_largest_budget_or_the_one_that_is_named(
+        self, robench: Robench, sweep: Path, tmp_path: Path, condition: str, title: str, column: str
+    ) -> None:
+        asked = ("--suite", sweep, *options(MODELS), *SERIAL, "--json", "--results", tmp_path / "r")
+        ended = robench("transfer", "--condition", condition, *asked)
+        assert ended.code == 0
+        assert title in json.loads(ended.stdout)["suite"]
+        measured = cells(robench("run", *asked, "--no-audit").stdout)
+        for model in MODELS:
+            diagonal = cells(ended.stdout)[model][f"from/{model}/top1_accuracy"]
+            assert diagonal == measured[model][f"{column}/top1_accuracy"]
+
+
+class TestMissing:
+    def test_images_that_are_lost_are_made_anew(self, transfer: Callable[..., Ended], tmp_path: Path) -> None:
+        first = transfer(*SERIAL)
+        next((tmp_path / "r" / "adversarial").rglob("*.safetensors")).unlink()
+        again = transfer(*SERIAL)
+        assert (again.code, again.stdout) == (0, first.stdout)
+        assert len(list((tmp_path / "r" / "adversarial").rglob("*.safetensors"))) == 4
+
+    def test_damaged_images_are_set_aside_and_the_same_command_heals_it(
+        self, transfer: Callable[..., Ended], tmp_path: Path
+    ) -> None:
+        assert transfer(*SERIAL, models=MODELS[:1]).code == 0
+        for path in (tmp_path / "r" / "adversarial").rglob("*.safetensors"):
+            path.write_bytes(path.read_bytes()[:-1])
+        broken = transfer(*SERIAL, "--target", TARGET, models=MODELS[:1])
+        assert broken.code == 1
+        assert "set aside" in broken.stderr
+        assert "100 of 100 missing" in broken.stdout
+        healed = transfer(*SERIAL, "--target", TARGET, models=MODELS[:1])
+        assert healed.code == 0
+        assert "missing" not in healed.stdout
+
+    def test_where_an_attack_fails_the_rest_is_shown_and_the_gap_told(
+        self, transfer: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attack, first = keeping.perturb_each, package.load_dataset("digits").batch(0, 1).ids[0]  # type: ignore[attr-defined]
+
+        def failing(declaration: Any, batch: Any, *others: Any) -> Any:
+            if declaration.kind == "pgd" and batch.ids[0] == first:
+                raise ArithmeticError("no luck")
+            return attack(declaration, batch, *others)
+
+        monkeypatch.setattr(keeping, "perturb_each", failing)
+        ended = transfer(*SERIAL)
+        assert ended.code == 1
+        assert "no luck" in ended.stderr
+        assert ended.stdout.count("50 of 100 missing") == 4
+        # One of each source; what they lack for scoring is no failure of its own.
+        assert "2 shards failed; the same command tries them again" in ended.stderr
+        monkeypatch.undo()
+        assert transfer(*SERIAL).code == 0
+
+
+OTHER = """\
+checkpoints:
+  cropped:
+    architecture: ARCHITECTURE
+    weights: {uri: URI, sha256: null}
+    preprocessing: {kind: image, mean: [0.305, 0.305, 0.305], std: [0.35, 0.35, 0.35], crop: 32}
+  shifted:
+    architecture: ARCHITECTURE
+    weights: {uri: URI, sha256: null}
+    preprocessing: {kind: image, mean: [0.3, 0.3, 0.3], std: [0.36, 0.36, 0.36]}
+"""
+
+
+ARCHITECTURE = (
+    "{backbone: vit, image_size: 32, patch_size: 8, num_classes: 10, depth: 4, dim: 64, num_heads: 4, mlp_ratio: 2}"
+)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("further", "parts"),
+        [
+            (("--condition", "pdg"), ("unknown condition of suite 'small' 'pdg'", "Did you mean 'pgd'?")),
+            (("--condition", "pgd@8/255"), ("unknown condition", "pgd@8/255")),
+            (("--condition", "pgd@x"), ("unknown condition", "Did you mean 'pgd'?")),
+            (("--condition", "clean"), ("leaves images as they are", "fgsm, pgd")),
+            (("--model", "digits-vitt"), ("unknown model 'digits-vitt'",)),
+            (("--target", "digits-vitt"), ("unknown model 'digits-vitt'",)),
+            (("--limit", "0"), ("--limit",)),
+            (("--device", "cuda:9"), ("no device 'cuda:9'",)),
+            (("--format", "xml"), ("'xml' is not one of",)),
+        ],
+        ids=lambda value: " ".join(value)[:40],
+    )
+    def test_wrong_requests_end_with_2(
+        self, transfer: Callable[..., Ended], tmp_path: Path, further: tuple[str, ...], parts: tuple[str, ...]
+    ) -> None:
+        ended = transfer(*further)
+        assert (ended.code, ended.stdout) == (2, "")
+        assert all(part in ended.stderr for part in parts)
+        assert not (tmp_path / "r" / "records").exists() or list((tmp_path / "r" / "records").iterdir()) == []
+
+    @pytest.fixture
+    def registry(self, tmp_path: Path) -> Path:
+        from robench.declare import shipped_folder
+
+        path = tmp_path / "mine.yaml"
+        weights = shipped_folder() / "checkpoints" / "digits-vit.safetensors"
+        path.write_text(OTHER.replace("URI", str(weights)).replace("ARCHITECTURE", ARCHITECTURE))
+        return path
+
+    def test_a_model_that_sees_other_pixels(self, transfer: Callable[..., Ended], registry: Path) -> None:
+        ended = transfer("--registry", registry, "--target", "cropped")
+        assert (ended.code, ended.stdout) == (2, "")
+        assert "'digits-vit' sees other pixels than 'cropped' (no resize, no crop" in ended.stderr
+        assert "crop 32" in ended.stderr
+
+    def test_but_not_one_that_only_normalises_them_otherwise(
+        self, transfer: Callable[..., Ended], registry: Path
+    ) -> None:
+        targets = options(("digits-vit", "shifted"), "--target")
+        ended = transfer("--registry", registry, *targets, *SERIAL, "--json", models=MODELS[:1])
+        assert ended.code == 0
+        values = [row["from/digits-vit/top1_accuracy"]["value"] for row in cells(ended.stdout).values()]
+        # The same weights, which all but share their adversarial examples.
+        assert abs(values[0] - values[1]) < 0.1
+        assert max(values) < 0.8
+
+
+def test_an_interrupt_keeps_what_is_done_and_shows_what_is_missing(
+    small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite = small_suite(**{"num_steps: 4": "num_steps: 60", "num_examples: 150": "num_examples: 300"})
+    asked = [
+        "transfer",
+        "--suite",
+        str(suite),
+        "--condition",
+        "pgd",
+        *options(MODELS),
+        "--results",
+        str(tmp_path / "r"),
+    ]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "robench", *asked, *SERIAL], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not list(tmp_path.rglob("*.safetensors")):
+        time.sleep(0.02)
+    os.kill(run.pid, signal.SIGINT)
+    stdout, stderr = run.communicate()
+    assert run.returncode == 130
+    assert "missing" in stdout
+    assert "the same command goes on from there" in stderr
+    assert "scoring" not in stderr
+    assert "Traceback" not in stderr
+
+
+def test_python_programs_get_the_same_report(
+    small_suite: Callable[..., Path], transfer: Callable[..., Ended], tmp_path: Path
+) -> None:
+    shown = transfer("--json", *SERIAL, "--target", MODELS[1], models=MODELS[:1])
+    from robench.api import transfer as in_python
+
+    heard: list[Any] = []
+    report = in_python(
+        small_suite(**SHORT), "pgd", MODELS[:1], MODELS[1:], results=tmp_path / "r", on_progress=heard.append
+    )
+    assert RENDERERS["json"](report) == shown.stdout
+    assert len(heard) == 2

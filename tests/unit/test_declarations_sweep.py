@@ -1,0 +1,175 @@
+"""Sweeps as declarations: what they refuse, what they say for all budgets, and what is read off them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from robench.core.identity import key_of
+from robench.core.suite import Condition
+from robench.declarations.apgd_attack import Apgd
+from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd
+from robench.declarations.autoattack import AutoAttack
+from robench.declarations.fab_attack import Fab
+from robench.declarations.perturbations import (
+    Clean,
+    batch_dependence_of,
+    drawn_as,
+    epsilon_of,
+    is_attack,
+    leaves_at_success,
+    search_norm_of,
+    threat_model_of,
+)
+from robench.declarations.sparse_l1_attack import SparseL1
+from robench.declarations.spsa_attack import Spsa
+from robench.declarations.square_attack import Square
+from robench.declarations.sweep import Sweep
+from robench.declarations.views import views_of
+
+SMALL, LARGE = Fraction(4, 255), Fraction(8, 255)
+PGD = Pgd(epsilon=SMALL, relative_step=Fraction(1, 4), num_steps=20)
+
+
+def sweep_of(attack: Any, *epsilons: Fraction, **fields: Any) -> Sweep:
+    return Sweep(attacks=tuple(replace(attack, epsilon=each) for each in epsilons or (SMALL, LARGE)), **fields)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "problem"),
+    [
+        ((LARGE, SMALL), "epsilons must ascend, got 4/255 after 8/255"),
+        ((SMALL, SMALL), "epsilons must ascend, got 4/255 twice"),
+        ((SMALL,), "epsilons must have at least 2 entries, got 1"),
+    ],
+)
+def test_budgets_are_several_and_ascend(epsilons: tuple[Fraction, ...], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        sweep_of(PGD, *epsilons)
+
+
+def test_a_sweep_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 2 entries, got 0"):
+        Sweep(attacks=())
+
+
+@pytest.mark.parametrize("stranger", [Fab(num_steps=3), Clean(), Fab(num_steps=3, epsilon=LARGE)])
+def test_what_has_no_budget_cannot_rise(stranger: Any) -> None:
+    with pytest.raises(ValueError, match=f"of an attack with a budget, got {stranger.kind}, which has none"):
+        Sweep(attacks=(PGD, stranger))
+
+
+@pytest.mark.parametrize(
+    "other", [replace(PGD, num_steps=21), replace(PGD, norm="l2"), Fgsm(epsilon=SMALL), replace(PGD, stop="at_success")]
+)
+def test_attacks_are_equal_but_for_their_budget(other: Any) -> None:
+    with pytest.raises(ValueError, match="attacks must be equal but for epsilon"):
+        Sweep(attacks=(PGD, replace(other, epsilon=LARGE)))
+
+
+def test_an_ensemble_may_be_swept_with_its_members() -> None:
+    def ensemble(epsilon: Fraction, num_steps: int = 3) -> AutoAttack:
+        member = Apgd(epsilon=epsilon, num_steps=num_steps)
+        return AutoAttack(epsilon=epsilon, variant="custom", members=(member,))
+
+    assert len(Sweep(attacks=(ensemble(SMALL), ensemble(LARGE))).bounded) == 2
+    with pytest.raises(ValueError, match="equal but for epsilon"):
+        Sweep(attacks=(ensemble(SMALL), ensemble(LARGE, num_steps=4)))
+
+
+def test_what_moves_away_from_predictions_is_not_carried() -> None:
+    with pytest.raises(ValueError, match="carry must be false with labels predicted"):
+        sweep_of(replace(PGD, labels="predicted"), carry=True)
+
+
+def test_a_last_point_is_not_carried() -> None:
+    with pytest.raises(ValueError, match="carry must be false with returns last"):
+        sweep_of(replace(PGD, returns="last"), carry=True)
+
+
+@pytest.mark.parametrize("attack", [Fgsm(epsilon=SMALL), Square(epsilon=SMALL, num_queries=3, p_init=0.8)])
+def test_only_some_attacks_can_begin_elsewhere(attack: Any) -> None:
+    with pytest.raises(
+        ValueError, match=rf"warm_start must be false for {attack.kind}.*pgd, apgd, spsa, sparse-l1 can"
+    ):
+        sweep_of(attack, warm_start=True)
+
+
+def test_a_library_begins_where_it_does() -> None:
+    with pytest.raises(ValueError, match="warm_start must be false with backend foolbox"):
+        sweep_of(replace(PGD, returns="last", backend="foolbox"), warm_start=True)
+
+
+def test_those_that_can_may_begin_elsewhere_and_be_carried() -> None:
+    spsa = Spsa(epsilon=SMALL, num_steps=1, learning_rate=LARGE, delta=LARGE, num_samples=1)
+    sparse = SparseL1(epsilon=SMALL, step_size=Fraction(1, 255), num_steps=1, sparsity=0.9)
+    for attack in (PGD, Apgd(epsilon=SMALL, num_steps=3), spsa, sparse):
+        assert sweep_of(attack, warm_start=True, carry=True).warm_start
+
+
+def test_every_problem_is_named_at_once() -> None:
+    with pytest.raises(ValueError, match=r"ascend.*; carry must.*; warm_start must"):
+        sweep_of(Fgsm(epsilon=SMALL, labels="predicted"), LARGE, SMALL, carry=True, warm_start=True)
+
+
+def test_its_key_changes_with_budgets_and_fields_and_with_nothing_else() -> None:
+    sweeps = [
+        sweep_of(PGD),
+        sweep_of(PGD, SMALL, Fraction(16, 255)),
+        sweep_of(PGD, SMALL, LARGE, Fraction(16, 255)),
+        sweep_of(PGD, carry=True),
+        sweep_of(PGD, warm_start=True),
+        PGD,
+    ]
+    assert len({key_of(each) for each in sweeps}) == len(sweeps)
+    assert key_of(sweep_of(PGD)) == key_of(sweep_of(PGD, carry=False))
+
+
+class TestWhatIsSaidOfAll:
+    def test_it_is_an_attack(self) -> None:
+        assert is_attack(sweep_of(PGD))
+
+    def test_random_numbers_are_those_of_its_attack(self) -> None:
+        assert (drawn_as(sweep_of(PGD)), drawn_as(PGD), drawn_as(Clean())) == ("pgd", "pgd", "clean")
+
+    def test_it_has_no_single_budget(self) -> None:
+        assert threat_model_of(sweep_of(PGD)) is epsilon_of(sweep_of(PGD)) is None
+
+    def test_examples_are_left_alone_at_success_and_by_carrying(self) -> None:
+        stopping = replace(PGD, stop="at_success")
+        found = [leaves_at_success(each) for each in (sweep_of(PGD), sweep_of(stopping), sweep_of(PGD, carry=True))]
+        assert found == [False, True, True]
+        assert leaves_at_success(sweep_of(AutoAttack(epsilon=SMALL, variant="standard")))
+
+    def test_it_depends_on_batches_where_its_attack_does(self) -> None:
+        library = replace(PGD, returns="last", backend="foolbox")
+        assert batch_dependence_of(sweep_of(library)) == "pgd by foolbox"
+        assert batch_dependence_of(sweep_of(replace(library, exact=True))) == ""
+        assert batch_dependence_of(sweep_of(PGD)) == ""
+
+    def test_its_backend_is_that_of_its_attack(self) -> None:
+        assert sweep_of(replace(PGD, returns="last", backend="foolbox")).backend == "foolbox"
+
+    def test_only_attacks_without_a_budget_search_for_the_nearest(self) -> None:
+        asked = [Fab(num_steps=3, norm="l1"), PGD, sweep_of(PGD), Clean(), GaussianNoise(epsilon=SMALL)]
+        assert [search_norm_of(each) for each in asked] == ["l1", None, None, None, None]
+
+
+class TestViews:
+    def test_a_sweep_has_one_a_budget(self) -> None:
+        sweep = sweep_of(PGD, Fraction(0), Fraction(1, 100), Fraction(5, 255))
+        views = views_of(Condition(name="p", dataset="digits", perturbation=sweep))
+        assert [view.name for view in views] == ["p@0", "p@1/100", "p@1/51"]
+        assert [view.label for view in views] == ["p 0/255", "p 1/100", "p 5/255"]
+        assert [view.epsilon for view in views] == ["0", "1/100", "1/51"]
+        assert tuple(view.attack for view in views) == sweep.attacks
+
+    @pytest.mark.parametrize("perturbation", [Clean(), PGD, Fab(num_steps=3)])
+    def test_all_else_is_its_own_view(self, perturbation: Any) -> None:
+        condition = Condition(name="c", dataset="digits", perturbation=perturbation)
+        (view,) = views_of(condition)
+        assert (view.name, view.label, view.epsilon) == ("c", "c", None)
+        assert (view.condition, view.attack) == (condition, perturbation)

@@ -1,0 +1,356 @@
+"""Kept is what was scored: a model on its own kept examples gives the outcomes of its record, bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from examples import MEASUREMENT
+
+from robench.core.errors import BudgetExceededError, ContractError, UsageError
+from robench.core.protocols import Batch, Perturbed
+from robench.core.records import Failure, Record
+from robench.core.shard import DatasetIdentity, Shard
+from robench.core.suite import Condition
+from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
+from robench.declarations.autoattack import AutoAttack
+from robench.declarations.cw_attack import Cw
+from robench.declarations.fab_attack import Fab
+from robench.declarations.perturbations import Clean
+from robench.declarations.sweep import Sweep
+from robench.declarations.transferred import Transferred, makes_inputs
+from robench.evaluation import Evaluator, evaluate, evaluator, keeping
+from robench.evaluation.keeping import Attacked, moved
+from robench.evaluation.rescore import NormalisedAs, rescore
+from robench.store import AdversarialExamples, AdversarialFolder, FolderStore
+from robench.store.safetensors_file import ONE_BUDGET, decode_examples, encode_examples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from robench.core.outcomes import Outcome
+
+SIZE = 25
+BUDGET = Fraction(32, 255)
+PGD = Pgd(epsilon=BUDGET, step_size=Fraction(8, 255), num_steps=5)
+AT_SUCCESS = replace(PGD, stop="at_success")
+
+
+class Images:
+    """25 images of 2x2 pixels in 3 classes."""
+
+    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
+    inputs = torch.rand(SIZE, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    targets = torch.arange(SIZE) % 3
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.inputs[index], int(self.targets[index])
+
+    def batch(self, start: int, stop: int) -> Batch:
+        ids = tuple(f"image/{i}" for i in range(start, stop))
+        return Batch(ids=ids, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
+
+
+class Linear:
+    """A linear victim; one that draws adds noise of each row's seed."""
+
+    device = torch.device("cpu")
+    normalisation = torch.full((1, 1, 1), 0.3), torch.full((1, 1, 1), 0.4)
+
+    def __init__(self, seed: int = 1, *, noise: float = 0.0) -> None:
+        self._weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(seed))
+        self._noise = noise
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        scores = inputs.flatten(1) @ self._weight.T
+        if not self._noise or seeds is None:
+            return scores
+        drawn = [torch.randn(3, generator=torch.Generator().manual_seed(seed % 2**63)) for seed in seeds]
+        return scores + self._noise * torch.stack(drawn)
+
+    def through_solvers(self) -> Linear:
+        return self
+
+
+def shard_of(
+    perturbation: Any, *, dtype: str = "float32", start: int = 0, stop: int = SIZE, num_predictions: int = 1
+) -> Shard:
+    condition = Condition(name="c", dataset="digits", perturbation=perturbation, num_predictions=num_predictions)
+    measurement = replace(
+        MEASUREMENT, condition=condition, dataset=Images.identity, batch_size=10, adversarial_dtype=dtype
+    )
+    return Shard(measurement=measurement, start=start, stop=stop)
+
+
+def measured(shard: Shard, victim: Linear) -> tuple[Record, AdversarialExamples]:
+    attacked = Attacked(collects=True)
+    record = evaluate(shard, victim, Images(), source=attacked)
+    # As they come from the disk.
+    return record, decode_examples(encode_examples(attacked.examples(shard.header)))
+
+
+def but_for_passes(record: Record) -> list[Outcome]:
+    return [replace(outcome, num_queries=None, num_gradients=None) for outcome in record.outcomes]
+
+
+def sweep_of(attack: Any, **fields: Any) -> Sweep:
+    return Sweep(attacks=tuple(replace(attack, epsilon=Fraction(k, 255)) for k in (8, 16, 32)), **fields)
+
+
+BOUNDED = {
+    "noise": UniformNoise(epsilon=BUDGET),
+    "noise l2": GaussianNoise(epsilon=Fraction(1, 4), norm="l2"),
+    "fgsm": Fgsm(epsilon=BUDGET),
+    "pgd": PGD,
+    "pgd at success": AT_SUCCESS,
+    "pgd l2": replace(PGD, norm="l2", epsilon=Fraction(1, 2), step_size=Fraction(1, 10)),
+    "pgd normalised": replace(PGD, space="normalised", clip="none", labels="predicted", epsilon=Fraction(1, 4)),
+    "autoattack": AutoAttack(
+        variant="custom", epsilon=BUDGET, members=(replace(Fgsm(epsilon=BUDGET)), AT_SUCCESS), norm="linf"
+    ),
+    "sweep": sweep_of(replace(PGD, step_size=Fraction(2, 255))),
+    "sweep that carries": sweep_of(replace(PGD, step_size=Fraction(2, 255)), carry=True),
+}
+NEAREST = {
+    "cw": Cw(num_steps=20, num_search_steps=3, initial_c=0.1, learning_rate=0.01),
+    "fab": Fab(norm="linf", num_steps=5),
+}
+
+
+class TestOwnExamples:
+    @pytest.mark.parametrize("perturbation", [*BOUNDED.values(), *NEAREST.values()], ids=[*BOUNDED, *NEAREST])
+    def test_give_the_outcomes_of_the_record_again(self, perturbation: Any) -> None:
+        shard, victim = shard_of(perturbation), Linear()
+        record, examples = measured(shard, victim)
+        again = rescore(shard, examples, victim, Images())
+        assert list(again.outcomes) == but_for_passes(record)
+        assert again.shard == record.shard
+
+    @pytest.mark.parametrize("perturbation", BOUNDED.values(), ids=BOUNDED)
+    def test_give_them_again_where_their_change_was_rounded(self, perturbation: Any) -> None:
+        shard, victim = shard_of(perturbation, dtype="float16"), Linear()
+        record, examples = measured(shard, victim)
+        assert {str(array.dtype) for array in examples.points.values()} == {"float16"}
+        assert list(rescore(shard, examples, victim, Images()).outcomes) == but_for_passes(record)
+
+    def test_give_them_again_where_the_victim_draws_and_is_asked_several_times(self) -> None:
+        shard, victim = shard_of(PGD, num_predictions=3), Linear(noise=0.3)
+        record, examples = measured(shard, victim)
+        assert list(rescore(shard, examples, victim, Images()).outcomes) == but_for_passes(record)
+        assert len({outcome.num_correct for outcome in record.outcomes}) > 1  # type: ignore[attr-defined]
+
+    def test_need_no_pass_of_any_attack(self) -> None:
+        shard = shard_of(PGD)
+        _, examples = measured(shard, Linear())
+        outcome = rescore(shard, examples, Linear(), Images()).outcomes[0]
+        assert (outcome.num_queries, outcome.num_gradients) == (None, None)
+
+    def test_remember_where_a_search_found_one(self) -> None:
+        shard = shard_of(NEAREST["cw"])
+        record, examples = measured(shard, Linear())
+        assert examples.found[ONE_BUDGET].tolist() == [outcome.found for outcome in record.outcomes]
+
+    def test_that_left_their_budget_since_are_refused(self) -> None:
+        shard = shard_of(PGD)
+        _, examples = measured(shard, Linear())
+        worse = {ONE_BUDGET: np.clip(examples.points[ONE_BUDGET] * 1.5, 0, 1)}
+        with pytest.raises(BudgetExceededError):
+            rescore(shard, replace(examples, points=worse), Linear(), Images())
+
+    @pytest.mark.parametrize("changes", [{"fingerprint": "older"}, {"name": "letters"}])
+    def test_of_other_data_are_refused(self, changes: dict[str, str]) -> None:
+        shard = shard_of(PGD)
+        _, examples = measured(shard, Linear())
+        other = replace(examples.shard, dataset=replace(examples.shard.dataset, **changes))  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="score them on the data that they were made of"):
+            rescore(shard, replace(examples, shard=other), Linear(), Images())
+
+    def test_of_another_shard_are_refused(self) -> None:
+        _, examples = measured(shard_of(PGD, stop=10), Linear())
+        with pytest.raises(UsageError):
+            rescore(shard_of(PGD, start=10, stop=20), examples, Linear(), Images())
+
+
+class TestKeeping:
+    @pytest.mark.parametrize("perturbation", [*BOUNDED.values(), *NEAREST.values()], ids=[*BOUNDED, *NEAREST])
+    def test_changes_no_outcome(self, perturbation: Any) -> None:
+        shard = shard_of(perturbation)
+        assert measured(shard, Linear())[0].outcomes == evaluate(shard, Linear(), Images()).outcomes
+
+    def test_holds_every_example_once_in_order_without_padding(self) -> None:
+        _, examples = measured(shard_of(PGD), Linear())
+        assert examples.ids == tuple(f"image/{i}" for i in range(SIZE))
+        assert examples.points[ONE_BUDGET].shape == (SIZE, 1, 2, 2)
+
+    def test_holds_a_sweep_under_the_budgets_of_its_outcomes(self) -> None:
+        record, examples = measured(shard_of(BOUNDED["sweep"]), Linear())
+        assert list(examples.points) == list(dict.fromkeys(outcome.epsilon for outcome in record.outcomes))
+        distances = [float(np.abs(array - Images.inputs.numpy()).max()) for array in examples.points.values()]
+        assert distances == sorted(distances)
+
+    def test_holds_exactly_what_the_attack_made(self) -> None:
+        made: list[torch.Tensor] = []
+
+        class Noting(Linear):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                made.append(inputs.detach().clone())
+                return super().logits(inputs, seeds)
+
+        _, examples = measured(shard_of(Fgsm(epsilon=BUDGET), stop=10), Noting())
+        # The last pass is the prediction.
+        assert examples.points[ONE_BUDGET].tobytes() == made[-1].numpy().tobytes()
+
+    def test_in_float16_scores_what_is_stored_and_not_what_was_made(self) -> None:
+        seen: list[torch.Tensor] = []
+
+        class Noting(Linear):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                seen.append(inputs.detach().clone())
+                return super().logits(inputs, seeds)
+
+        shard = shard_of(Fgsm(epsilon=BUDGET), dtype="float16", stop=10)
+        _, examples = measured(shard, Noting())
+        stored = moved(Images.inputs[:10], torch.tensor(examples.points[ONE_BUDGET]))
+        assert torch.equal(stored, seen[-1])
+
+    def test_in_float16_never_moves_an_input_further(self) -> None:
+        exact, rounded = (evaluate(shard_of(PGD, dtype=dtype), Linear(), Images()) for dtype in ("float32", "float16"))
+        pairs = list(zip(exact.outcomes, rounded.outcomes, strict=True))
+        for name in ("linf", "l2", "l1"):
+            assert all(getattr(less, name) <= getattr(most, name) for most, less in pairs)
+            assert any(getattr(less, name) < getattr(most, name) for most, less in pairs)
+
+    def test_in_float16_is_no_way_around_the_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        beyond = float(BUDGET) * (1 + 2.0**-12)
+        half = torch.full_like(Images.inputs, 0.5)
+        monkeypatch.setattr(Images, "inputs", half)
+        monkeypatch.setattr(
+            keeping,
+            "perturb_each",
+            lambda declaration, batch, *others: [(declaration, Perturbed(inputs=batch.inputs + beyond))],
+        )
+        # Rounded, the change would be within it.
+        assert float(keeping.rounded_change(half, half + beyond).max()) <= float(BUDGET)
+        with pytest.raises(BudgetExceededError):
+            evaluate(shard_of(Fgsm(epsilon=BUDGET), dtype="float16"), Linear(), Images())
+
+    def test_of_what_makes_nothing_there_is_nothing(self) -> None:
+        assert not makes_inputs(Clean())
+        assert not makes_inputs(Transferred(source="a", attack=PGD, mean=(0.0,), std=(1.0,)))
+        assert all(makes_inputs(each) for each in (*BOUNDED.values(), *NEAREST.values()))
+
+
+def transferred(examples: AdversarialExamples, attack: Any, budget: str | None = None, std: float = 0.4) -> Shard:
+    perturbation = Transferred(
+        source=examples.shard.measurement_key, attack=attack, mean=(0.3,), std=(std,), budget=budget
+    )
+    return shard_of(perturbation)
+
+
+class TestTransfer:
+    def test_scores_the_source_s_images_with_the_target_s_weights(self) -> None:
+        _, examples = measured(shard_of(PGD), Linear(1))
+        target = Linear(2)
+        shard = transferred(examples, PGD)
+        record = rescore(shard, examples, target, Images())
+        predictions = target.logits(torch.tensor(examples.points[ONE_BUDGET])).argmax(1)
+        assert [outcome.prediction for outcome in record.outcomes] == predictions.tolist()  # type: ignore[attr-defined]
+        assert record.shard == shard.header
+
+    def test_of_a_model_to_itself_gives_its_own_outcomes(self) -> None:
+        record, examples = measured(shard_of(PGD), Linear())
+        again = rescore(transferred(examples, PGD), examples, Linear(), Images())
+        assert list(again.outcomes) == but_for_passes(record)
+
+    def test_of_one_budget_of_a_sweep_is_that_of_the_attack_alone(self) -> None:
+        sweep = BOUNDED["sweep"]
+        assert isinstance(sweep, Sweep)
+        _, swept = measured(shard_of(sweep), Linear(1))
+        attack = sweep.attacks[1]
+        _, alone = measured(shard_of(attack), Linear(1))
+        of_sweep = rescore(transferred(swept, attack, "16/255"), swept, Linear(2), Images())
+        of_attack = rescore(transferred(alone, attack), alone, Linear(2), Images())
+        assert of_sweep.outcomes == of_attack.outcomes
+
+    def test_measures_a_budget_in_the_source_s_space(self) -> None:
+        class Wide(Linear):
+            normalisation = torch.zeros(1, 1, 1), torch.full((1, 1, 1), 0.1)
+
+        attack = BOUNDED["pgd normalised"]
+        _, examples = measured(shard_of(attack), Linear())
+        rescore(transferred(examples, attack), examples, Wide(), Images())
+        with pytest.raises(BudgetExceededError):
+            rescore(transferred(examples, attack, std=0.1), examples, Linear(), Images())
+
+    def test_leaves_the_target_s_own_normalisation_alone(self) -> None:
+        target = Linear()
+        shown = NormalisedAs(target, (0.1, 0.2), (0.3, 0.4))
+        assert [values.flatten().tolist() for values in shown.normalisation] == [
+            pytest.approx([0.1, 0.2]),
+            pytest.approx([0.3, 0.4]),
+        ]
+        assert torch.equal(shown.logits(Images.inputs), target.logits(Images.inputs))
+        assert shown.device == target.device
+        assert torch.equal(shown.through_solvers().normalisation[1], shown.normalisation[1])
+
+    def test_a_target_without_finite_logits_is_refused_by_its_own_name(self) -> None:
+        class Broken(Linear):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                return super().logits(inputs, seeds) * torch.nan
+
+        _, examples = measured(shard_of(PGD), Linear())
+        with pytest.raises(ContractError, match="model 'm' returned NaN"):
+            rescore(transferred(examples, PGD), examples, Broken(), Images())
+
+
+class TestEvaluator:
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AdversarialFolder:
+        monkeypatch.setattr(evaluator, "load_victim", lambda checkpoint, device: Linear())
+        monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: Images())
+        return FolderStore(tmp_path).adversarial
+
+    def test_keeps_what_attacks_make_and_nothing_of_clean_images(self, folder: AdversarialFolder) -> None:
+        measure = Evaluator(adversarial=folder)
+        for perturbation in (Clean(), PGD):
+            assert isinstance(measure(shard_of(perturbation)), Record)
+        assert folder.keys() == {shard_of(PGD).key}
+
+    def test_keeps_nothing_unless_it_is_told_where(self, folder: AdversarialFolder) -> None:
+        assert isinstance(Evaluator()(shard_of(PGD)), Record)
+        assert folder.keys() == set()
+
+    def test_reads_what_is_transferred(self, folder: AdversarialFolder) -> None:
+        measure, shard = Evaluator(adversarial=folder), shard_of(PGD)
+        record = measure(shard)
+        assert isinstance(record, Record)
+        perturbation = Transferred(source=shard.measurement.key, attack=PGD, mean=(0.3,), std=(0.4,))
+        again = measure(shard_of(perturbation))
+        assert isinstance(again, Record)
+        assert list(again.outcomes) == but_for_passes(record)
+
+    @pytest.mark.parametrize("is_given", [True, False])
+    def test_what_is_transferred_but_not_there_fails_and_says_so(
+        self, folder: AdversarialFolder, is_given: bool
+    ) -> None:
+        perturbation = Transferred(source="0" * 32, attack=PGD, mean=(0.3,), std=(0.4,))
+        failure = Evaluator(adversarial=folder if is_given else None)(shard_of(perturbation))
+        assert isinstance(failure, Failure)
+        assert "are not kept" in failure.error
+        assert "makes them anew" in failure.error
+
+    def test_a_shard_whose_examples_cannot_be_kept_is_a_failure(
+        self, folder: AdversarialFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder.results.joinpath("adversarial").write_text("in the way")
+        failure = Evaluator(adversarial=folder)(shard_of(PGD))
+        assert isinstance(failure, Failure)
+        assert "could not be written" in failure.error

@@ -1,0 +1,142 @@
+"""Models that do not fit their data, or are not what their entry says, are refused before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from examples import CHECKPOINT
+from scipy.stats import binom
+
+import robench.runs.fit
+from robench.core.errors import ExampleError, UsageError
+from robench.core.shard import DatasetIdentity
+from robench.runs.fit import NUM_EXAMPLES, chance_of_at_most, check_fit, is_probabilities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SIZE = 40
+
+
+class Numbered:
+    """Images whose first pixel tells their class, some of which cannot be read."""
+
+    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
+
+    def __init__(self, unreadable: Sequence[int] = ()) -> None:
+        self.unreadable = unreadable
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        if index in self.unreadable:
+            raise ExampleError(f"no image {index}")
+        return torch.full((3, 4, 4), (index % 10) / 10), index % 10
+
+
+def answers(num_right: int, num_classes: int = 10) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a model that is right about the first so many of its images, by five logits."""
+
+    def logits(inputs: torch.Tensor) -> torch.Tensor:
+        classes = (inputs[:, 0, 0, 0] * 10).round().long()
+        classes[num_right:] = (classes[num_right:] + 1) % 10
+        return 5.0 * torch.nn.functional.one_hot(classes, num_classes).float()
+
+    return logits
+
+
+@pytest.fixture
+def fit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def check(model: Callable[[torch.Tensor], torch.Tensor], dataset: Any = None, **changes: Any) -> None:
+        class Victim:
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
+                assert len(seeds) == len(inputs)
+                return model(inputs)
+
+        monkeypatch.setattr(robench.runs.fit, "load_victim", lambda checkpoint: Victim())
+        trained = replace(CHECKPOINT, training_data="Digits, 1,197 training images")
+        check_fit(replace(trained, **changes), "digits", dataset or Numbered())
+
+    return check
+
+
+def test_a_model_as_good_as_expected_fits(fit: Callable[..., None]) -> None:
+    fit(answers(31), expected={"top1_accuracy": 0.98})
+
+
+def test_a_model_that_is_far_worse_is_refused_with_both_numbers(fit: Callable[..., None]) -> None:
+    with pytest.raises(
+        UsageError, match=r"right about 12 of the first 32 examples of 'digits'.*expects 98.0%"
+    ) as caught:
+        fit(answers(12), expected={"top1_accuracy": 0.98})
+    assert "order of its classes" in str(caught.value)
+
+
+def test_a_model_that_is_better_than_expected_fits(fit: Callable[..., None]) -> None:
+    fit(answers(32), expected={"top1_accuracy": 0.1})
+
+
+@pytest.mark.parametrize("changes", [{"expected": {}}, {"training_data": "other"}], ids=["unknown", "of other data"])
+def test_what_is_expected_of_nothing_or_of_other_data_is_not_asked(
+    fit: Callable[..., None], changes: dict[str, Any]
+) -> None:
+    fit(answers(0), **{"expected": {"top1_accuracy": 0.98}, **changes})
+
+
+def test_chance_is_the_binomial_distributions() -> None:
+    for num_right in range(33):
+        assert chance_of_at_most(num_right, 32, 0.72) == pytest.approx(binom.cdf(num_right, 32, 0.72))
+
+
+def test_an_honest_model_is_refused_less_than_once_in_a_million() -> None:
+    # The largest number of right answers that is refused, of a model that is right about 72 %.
+    refused = max(k for k in range(NUM_EXAMPLES) if chance_of_at_most(k, NUM_EXAMPLES, 0.72) < 1e-6)
+    assert binom.cdf(refused, NUM_EXAMPLES, 0.72) < 1e-6
+    assert refused >= NUM_EXAMPLES // 10
+
+
+def test_probabilities_are_refused(fit: Callable[..., None]) -> None:
+    with pytest.raises(UsageError, match="gives probabilities, wanted logits"):
+        fit(lambda inputs: answers(32)(inputs).softmax(1))
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([[0.2, 0.8], [1.0, 0.0]], True),
+        ([[0.2, 0.8], [0.5, 0.6]], False),
+        ([[-1.0, 2.0]], False),
+        ([[0.0, 0.0]], False),
+    ],
+)
+def test_probabilities_lie_in_0_and_1_and_sum_to_1_in_every_row(scores: list[list[float]], expected: bool) -> None:
+    assert is_probabilities(torch.tensor(scores)) == expected
+
+
+def test_another_number_of_classes_is_refused(fit: Callable[..., None]) -> None:
+    with pytest.raises(UsageError, match="gives 11 classes, but dataset 'digits' has 10"):
+        fit(answers(32, num_classes=11))
+
+
+def test_inputs_that_it_cannot_take_are_refused_with_its_own_words(fit: Callable[..., None]) -> None:
+    def strict(inputs: torch.Tensor) -> torch.Tensor:
+        raise ValueError("wants 224 pixels")
+
+    with pytest.raises(UsageError, match=r"cannot take the examples \(3, 4, 4\) of dataset 'digits': wants 224 pixels"):
+        fit(strict)
+
+
+def test_logits_that_are_not_finite_are_left_to_their_shards(fit: Callable[..., None]) -> None:
+    fit(lambda inputs: torch.full((len(inputs), 10), torch.nan), expected={"top1_accuracy": 0.98})
+
+
+def test_unreadable_examples_are_passed_over(fit: Callable[..., None]) -> None:
+    fit(answers(30), Numbered(unreadable=[0, 3]), expected={"top1_accuracy": 0.98})
+
+
+def test_a_dataset_without_a_readable_example_is_left_to_its_shards(fit: Callable[..., None]) -> None:
+    fit(answers(0), Numbered(unreadable=range(SIZE)), expected={"top1_accuracy": 0.98})

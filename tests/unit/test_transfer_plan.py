@@ -1,0 +1,130 @@
+"""What a transfer attacks, scores and shows, before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from robench.core.errors import UsageError
+from robench.core.suite import Condition, Suite
+from robench.declarations.attacks import Fgsm
+from robench.declarations.perturbations import Clean
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.transferred import Transferred
+from robench.declare import find_checkpoints
+from robench.runs import PreparedTransfer, RunRequest, prepare_transfer
+
+FGSM = Fgsm(epsilon=Fraction(8, 255))
+SUITE = Suite(
+    name="s",
+    version=3,
+    seed=5,
+    task="classification",
+    batch_size=50,
+    conditions=(
+        Condition(name="all", dataset="digits", perturbation=Clean()),
+        Condition(name="clean", dataset="digits", perturbation=Clean(), num_examples=100),
+        Condition(name="fgsm", dataset="digits", perturbation=FGSM, num_examples=100),
+        Condition(name="stronger", dataset="digits", perturbation=replace(FGSM, epsilon=Fraction(1, 2))),
+    ),
+    metrics=("robust_accuracy",),
+    columns=(),
+)
+SOURCES = ("digits-vit", "digits-symvit")
+TARGETS = ("digits-fan", "digits-vit")
+
+
+def planned(suite: Suite = SUITE, limit: int | None = None) -> PreparedTransfer:
+    sources, targets = (tuple(find_checkpoints(list(names), ())) for names in (SOURCES, TARGETS))
+    request = RunRequest(suites=(suite,), checkpoints=sources, limit=limit, executor="serial")
+    return prepare_transfer(request, "fgsm", targets)
+
+
+@pytest.fixture(scope="module")
+def prepared() -> PreparedTransfer:
+    return planned()
+
+
+def test_sources_are_attacked_and_everyone_is_measured_clean(prepared: PreparedTransfer) -> None:
+    asked = {(shard.measurement.checkpoint.name, shard.measurement.condition.name) for shard in prepared.attacks.shards}
+    assert asked == {
+        ("digits-vit", "clean"),
+        ("digits-vit", "fgsm"),
+        ("digits-symvit", "clean"),
+        ("digits-symvit", "fgsm"),
+        ("digits-fan", "clean"),
+    }
+
+
+def test_of_several_clean_conditions_that_of_as_many_examples_is_shown(prepared: PreparedTransfer) -> None:
+    assert prepared.matrix.conditions[0].name == "clean"
+
+
+def test_every_target_but_the_source_itself_is_scored_on_every_source(prepared: PreparedTransfer) -> None:
+    asked = [
+        (shard.measurement.checkpoint.name, shard.measurement.condition.name, shard.start)
+        for shard in prepared.scores.shards
+    ]
+    assert asked == [
+        (target, f"fgsm from {source}", start)
+        for target, source in (
+            ("digits-fan", "digits-vit"),
+            ("digits-fan", "digits-symvit"),
+            ("digits-vit", "digits-symvit"),
+        )
+        for start in (0, 50)
+    ]
+
+
+def test_what_is_transferred_names_its_source_the_attack_and_the_source_s_normalisation(
+    prepared: PreparedTransfer,
+) -> None:
+    shard = prepared.scores.shards[0]
+    transferred = shard.measurement.condition.perturbation
+    assert isinstance(transferred, Transferred)
+    (source,) = [
+        each
+        for each in prepared.attacks.measurements["s"]
+        if (each.checkpoint.name, each.condition.name) == ("digits-vit", "fgsm")
+    ]
+    assert (transferred.source, transferred.attack) == (source.key, FGSM)
+    preprocessing = source.checkpoint.preprocessing
+    assert isinstance(preprocessing, ImagePreprocessing)
+    assert (transferred.mean, transferred.std) == (preprocessing.mean, preprocessing.std)
+
+
+def test_scores_of_different_sources_targets_and_seeds_have_different_keys(prepared: PreparedTransfer) -> None:
+    keys = [each.key for each in prepared.scores.measurements[prepared.matrix.name]]
+    other = planned(replace(SUITE, seed=6)).scores.measurements[prepared.matrix.name]
+    assert len({*keys, *(each.key for each in other)}) == 2 * 4
+
+
+def test_the_attack_is_the_very_measurement_of_any_run(prepared: PreparedTransfer) -> None:
+    from robench.runs import prepare
+
+    request = replace(prepared.attacks.request, suites=(SUITE,), keep_adversarial=None)
+    keys = {each.key for each in prepare(request).measurements["s"]}
+    assert {shard.measurement.key for shard in prepared.attacks.shards} < keys
+
+
+def test_only_a_source_that_is_a_target_has_a_place_on_the_diagonal(prepared: PreparedTransfer) -> None:
+    assert [each.checkpoint.name for each in prepared.diagonal.values()] == ["digits-vit"]
+
+
+def test_the_columns_are_clean_and_then_the_sources(prepared: PreparedTransfer) -> None:
+    assert [column.label for column in prepared.matrix.columns] == ["clean", "from digits-vit", "from digits-symvit"]
+    assert (prepared.matrix.name, prepared.matrix.version) == ("s: transfer of fgsm", 3)
+    assert not prepared.matrix.audit
+
+
+def test_a_limit_is_met_by_whole_shards_of_attacks_and_scores_alike() -> None:
+    limited = planned(limit=10)
+    for run in (limited.attacks, limited.scores):
+        assert {(shard.start, shard.stop) for shard in run.shards} == {(0, 50)}
+
+
+def test_models_of_another_task_are_refused() -> None:
+    with pytest.raises(UsageError, match="is for language"):
+        planned(replace(SUITE, task="language"))
