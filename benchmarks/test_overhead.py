@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NUM_STEPS, BATCH_SIZE, NUM_ROUNDS = 20, 100, 9
 PGD = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=NUM_STEPS)
-LARGEST_RATIO = 1.10
+LARGEST_RATIO = 1.09
 
 
 def bare_passes(victim: Victim, batch: Batch) -> None:
@@ -50,7 +50,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("name", ["digits-vit", "digits-symvit", "digits-rpc-symvit"])
-def test_pgd_20_through_evaluate_takes_at_most_1_10_of_the_bare_passes(name: str, benchmark: BenchmarkFixture) -> None:
+def test_pgd_20_through_evaluate_takes_little_more_than_the_bare_passes(name: str, benchmark: BenchmarkFixture) -> None:
     torch.set_num_threads(1)
     (checkpoint,) = find_checkpoints([name], [])
     dataset, victim = robench.load_dataset("digits"), robench.load_checkpoint(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -58,4 +59,10 @@ def device_kind(device: torch.device) -> str:
 
 def library_versions() -> dict[str, str]:
     """Return the release of each library that takes part in the arithmetic."""
-    return {name: version(name) for name in ("robench", "torch", "timm", "numpy")}
+    return dict(_versions())
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    # Reading them takes milliseconds, and a shard of a small model not much longer.
+    return tuple((name, version(name)) for name in ("robench", "torch", "timm", "numpy"))

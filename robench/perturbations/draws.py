@@ -67,29 +67,40 @@ class ExampleDraws:
             [self._seeds[row] for row in rows], self._device, None if given is None else [given[row] for row in rows]
         )
 
-    def _rows(self, make: Callable[[int, int], Row], stream: Stream, shape: Sequence[int]) -> torch.Tensor:
-        rows = [make(seed, prod(shape)) for seed in self.seeds(stream)]
+    def _rows(self, make: Callable[[Words, int, int], Row], stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        words = Words()
+        rows = [make(words, seed, prod(shape)) for seed in self.seeds(stream)]
         return torch.from_numpy(np.stack(rows)).reshape(len(rows), *shape).to(self._device)
 
 
-def _words(seed: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    words: np.ndarray[tuple[int], np.dtype[np.uint64]] = np.random.Philox(key=seed).random_raw(count)
-    return words
+class Words:
+    """The raw words of ``np.random.Philox(key=seed)`` of one seed after the other, without a new generator each."""
+
+    def __init__(self) -> None:
+        self._generator = np.random.Philox(key=0)
+        self._fresh = self._generator.state
+
+    def of(self, seed: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        """Return the first ``count`` words of a seed below 2**64."""
+        self._fresh["state"]["key"][0] = seed
+        self._generator.state = self._fresh
+        words: np.ndarray[tuple[int], np.dtype[np.uint64]] = self._generator.random_raw(count)
+        return words
 
 
-def _uniform_row(seed: int, size: int) -> Row:
-    halves = _words(seed, (size + 1) // 2).view(np.uint32)[:size]
+def _uniform_row(words: Words, seed: int, size: int) -> Row:
+    halves = words.of(seed, (size + 1) // 2).view(np.uint32)[:size]
     # 24 bits fill a float32's mantissa exactly: no value is rounded up to 1.
     return (halves >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
-def _normal_row(seed: int, size: int) -> Row:
+def _normal_row(words: Words, seed: int, size: int) -> Row:
     # The middles of 2**53 equal parts of (0, 1), so that no quantile is infinite.
-    middles = ((_words(seed, size) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    middles = ((words.of(seed, size) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     row: Row = torch.special.ndtri(torch.from_numpy(middles)).float().numpy()
     return row
 
 
-def _sign_row(seed: int, size: int) -> Row:
-    bits = np.unpackbits(_words(seed, (size + 63) // 64).astype("<u8").view(np.uint8), bitorder="little")[:size]
+def _sign_row(words: Words, seed: int, size: int) -> Row:
+    bits = np.unpackbits(words.of(seed, (size + 63) // 64).astype("<u8").view(np.uint8), bitorder="little")[:size]
     return bits.astype(np.float32) * np.float32(2.0) - np.float32(1.0)

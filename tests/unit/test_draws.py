@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from robench.core.seeds import LazySeeds, Stream, example_seed, stream_seed
-from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.draws import ExampleDraws, Words
 
 START = Stream(purpose="start")
 
@@ -105,6 +105,14 @@ def test_lazy_seeds_are_read_like_a_tuple() -> None:
     assert seeds[-1] == 14
     assert 12 in seeds
     assert torch.tensor(seeds).tolist() == [10, 11, 12, 13, 14]
+
+
+@settings(deadline=None, max_examples=50)
+@given(seeds=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=4), count=st.integers(1, 9))
+def test_words_are_those_of_a_generator_of_the_seeds_own(seeds: list[int], count: int) -> None:
+    words = Words()
+    for seed in seeds:
+        assert words.of(seed, count).tolist() == np.random.Philox(key=seed).random_raw(count).tolist()
 
 
 def test_the_largest_word_stays_below_one() -> None:

@@ -12,7 +12,8 @@ Where libraries differ: the paper's code (pyautoattack) is followed in what the 
 first number of searches that begin at a point. It rounds numbers of coordinates up, so that from two it never comes to
 one, where the optimum of a linear model lies; here they are rounded down. It takes one gradient more a radius, where a
 loss is enough. Which examples fall depends on the noise: on digits-vit at epsilon 8, shrinking, 100 steps, two seeds of
-that code agree on 96 % of 300 examples, and this one with the first on 97 % (49 % stand here, 50 % and 49 % there).
+that code agree on 96 % of 300 examples, and this one with the first on 97 %. Over five seeds and 600 examples 50.8 to
+51.5 % stand here, 51.2 to 52.0 % there, and 51.0 to 51.7 % here with numbers rounded up.
 torchattacks has no l1 form.
 """
 
