@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
 
-.PHONY: help setup demo test lint bench strength checkpoints docs suites lock clean
+.PHONY: help setup demo test lint bench strength checkpoints docs suites errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -41,8 +41,12 @@ checkpoints: $(READY)  ## train the published digits checkpoints again
 docs: $(READY)   ## docs/attention.md from the docstrings
 	@$(BIN)/python scripts/attention_page.py
 
-suites: $(READY) ## the suites of the papers' protocols from scripts/paper_suites.py
+suites: $(READY) ## the suites that scripts write: the papers' protocols, and corruptions
 	@$(BIN)/python scripts/paper_suites.py
+	@$(BIN)/python scripts/shift_suites.py
+
+errors: $(READY) ## digits-vit's errors under corruptions, the units of the digits' mCE
+	@$(BIN)/python scripts/digits_errors.py
 
 lock:            ## requirements.lock anew, from the ranges in pyproject.toml (needs uv)
 	uv pip compile --universal --generate-hashes --group dev pyproject.toml --output-file requirements.lock \

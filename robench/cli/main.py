@@ -31,6 +31,7 @@ COMMANDS = {
     "validate": "Check suite and registry files; list all problems.",
     "status": "Say how much of each suite is measured.",
     "doctor": "Say what this installation can and cannot do.",
+    "data": "List, verify and unpack datasets.",
     "train": "Train models of the registry.",
     "timm": "Run a script of timm's with the models of the registry.",
 }

@@ -91,10 +91,21 @@ class IncompleteError(RobenchError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence, with a leading space, that points from a wrong name to the known ones.
 
+    Names in parts (``imagenet-c/snow/1``) are shown as one family.
+
     >>> did_you_mean("pgdd", ["fgsm", "pgd"])
     " Did you mean 'pgd'? Known: fgsm, pgd."
     """
     known = sorted(known)
     close = get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{hint} Known: {', '.join(known)}." if known else f"{hint} None are declared."
+    shown = dict.fromkeys(_family(each, known) for each in known)
+    return f"{hint} Known: {', '.join(shown)}." if known else f"{hint} None are declared."
+
+
+def _family(name: str, known: Iterable[str]) -> str:
+    """Return what a name is shown as beside a hundred others: one in parts as its family."""
+    first, _, rest = name.partition("/")
+    if first in known:
+        return first
+    return f"{first}/..." if "/" in rest else name

@@ -18,7 +18,8 @@ class Estimate:
 
     Attributes:
         low, high: bounds of the 95 % interval, in the unit of ``value``; None where undefined.
-        unit: ``share`` for shares in [0, 1]; per cent exists in renderers alone.
+        unit: ``share`` for shares in [0, 1]; ``ratio`` to a reference's errors, 1 for as many; per cent exists in
+            renderers alone.
     """
 
     value: float

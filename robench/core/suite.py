@@ -62,6 +62,7 @@ class Condition:
         num_examples: the first so many; None for all.
         num_predictions: how often each input is judged, with the fixed draws of each prediction; more than once for
             victims that draw random numbers.
+        negatives: of out-of-distribution examples, the condition whose examples they are to be told from.
         distances: of a search for the nearest adversarial example, within which its accuracy is stated; pixel units.
     """
 
@@ -71,6 +72,7 @@ class Condition:
     num_examples: int | None = None
     num_predictions: int = 1
     distances: tuple[Fraction, ...] = ()
+    negatives: str | None = None
 
     @property
     def identity(self) -> dict[str, Plain]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
+from robench.declarations.datasets import DATASETS, DIGITS, IMAGENET_1K
 from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.protocols import Dataset, Declaration
+    from robench.declarations.datasets import DatasetDeclaration
 
 TEST_SPLIT = "test"
 
@@ -24,7 +26,13 @@ class Opener(Protocol):
     """Opens one dataset."""
 
     def __call__(
-        self, *, data_root: Path | None, preprocessing: ImagePreprocessing | None, decode_workers: int, split: str
+        self,
+        declared: DatasetDeclaration,
+        *,
+        data_root: Path | None,
+        preprocessing: ImagePreprocessing | None,
+        decode_workers: int,
+        split: str,
     ) -> Dataset:
         """Return the dataset; see ``open_dataset``."""
 
@@ -58,34 +66,57 @@ def open_dataset(
         raise UsageError(f"the number of decoding processes must be at least 0, got {decode_workers}")
     if not isinstance(preprocessing, ImagePreprocessing | None):
         raise DeclarationError(f"dataset {name!r} holds images: preprocessing must be 'image', got {preprocessing}")
-    return OPENERS[name](data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split)
+    return OPENERS[name](
+        DATASETS[name], data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split
+    )
 
 
-def _open_digits(
-    *, data_root: Path | None, preprocessing: ImagePreprocessing | None, decode_workers: int, split: str
+def _open_embedded(
+    declared: DatasetDeclaration,
+    *,
+    data_root: Path | None,
+    preprocessing: ImagePreprocessing | None,
+    decode_workers: int,
+    split: str,
 ) -> Dataset:
-    del data_root, decode_workers  # The images are inside scikit-learn, as numbers.
-    from robench.datasets.digits import IMAGE_SIZE, Digits
-
+    del data_root, decode_workers  # The images are inside libraries, as numbers or as fonts.
+    size = declared.image_size
     for field in ("resize", "crop"):
-        if getattr(preprocessing, field, None) not in (None, IMAGE_SIZE):
+        if (asked := getattr(preprocessing, field, None)) not in (None, size):
             raise DeclarationError(
-                f"dataset 'digits' has images of {IMAGE_SIZE}x{IMAGE_SIZE} pixels and no other: {field} of the"
-                f" checkpoint's preprocessing must be left out, got {getattr(preprocessing, field)}"
+                f"dataset {declared.name!r} has images of {size}x{size} pixels and no other: {field} of the"
+                f" checkpoint's preprocessing must be left out, got {asked}"
             )
-    return Digits(split)
+    if declared.name == DIGITS.name:
+        from robench.datasets.digits import Digits
+
+        return Digits(split)
+    _check_split(declared, split)
+    from robench.datasets.digit_shifts import DIGIT_SHIFTS
+
+    return DIGIT_SHIFTS[declared.name]()
 
 
-def _open_imagenet_1k(
-    *, data_root: Path | None, preprocessing: ImagePreprocessing | None, decode_workers: int, split: str
+def _open_image_folder(
+    declared: DatasetDeclaration,
+    *,
+    data_root: Path | None,
+    preprocessing: ImagePreprocessing | None,
+    decode_workers: int,
+    split: str,
 ) -> Dataset:
-    from robench.datasets.imagenet import USUAL_PREPROCESSING, Imagenet1k
+    _check_split(declared, split)
+    from robench.datasets.imagenet import USUAL_PREPROCESSING, ImagenetFolder
 
+    return ImagenetFolder(declared, data_root, preprocessing or USUAL_PREPROCESSING, decode_workers)
+
+
+def _check_split(declared: DatasetDeclaration, split: str) -> None:
     if split != TEST_SPLIT:
-        raise UsageError(
-            f"dataset 'imagenet-1k' has no split {split!r} here, only {TEST_SPLIT!r} (the validation images)"
-        )
-    return Imagenet1k(data_root, preprocessing or USUAL_PREPROCESSING, decode_workers)
+        images = " (the validation images)" if declared.name == IMAGENET_1K.name else ""
+        raise UsageError(f"dataset {declared.name!r} has no split {split!r} here, only {TEST_SPLIT!r}{images}")
 
 
-OPENERS: Mapping[str, Opener] = {"digits": _open_digits, "imagenet-1k": _open_imagenet_1k}
+OPENERS: Mapping[str, Opener] = {
+    name: _open_embedded if declared.folder is None else _open_image_folder for name, declared in DATASETS.items()
+}

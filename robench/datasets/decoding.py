@@ -8,7 +8,8 @@ Pillow's own conversion turns everything above 255 white, and other wide or floa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -46,15 +47,55 @@ def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint
         return error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddity:
+    """What is unusual about an image file.
+
+    Attributes:
+        kind: ``no-image`` and ``corrupt-image`` cannot be read; the others are converted.
+        message: names the file, and says what is wrong or what the conversion does.
+    """
+
+    kind: Literal["no-image", "corrupt-image", "cmyk-image", "16-bit-image"]
+    message: str
+
+
+def examine(path: Path) -> Oddity | None:
+    """Read a whole image file as ``decode`` does, and return what is unusual about it."""
+    try:
+        with Image.open(path) as file:
+            oddity = _conversion(path, file)
+            _to_rgb(file)
+    except UnidentifiedImageError as error:
+        return Oddity(kind="no-image", message=_unreadable(path, error))
+    except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
+        return Oddity(kind="corrupt-image", message=_unreadable(path, error))
+    return oddity
+
+
+def _conversion(path: Path, image: Image.Image) -> Oddity | None:
+    if image.mode == "CMYK":
+        done = "converted to RGB by Pillow's formula, its colour profile ignored, as timm and torchvision do"
+        return Oddity(kind="cmyk-image", message=f"image {path} is CMYK: {done}")
+    # Pillow shows 16-bit colour as RGB; only the decoder that it chose knows.
+    if image.mode.startswith("I;16") or any(";16" in str(tile) for tile in getattr(image, "tile", ())):
+        return Oddity(kind="16-bit-image", message=f"image {path} has 16 bits a channel: its upper 8 bits are kept")
+    return None
+
+
 def _read(path: Path) -> Image.Image:
     try:
         with Image.open(path) as file:
             return _to_rgb(file)
     except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
-        raise ExampleError(
-            f"cannot read image {path}: {_reason(path, error)}. Wanted a whole image file (JPEG, PNG, ...);"
-            " restore it from where the dataset came from"
-        ) from None
+        raise ExampleError(_unreadable(path, error)) from None
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    return (
+        f"cannot read image {path}: {_reason(path, error)}. Wanted a whole image file (JPEG, PNG, ...);"
+        " restore it from where the dataset came from"
+    )
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -11,7 +11,7 @@ import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from robench.core.errors import ExampleError
@@ -86,6 +86,12 @@ class DecodingPool:
                 self._num_processes, multiprocessing.get_context("spawn"), initializer=decoding_process.begin
             )
         return self._executor
+
+
+@cache
+def shared_pool(num_processes: int) -> DecodingPool:
+    """Return the one pool of this process with so many: 95 datasets of ImageNet-C are open at once."""
+    return DecodingPool(num_processes)
 
 
 @contextmanager

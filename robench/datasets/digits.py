@@ -11,17 +11,15 @@ unseen writers.
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import torch
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # scikit-learn ships no types
 
 from robench.core.errors import UsageError
-from robench.core.protocols import Batch
-from robench.core.shard import DatasetIdentity
-from robench.datasets.order import check_range, checked_index, stratified_split
+from robench.datasets.in_memory import InMemoryImages
+from robench.datasets.order import stratified_split
 from robench.declarations.datasets import DIGITS
 
 if TYPE_CHECKING:
@@ -32,64 +30,47 @@ IMAGE_SIZE: Final = 8 * SCALE
 SPLITS: Final = ("train", "test")
 
 
-class Digits:
-    """One split of the digits, in the order of the ids' SHA-256.
+class Digits(InMemoryImages):
+    """One split of the digits.
 
     Raises:
         UsageError: no such split.
     """
 
     def __init__(self, split: str = "test") -> None:
-        if split not in SPLITS:
-            raise UsageError(f"dataset 'digits' has no split {split!r}, only {' and '.join(SPLITS)}")
-        source = load_digits()
-        labels = {f"digits/{index:04d}": int(label) for index, label in enumerate(source.target)}
-        train, test = stratified_split(labels, DIGITS.num_examples)
-        self._ids = tuple(train if split == "train" else test)
-        positions = [int(example_id.removeprefix("digits/")) for example_id in self._ids]
-        self._targets = np.array([labels[example_id] for example_id in self._ids], dtype=np.int64)
-        self._pixels = enlarge(source.images[positions])
-        self._identity = DatasetIdentity(name=DIGITS.name, fingerprint=self._fingerprint(), num_examples=len(self._ids))
-
-    @property
-    def identity(self) -> DatasetIdentity:
-        """Name, size, and a SHA-256 over ids, labels and pixels of the split."""
-        return self._identity
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """One id an example, such as ``digits/0042``: the position in scikit-learn's order."""
-        return self._ids
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        position = checked_index(index, DIGITS.name, len(self))
-        return self._inputs(position, position + 1)[0], int(self._targets[position])
-
-    def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, 3, 32, 32) float32 in [0, 1], targets (B,) int64.
-
-        Raises:
-            IndexError: empty, or not within the split.
-        """
-        check_range(start, stop, DIGITS.name, len(self))
-        return Batch(
-            ids=self._ids[start:stop],
-            inputs=self._inputs(start, stop),
-            targets=torch.from_numpy(self._targets[start:stop].copy()),
+        scans = split_scans(split)
+        enlarged = enlarge(np.stack([scan.pixels for scan in scans]))
+        super().__init__(
+            DIGITS.name,
+            {scan.id: scan.target for scan in scans},
+            {scan.id: pixels[None] for scan, pixels in zip(scans, enlarged, strict=True)},
         )
 
-    def _inputs(self, start: int, stop: int) -> torch.Tensor:
-        # A copy with three channels of its own: a caller may write into what it got.
-        return torch.from_numpy(self._pixels[start:stop, None]).repeat(1, 3, 1, 1)
 
-    def _fingerprint(self) -> str:
-        digest = hashlib.sha256("\n".join(self._ids).encode())
-        digest.update(self._targets.astype("<i8").tobytes())
-        digest.update(self._pixels.astype("<f4").tobytes())
-        return digest.hexdigest()
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scan:
+    """One digit as the source has it: ``id`` is its position there, ``pixels`` are (8, 8) values of 0..16."""
+
+    id: str
+    target: int
+    pixels: NDArray[np.float64]
+
+
+def split_scans(split: str) -> list[Scan]:
+    """Return the scans of one split in the order of the ids' SHA-256.
+
+    Raises:
+        UsageError: no such split.
+    """
+    if split not in SPLITS:
+        raise UsageError(f"dataset 'digits' has no split {split!r}, only {' and '.join(SPLITS)}")
+    source = load_digits()
+    labels = {f"digits/{index:04d}": int(label) for index, label in enumerate(source.target)}
+    train, test = stratified_split(labels, DIGITS.num_examples)
+    return [
+        Scan(id=example_id, target=labels[example_id], pixels=source.images[int(example_id.removeprefix("digits/"))])
+        for example_id in (train if split == "train" else test)
+    ]
 
 
 def enlarge(images: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Which images a folder of ImageNet-1k holds, and of which classes: validation images, or training images.
+"""Which images a tree of class folders holds, and of which classes: ImageNet-1k and the sets that share its classes.
 
 A class is known by its folder's name (a WordNet id such as n01440764) in timm's list of synsets, never by the folder's
 position: where one folder is missing, positions shift the labels of all that follow.
@@ -7,9 +7,11 @@ position: where one folder is missing, positions shift the labels of all that fo
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
+from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from timm.data.imagenet_info import ImageNetInfo
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIXES: Final = frozenset((".jpeg", ".jpg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp"))
-IMAGES_PER_CLASS: Final = IMAGENET_1K.num_examples // IMAGENET_1K.num_classes
 NUM_TRAINING_IMAGES: Final = 1_281_167
 _WORDNET_ID: Final = re.compile(r"n\d{8}")
 
@@ -32,152 +33,213 @@ class ImageFile:
     """One image on disk.
 
     Attributes:
-        id: class folder and file name without suffix, such as ``n01440764/ILSVRC2012_val_00000293``.
+        folder: its class folder; ``stem`` and ``suffix``: the two parts of its name.
         target: class index, 0..999, in the order of ILSVRC 2012.
     """
 
-    id: str
-    path: Path
+    folder: Path
+    stem: str
+    suffix: str
     target: int
     num_bytes: int
 
+    @property
+    def id(self) -> str:
+        """Class folder and file name without suffix, such as ``n01440764/ILSVRC2012_val_00000293``."""
+        return f"{self.folder.name}/{self.stem}"
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.folder / f"{self.stem}{self.suffix}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """One part of the dataset.
+class Layout:
+    """Where the class folders of a dataset lie, and what they hold where it is whole.
 
     Attributes:
-        folder: what its folder is called, beside that of the other split.
-        title: what messages call it; ``example``: where one of its images lies, below the data root.
-        is_default: class folders that lie in no such folder are of this split.
+        dataset: name of the dataset; ``part``: what messages call what is read of it.
+        places: folders below the data root, in the order in which they are tried.
+        example: where one of its images lies, below the data root.
+        classes: class index of each class folder, by the folder's name.
+        num_images: of all classes; ``images_per_class``: of each, None where classes differ.
+        passes_over_others: folders of other classes of ImageNet-1k are left aside, because a selection is wanted.
+        is_trained_on: nobody measures anything on it.
     """
 
-    folder: str
-    title: str
+    dataset: str
+    part: str
+    places: tuple[str, ...]
     example: str
+    classes: Mapping[str, int]
     num_images: int
-    is_default: bool
+    images_per_class: int | None = None
+    passes_over_others: bool = False
+    is_trained_on: bool = False
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        dataset = f"dataset {self.dataset!r}"
+        return f"{self.part} of {dataset}" if self.is_trained_on else dataset
+
+    @property
+    def wanted(self) -> str:
+        """How many images it should have, in words."""
+        each = f" with {self.images_per_class} each" if self.images_per_class else ""
+        return f"{self.num_images:,} of {len(self.classes)}{each}"
+
+    @property
+    def has_numbered_classes(self) -> bool:
+        """Whether class folders are called 0, 1, 2, ... and not by WordNet id."""
+        return "0" in self.classes
 
 
-VALIDATION: Final = Split(
-    folder="val",
-    title="validation set",
-    example="imagenet-1k/val/n01440764/ILSVRC2012_val_00000293.JPEG",
-    num_images=IMAGENET_1K.num_examples,
-    is_default=True,
-)
-TRAIN: Final = Split(
-    folder="train",
-    title="training set",
-    example="imagenet-1k/train/n01440764/n01440764_10026.JPEG",
-    num_images=NUM_TRAINING_IMAGES,
-    is_default=False,
-)
-
-
-def class_indices() -> Mapping[str, int]:
+def class_indices() -> dict[str, int]:
     """Return the class index of each WordNet id of ImageNet-1k, in the order of ILSVRC 2012 (sorted by id)."""
     wordnet_ids: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]  # timm's
     return {wordnet_id: index for index, wordnet_id in enumerate(wordnet_ids)}
 
 
-def find_images(data_root: Path | None, split: Split = VALIDATION) -> dict[str, ImageFile]:
+VALIDATION: Final = Layout(
+    dataset="imagenet-1k",
+    part="validation set",
+    places=("imagenet-1k/val", "imagenet-1k", "val", "."),
+    example="imagenet-1k/val/n01440764/ILSVRC2012_val_00000293.JPEG",
+    classes=class_indices(),
+    num_images=IMAGENET_1K.num_examples,
+    images_per_class=50,
+)
+TRAIN: Final = Layout(
+    dataset="imagenet-1k",
+    part="training set",
+    places=("imagenet-1k/train", "train"),
+    example="imagenet-1k/train/n01440764/n01440764_10026.JPEG",
+    classes=VALIDATION.classes,
+    num_images=NUM_TRAINING_IMAGES,
+    is_trained_on=True,
+)
+
+
+def find_images(data_root: Path | None, layout: Layout = VALIDATION) -> dict[str, ImageFile]:
     """Return all images below the first place of ``candidates`` that has class folders, by id; warn of a partial set.
 
     Raises:
-        MissingDataError: nothing there, unreadable, a class that ImageNet-1k does not have, or two images of one id.
+        MissingDataError: nothing there, unreadable, a class that the dataset does not have, or two images of one id.
+    """
+    try:
+        folder = find_folder(data_root, layout)
+        images = _index_images(folder, layout)
+    except OSError as error:
+        raise MissingDataError(f"cannot read {error.filename} of {layout.title}: {error.strerror}") from error
+    if not images:
+        raise MissingDataError(f"the class folders of {layout.title} in {folder} hold no image. {_how_to_give(layout)}")
+    _warn_of_gaps(images, folder, layout)
+    return images
+
+
+def candidates(data_root: Path, layout: Layout = VALIDATION) -> tuple[Path, ...]:
+    """Return the places where the class folders may be, in the order in which they are tried."""
+    return tuple(data_root / place for place in layout.places)
+
+
+def find_folder(data_root: Path | None, layout: Layout) -> Path:
+    """Return the first place of ``candidates`` that has class folders.
+
+    Raises:
+        MissingDataError: none has; the message says what was met at each.
+        OSError: one cannot be read.
     """
     if data_root is None:
-        raise MissingDataError(f"dataset 'imagenet-1k' needs a folder. {_how_to_give(split)}")
-    try:
-        folder = _find_folder(data_root.expanduser(), split)
-        images = _index_images(folder)
-    except OSError as error:
-        raise MissingDataError(f"cannot read {error.filename} of dataset 'imagenet-1k': {error.strerror}") from error
-    if not images:
-        raise MissingDataError(
-            f"the class folders of dataset 'imagenet-1k' in {folder} hold no image. {_how_to_give(split)}"
-        )
-    _warn_of_gaps(images, folder, split)
-    return images
-
-
-def candidates(data_root: Path, split: Split = VALIDATION) -> tuple[Path, ...]:
-    """Return the places where the class folders may be, in the order in which they are tried."""
-    own = data_root / str(IMAGENET_1K.folder)
-    if not split.is_default:
-        return (own / split.folder, data_root / split.folder)
-    return (own / split.folder, own, data_root / split.folder, data_root)
-
-
-def _find_folder(data_root: Path, split: Split) -> Path:
+        raise MissingDataError(f"{layout.title} needs a folder. {_how_to_give(layout)}")
     tried = []
-    for place in candidates(data_root, split):
+    for place in candidates(data_root.expanduser(), layout):
         if not place.is_dir():
             tried.append(f"  {place}: {'not a folder' if place.exists() else 'absent'}")
-        elif _class_folders(place):
+        elif class_folders(place, layout):
             return place
         else:
-            loose = sum(1 for _ in _image_paths(place))
+            loose = sum(1 for _ in images_in(place, target=0))
             holds = f"{loose:,} images outside class folders" if loose else "no class folders"
             tried.append(f"  {place}: {holds}")
-    what = "dataset 'imagenet-1k'" if split.is_default else f"{split.title} of dataset 'imagenet-1k'"
-    raise MissingDataError("\n".join([f"{what} not found. Tried:", *tried, _how_to_give(split)]))
+    raise MissingDataError("\n".join([f"{layout.title} not found. Tried:", *tried, _how_to_give(layout)]))
 
 
-def _class_folders(place: Path) -> list[Path]:
-    return sorted(path for path in place.iterdir() if _WORDNET_ID.fullmatch(path.name) and path.is_dir())
+def class_folders(place: Path, layout: Layout) -> list[Path]:
+    """Return the folders that are named as the dataset's classes are, by WordNet id or by number, in that order."""
+    name = re.compile(r"\d+") if layout.has_numbered_classes else _WORDNET_ID
+    found = [path for path in place.iterdir() if name.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
-def _image_paths(folder: Path) -> Iterator[Path]:
-    # Beside images there are files such as ._x.JPEG, which copying from a Mac leaves behind.
-    for path in folder.iterdir():
-        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and not path.is_dir():
-            yield path
+def images_in(folder: Path, target: int) -> Iterator[ImageFile]:
+    """Yield the files that are images by their suffix, of class ``target``, in the order of the file system."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            stem, dot, ending = entry.name.rpartition(".")
+            suffix = intern(dot + ending)
+            # Beside images there are files such as ._x.JPEG, which copying from a Mac leaves behind.
+            if suffix.lower() in SUFFIXES and not entry.name.startswith(".") and not entry.is_dir():
+                size = entry.stat().st_size
+                yield ImageFile(folder=folder, stem=stem, suffix=suffix, target=target, num_bytes=size)
 
 
-def _index_images(place: Path) -> dict[str, ImageFile]:
-    indices = class_indices()
+def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
     images: dict[str, ImageFile] = {}
-    for folder in _class_folders(place):
-        if folder.name not in indices:
-            raise MissingDataError(
-                f"{folder} is not a class of ImageNet-1k (timm's synset list of 1,000). Move it out of {place};"
-                " a set of other classes is another dataset"
-            )
-        for path in _image_paths(folder):
-            example_id = f"{folder.name}/{path.stem}"
-            if example_id in images:
-                raise MissingDataError(f"{images[example_id].path} and {path} are the same example; remove one of them")
-            images[example_id] = ImageFile(
-                id=example_id, path=path, target=indices[folder.name], num_bytes=path.stat().st_size
-            )
+    for folder in class_folders(place, layout):
+        target = layout.classes.get(folder.name)
+        if target is None:
+            refuse_other_class(folder, layout)
+            continue
+        for image in images_in(folder, target):
+            # All types of ImageNet-C have the same ids, and 95 datasets of 50,000 images are open at once.
+            first = images.setdefault(intern(image.id), image)
+            if first is not image:
+                raise MissingDataError(f"{first.path} and {image.path} are the same example; remove one of them")
     return images
 
 
-def _warn_of_gaps(images: Mapping[str, ImageFile], folder: Path, split: Split) -> None:
+def refuse_other_class(folder: Path, layout: Layout) -> None:
+    """Refuse a class folder that the dataset does not have, unless it is a selection from one that may have it.
+
+    Raises:
+        MissingDataError: the message says how many classes the dataset has.
+    """
+    if layout.passes_over_others and folder.name in VALIDATION.classes:
+        return
+    whose = "ImageNet-1k (timm's synset list of 1,000)"
+    if len(layout.classes) < len(VALIDATION.classes):
+        whose = f"{layout.dataset} (which has {len(layout.classes)})"
+    elif layout.has_numbered_classes:
+        whose = f"{layout.dataset} (whose folders are called 0 to {len(layout.classes) - 1})"
+    raise MissingDataError(
+        f"{folder} is not a class of {whose}. Move it out of {folder.parent}; a set of other classes is another dataset"
+    )
+
+
+def _warn_of_gaps(images: Mapping[str, ImageFile], folder: Path, layout: Layout) -> None:
     per_class = Counter(image.target for image in images.values())
-    num_classes = IMAGENET_1K.num_classes
-    if split.is_default:
-        is_whole = len(per_class) == num_classes and set(per_class.values()) == {IMAGES_PER_CLASS}
-        wanted = f"{split.num_images:,} of {num_classes} with {IMAGES_PER_CLASS} each. What is measured on it"
-    else:
-        is_whole = len(per_class) == num_classes and len(images) == split.num_images
-        wanted = f"{split.num_images:,} of {num_classes}. What is trained on it"
+    is_whole = len(per_class) == len(layout.classes) and len(images) == layout.num_images
+    if layout.images_per_class is not None:
+        is_whole = is_whole and set(per_class.values()) == {layout.images_per_class}
     if not is_whole:
         logging.getLogger("robench.datasets").warning(
-            "dataset 'imagenet-1k' in %s is not the whole %s: %s images of %s classes, not %s compares with nothing"
-            " published",
+            "dataset %r in %s is not the whole %s: %s images of %s classes, not %s. What is %s on it compares with"
+            " nothing published",
+            layout.dataset,
             folder,
-            split.title,
+            layout.part,
             f"{len(images):,}",
             len(per_class),
-            wanted,
+            layout.wanted,
+            "trained" if layout.is_trained_on else "measured",
         )
 
 
-def _how_to_give(split: Split) -> str:
+def _how_to_give(layout: Layout) -> str:
     return (
-        f"Wanted: DIR/{split.example} and so on, {split.num_images:,} images in {IMAGENET_1K.num_classes}"
-        " class folders named by WordNet id. Say where with --data-root DIR or the variable ROBENCH_DATA"
+        f"Wanted: DIR/{layout.example} and so on, {layout.num_images:,} images in {len(layout.classes)} class folders"
+        f" named by {'number' if layout.has_numbered_classes else 'WordNet id'}. Say where with --data-root DIR or the"
+        " variable ROBENCH_DATA"
     )

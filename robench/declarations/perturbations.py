@@ -10,6 +10,7 @@ from robench.declarations.attack_base import Attack, BoundedAttack
 from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
 from robench.declarations.autoattack import AutoAttack
 from robench.declarations.base import DeclarationBase
+from robench.declarations.corruptions import Corruption
 from robench.declarations.cw_attack import Cw
 from robench.declarations.fab_attack import Fab
 from robench.declarations.sparse_l1_attack import SparseL1
@@ -44,6 +45,7 @@ PERTURBATIONS: Mapping[str, type[DeclarationBase]] = {
     "sparse-l1": SparseL1,
     "apgd": Apgd,
     "autoattack": AutoAttack,
+    "corruption": Corruption,
 }
 
 

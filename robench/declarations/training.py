@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.declarations.base import DeclarationBase
-from robench.declarations.datasets import DATASETS
+from robench.declarations.datasets import DATASETS, IMAGENET_1K
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,6 +103,8 @@ class DeitTraining(DeclarationBase):
             problems.append("published must be weights where ema_decay is null, got average")
         if self.dataset in DATASETS and DATASETS[self.dataset].folder is None:
             problems.append(f"dataset must lie in a folder of images, such as imagenet-1k, got {self.dataset}")
+        elif self.dataset != IMAGENET_1K.name and self.dataset in DATASETS:
+            problems.append(f"dataset must have images to learn from, as imagenet-1k has, got {self.dataset}")
         return problems
 
 

@@ -16,6 +16,7 @@ from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import Clean, search_norm_of, threat_model_of
 from robench.declarations.views import View, views_of
 from robench.declare.searches import distances_of, search_problem
+from robench.declare.shift_columns import corruption_columns, detection_columns
 from robench.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 def columns_of(conditions: Sequence[Condition], metrics: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns by condition, budget and then metric, and after them those of threat models by metric."""
     single = [column for condition in conditions for column in _single_columns(condition, metrics)]
+    shifts = [*detection_columns(conditions, metrics), *corruption_columns(conditions, metrics)]
     worst = [
         _threat_column(threat, name, several=len({condition.dataset for condition in conditions}) > 1)
         for name in metrics
         if METRICS[name].scope == "threat-model"
         for threat in _threats(conditions)
     ]
-    return (*single, *worst)
+    return (*single, *shifts, *worst)
 
 
 def threat_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
@@ -117,6 +119,9 @@ def _uneven(threat: _Threat, metric: str) -> str | None:
 
 
 def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Column]:
+    if DATASETS[condition.dataset].is_out_of_distribution:
+        # No class is right, so that there is no accuracy.
+        return
     for view in views_of(condition):
         for name in metrics:
             if METRICS[name].scope == "condition" or (METRICS[name].scope == "search" and search_norm_of(view.attack)):

@@ -19,6 +19,12 @@ from robench.declare.names import DatasetName, MetricName, Name
 from robench.declare.python_source import document_from_python
 from robench.declare.schema import attempt, construct
 from robench.declare.searches import distance_problems
+from robench.declare.shift_columns import (
+    attack_problem,
+    corruption_problems,
+    detection_problems,
+    negatives_problem,
+)
 from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
 from robench.metrics import METRICS
@@ -42,6 +48,7 @@ class ConditionEntry:
     num_examples: Annotated[int | None, Ge(1)] = None
     num_predictions: Count = 1
     distances: tuple[Annotated[Fraction, Gt(0)], ...] = ()
+    negatives: Name | None = None
     perturbation: DeclarationBase = field(default_factory=Clean)
 
 
@@ -123,6 +130,7 @@ def _readable_conditions(document: Document) -> dict[int, Condition]:
                 num_examples=entry.num_examples,
                 num_predictions=entry.num_predictions,
                 distances=entry.distances,
+                negatives=entry.negatives,
             )
     return conditions
 
@@ -139,6 +147,10 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
             yield document.problem(("conditions", index), message)
         for message in distance_problems(condition):
             yield document.problem(("conditions", index, "distances"), message)
+        if wrong := negatives_problem(condition, tuple(conditions.values())):
+            yield document.problem(("conditions", index, "negatives"), wrong)
+        if wrong := attack_problem(condition):
+            yield document.problem(("conditions", index, "perturbation"), wrong)
     yield from _task_problems(document, conditions)
 
 
@@ -192,6 +204,9 @@ _SCOPE_PROBLEMS: Mapping[str, Callable[[Sequence[Condition], str], list[str]]] =
     "threat-model": threat_problems,
     "search": search_problems,
     "distance": search_problems,
+    "type": corruption_problems,
+    "family": corruption_problems,
+    "detection": detection_problems,
 }
 
 

@@ -11,7 +11,9 @@ import torch
 from robench.core.protocols import Batch
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.datasets.class_subsets import class_indices_of
 from robench.declarations.audit import Audit
+from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import drawn_as, epsilon_of, leaves_at_success
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.audit import audit
@@ -95,6 +97,7 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
     seeds = _prediction_seeds(measurement, batch.ids)
     draws = ExampleDraws(_seeds(measurement, drawn_as(declaration), batch.ids), victim.device, seeds[0])
     judge, by_budget = JUDGES[measurement.checkpoint.task], []
+    classes, has_right_class = _classes_of(measurement.dataset.name)
     for attack, perturbed in source(measurement, batch, victim, draws):
         distances = check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
         first, *others = (predict(victim, perturbed.inputs, each, batch_size) for each in seeds)
@@ -105,10 +108,21 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
             perturbed,
             other_logits=tuple(others),
             epsilon=None if attack is declaration else epsilon_of(attack),
+            classes=classes,
+            has_right_class=has_right_class,
             scores_say_all=not leaves_at_success(declaration),
         )
         by_budget.append(judge(first, batch, measured, num_examples))
     return tuple(outcome for example in zip(*by_budget, strict=True) for outcome in example)
+
+
+def _classes_of(dataset: str) -> tuple[tuple[int, ...] | None, bool]:
+    """Return the classes that may be predicted on a dataset, None for all, and whether any of them is right."""
+    declared = DATASETS.get(dataset)
+    if declared is None:
+        return None, True
+    subset = None if declared.class_subset is None else class_indices_of(declared.class_subset)
+    return subset, not declared.is_out_of_distribution
 
 
 @torch.no_grad()

@@ -26,6 +26,8 @@ class Measured:
     Attributes:
         other_logits: of further predictions of the same inputs, each with draws of its own.
         epsilon: the budget, where a sweep has several.
+        classes: those that may be predicted; None for all.
+        has_right_class: whether any class is right; of out-of-distribution examples none is.
         scores_say_all: whether more than the prediction may be read off the scores; not where an attack stopped early.
     """
 
@@ -33,6 +35,8 @@ class Measured:
     perturbed: Perturbed
     other_logits: tuple[torch.Tensor, ...] = ()
     epsilon: str | None = None
+    classes: tuple[int, ...] | None = None
+    has_right_class: bool = True
     scores_say_all: bool = True
 
 
@@ -44,13 +48,12 @@ def judge_classification(
     A class's place is one plus the number of classes with a higher score, and of lower-numbered ones with the same
     score, so that ties are decided alike on every device (as ``numpy.argmax`` decides them).
     """
-    scores = logits.double().cpu()
     targets = batch.targets.cpu()
+    scores, *others = (_scores(each, measured.classes) for each in (logits, *measured.other_logits))
     log_shares = torch.log_softmax(scores, dim=1)
-    places = _places(scores, targets)
-    predictions_made = (scores, *(each.double().cpu() for each in measured.other_logits))
-    num_correct = torch.stack([_places(each, targets) == 0 for each in predictions_made]).sum(0)
-    num_predictions = len(predictions_made) if measured.other_logits else None
+    places, *other_places = (_places(each, targets, measured) for each in (scores, *others))
+    num_correct = torch.stack([each == 0 for each in (places, *other_places)]).sum(0)
+    num_predictions = 1 + len(others) if others else None
     predictions = torch.from_numpy(scores.numpy().argmax(1))
     losses = -log_shares.gather(1, targets[:, None])[:, 0]
     confidences = log_shares.amax(1).exp()
@@ -75,7 +78,7 @@ def judge_classification(
             correct_top1=bool(places[i] == 0),
             correct_top5=bool(places[i] < 5) if measured.scores_say_all else None,
             confidence=float(confidences[i]) if measured.scores_say_all else None,
-            loss_nats=float(losses[i]) if measured.scores_say_all else None,
+            loss_nats=float(losses[i]) if measured.scores_say_all and measured.has_right_class else None,
             num_predictions=num_predictions,
             num_correct=int(num_correct[i]) if num_predictions else None,
         )
@@ -83,8 +86,20 @@ def judge_classification(
     )
 
 
-def _places(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return how many classes are ahead of the target, (B,)."""
+def _scores(logits: torch.Tensor, classes: tuple[int, ...] | None) -> torch.Tensor:
+    """Return (B, classes) scores in float64 on the CPU, minus infinity for classes that may not be predicted."""
+    scores = logits.double().cpu()
+    if classes is None:
+        return scores
+    masked = torch.full_like(scores, -torch.inf)
+    masked[:, list(classes)] = scores[:, list(classes)]
+    return masked
+
+
+def _places(scores: torch.Tensor, targets: torch.Tensor, measured: Measured) -> torch.Tensor:
+    """Return how many classes are ahead of the target, (B,); all of them where no class is right."""
+    if not measured.has_right_class:
+        return torch.full_like(targets, scores.shape[1])
     of_target = scores.gather(1, targets[:, None])
     ties = (scores == of_target) & (torch.arange(scores.shape[1]) < targets[:, None])
     return ((scores > of_target) | ties).sum(1)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.core.errors import IncompleteError
 from robench.metrics.accuracy import classified, share_of
+from robench.metrics.joining import check_same_examples, ids_of
 from robench.metrics.metric import Metric
 
 if TYPE_CHECKING:
@@ -30,29 +30,15 @@ def robust_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
         IncompleteError: there are no outcomes, an example is there twice, or two conditions hold different examples.
         ContractError: the outcomes are not a classifier's.
     """
-    by_condition = [_correct_by_id(outcomes) for outcomes in conditions]
-    clean = by_condition[0] if by_condition else {}
-    for attacked in by_condition[1:]:
-        _check_same_examples(clean, attacked)
-    return share_of([all(correct[example] for correct in by_condition) for example in clean])
-
-
-def _correct_by_id(outcomes: Sequence[Outcome]) -> dict[str, bool]:
-    correct = {outcome.example_id: outcome.correct_top1 for outcome in classified(outcomes)}
-    if len(correct) < len(outcomes):
-        raise IncompleteError(
-            f"{len(outcomes)} outcomes belong to {len(correct)} examples; "
-            "an example may be there once, check the ids of the dataset"
-        )
-    return correct
-
-
-def _check_same_examples(clean: dict[str, bool], attacked: dict[str, bool]) -> None:
-    if strangers := sorted(clean.keys() ^ attacked.keys()):
-        raise IncompleteError(
-            f"{len(strangers)} examples are in one condition and not in the other (first {strangers[0]!r}); "
-            "robust accuracy wants the same examples clean and attacked, give their conditions the same num_examples"
-        )
+    ids: list[str] = []
+    is_right: dict[str, bool] = {}
+    for number, outcomes in enumerate(conditions):
+        where = "the clean condition" if number == 0 else f"attack {number} of {len(conditions) - 1}"
+        ids = ids or ids_of(outcomes, where)
+        check_same_examples(ids, ids_of(outcomes, where), where)
+        for outcome in classified(outcomes):
+            is_right[outcome.example_id] = is_right.get(outcome.example_id, True) and outcome.correct_top1
+    return share_of(list(is_right.values()))
 
 
 ROBUST_ACCURACY = Metric(

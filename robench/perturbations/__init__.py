@@ -10,6 +10,7 @@ from robench.declarations.attack_base import Attack
 from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
 from robench.declarations.audit import Audit
 from robench.declarations.autoattack import AutoAttack
+from robench.declarations.corruptions import Corruption
 from robench.declarations.cw_attack import Cw
 from robench.declarations.fab_attack import Fab
 from robench.declarations.perturbations import Clean
@@ -30,6 +31,7 @@ from robench.perturbations.attacks.spsa import spsa
 from robench.perturbations.attacks.square import square
 from robench.perturbations.backends.run import by_library
 from robench.perturbations.clean import clean
+from robench.perturbations.corruptions.corrupt import corrupt
 from robench.perturbations.sweep import beginning_at, sweep
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ ATTACKS: Mapping[type, AttackFunction] = {
     AutoAttack: lambda declaration, problem: autoattack(declaration, problem, ATTACKS),
 }
 # Any: each perturbation takes its own declaration, which the key beside it names.
-PERTURBATIONS: Mapping[type, Perturbation[Any]] = {Clean: clean, Audit: clean}
+PERTURBATIONS: Mapping[type, Perturbation[Any]] = {Clean: clean, Audit: clean, Corruption: corrupt}
 
 
 def perturb(

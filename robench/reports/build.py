@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.core.errors import ContractError, IncompleteError, UnknownNameError, UsageError
+from robench.core.errors import IncompleteError, UnknownNameError, UsageError
 from robench.core.report import Cell, Report, Row
 from robench.declarations.audit import audits_of
-from robench.declarations.perturbations import search_norm_of
 from robench.declarations.views import View, views_of
-from robench.metrics import METRICS, Metric, Search
+from robench.metrics import METRICS
 from robench.reports.coverage import Coverage, cover
+from robench.reports.estimates import estimate_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import notes_of, provenance_of
 from robench.reports.selection import needs
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from robench.core.records import Failure, Record
-    from robench.core.report import Estimate
     from robench.core.suite import Column, Suite
 
 
@@ -81,7 +80,7 @@ def build_report(
         seed=wanted_seed,
         columns=suite.columns,
         rows=tuple(rows),
-        provenance=provenance_of(used, wanted_seed),
+        provenance=provenance_of(used, wanted_seed, dict.fromkeys(METRICS[name].interval for name in suite.metrics)),
     )
 
 
@@ -176,23 +175,10 @@ def _cell(column: Column, views: Sequence[View], coverages: Mapping[str, Coverag
     if most != 0:
         return Cell(estimate=None, num_examples=num_in, missing=most), ""
     try:
-        estimate = _estimate(column, views, coverages)
+        estimate = estimate_of(column, views, coverages)
     except IncompleteError as error:
         return Cell(estimate=None, num_examples=num_in, missing=most), str(error)
     return Cell(estimate=estimate, num_examples=num_in, missing=most), ""
-
-
-def _estimate(column: Column, views: Sequence[View], coverages: Mapping[str, Coverage]) -> Estimate:
-    metric = METRICS[column.metric]
-    outcomes = [coverages[view.condition.name].outcomes_at(view.epsilon) for view in views]
-    if isinstance(metric, Metric):
-        return metric.compute(outcomes)
-    within = None if column.distance is None else float(column.distance.value)
-    (view,), (found,) = views, outcomes
-    norm = search_norm_of(view.attack)
-    if norm is None:
-        raise ContractError(f"{column.metric} reads searches for the nearest (cw, fab), and {view.name} is none")
-    return metric.compute(found, Search(norm=norm, within=within))
 
 
 def _is_known_from_limited_runs_alone(row: Row, results: Sequence[Record | Failure]) -> bool:

@@ -83,7 +83,7 @@ def _estimate_text(estimate: Estimate) -> str:
 
 
 def _number_text(number: float, unit: str) -> str:
-    return f"{100 * number:.1f}" if unit == "share" else f"{number:.4g}"
+    return f"{100 * number:.1f}" if unit in ("share", "ratio") else f"{number:.4g}"
 
 
 def _row_name(row: Row) -> str:

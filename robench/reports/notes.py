@@ -30,7 +30,7 @@ def notes_of(
     )
 
 
-def provenance_of(records: Iterable[Record], seed: int) -> dict[str, str]:
+def provenance_of(records: Iterable[Record], seed: int, intervals: Iterable[str] = (INTERVAL,)) -> dict[str, str]:
     """Return the releases, kinds of device, seed and kind of interval behind a report; distinct values are joined."""
     releases: dict[str, set[str]] = {}
     devices: set[str] = set()
@@ -42,7 +42,7 @@ def provenance_of(records: Iterable[Record], seed: int) -> dict[str, str]:
         **{library: ", ".join(sorted(releases[library])) for library in sorted(releases)},
         **({"devices": ", ".join(sorted(devices))} if devices else {}),
         "seed": str(seed),
-        "interval": INTERVAL,
+        "interval": "; ".join(intervals),
     }
 
 

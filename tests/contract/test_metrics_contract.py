@@ -13,12 +13,24 @@ import pytest
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
 from robench.core.report import Estimate
-from robench.metrics import METRICS, Metric, Search, SearchMetric
+from robench.metrics import METRICS, CorruptedOutcomes, Metric, Search, SearchMetric
+from robench.metrics.corruptions import COMMON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NUM_CONDITIONS = {"condition": 1, "threat-model": 3, "search": 1, "distance": 1}
+    from robench.metrics.metric import AnyMetric
+
+# The clean condition and then five severities of one type, or of the fifteen.
+NUM_CONDITIONS = {
+    "condition": 1,
+    "threat-model": 3,
+    "search": 1,
+    "distance": 1,
+    "detection": 2,
+    "type": 1 + 5,
+    "family": 1 + 15 * 5,
+}
 SEARCH = Search(norm="l2", within=0.5)
 
 
@@ -50,13 +62,20 @@ def searched(seed: int) -> list[ClassificationOutcome]:
     ]
 
 
-def conditions_for(metric: Metric | SearchMetric) -> list[list[ClassificationOutcome]]:
-    make = classified if isinstance(metric, Metric) else searched
+def conditions_for(metric: AnyMetric) -> list[list[ClassificationOutcome]]:
+    make = searched if isinstance(metric, SearchMetric) else classified
     return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
 
 
-def compute(metric: Metric | SearchMetric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    return metric.compute(conditions) if isinstance(metric, Metric) else metric.compute(conditions[0], SEARCH)
+def compute(metric: AnyMetric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
+    if isinstance(metric, Metric):
+        return metric.compute(conditions)
+    if isinstance(metric, SearchMetric):
+        return metric.compute(conditions[0], SEARCH)
+    clean, *corrupted = conditions
+    types = {corruption: dict(enumerate(corrupted[5 * i : 5 * i + 5], 1)) for i, corruption in enumerate(COMMON)}
+    measured = {corruption: severities for corruption, severities in types.items() if severities}
+    return metric.compute(CorruptedOutcomes(family="imagenet-c", clean=clean, corrupted=measured))
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -78,7 +97,7 @@ class TestMetricContract:
         estimate = compute(METRICS[name], conditions_for(METRICS[name]))
         assert isinstance(estimate, Estimate)
         assert estimate.unit == METRICS[name].unit
-        assert estimate.num_examples == 50
+        assert estimate.num_examples == (100 if METRICS[name].scope == "detection" else 50)
 
     def test_its_interval_holds_its_value(self, name: str):
         estimate = compute(METRICS[name], conditions_for(METRICS[name]))

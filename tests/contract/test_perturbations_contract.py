@@ -22,6 +22,7 @@ from robench.declarations.apgd_attack import Apgd
 from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
 from robench.declarations.audit import Audit
 from robench.declarations.autoattack import AutoAttack
+from robench.declarations.corruptions import Corruption
 from robench.declarations.cw_attack import Cw
 from robench.declarations.fab_attack import Fab
 from robench.declarations.perturbations import PERTURBATIONS as DECLARED
@@ -64,6 +65,7 @@ EXAMPLES: dict[str, Any] = {
     "autoattack": AutoAttack(
         variant="custom", epsilon=EPSILON, members=(Apgd(epsilon=EPSILON, num_steps=10), Fab(num_steps=10))
     ),
+    "corruption": Corruption(type="glass_blur", severity=3),
     "fgsm-l2": Fgsm(norm="l2", epsilon=Fraction(1, 2)),
     "fgsm-l1": Fgsm(norm="l1", epsilon=Fraction(2), loss="margin"),
 }
@@ -189,8 +191,8 @@ def test_every_declared_perturbation_has_an_implementation_and_an_example() -> N
 
 @pytest.mark.parametrize("kind", DECLARED)
 def test_every_perturbation_has_a_reference_or_laws_of_its_own(kind: str) -> None:
-    laws = Path(__file__).parent / f"test_{kind.replace('-', '_')}_attack.py"
-    assert kind in REFERENCES or laws.exists()
+    laws = Path(__file__).parent.glob(f"test_{kind.replace('-', '_')}*.py")
+    assert kind in REFERENCES or any(laws)
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -245,7 +247,7 @@ class TestPerturbationContract:
 
     def test_a_budget_of_zero_returns_the_input(self, declaration: Any) -> None:
         if threat_model_of(declaration) is None:
-            assert declaration.kind in ("clean", *NEAREST)
+            assert declaration.kind in ("clean", "corruption", *NEAREST)
             return
         batch = batch_of()
         members = [replace(each, epsilon=Fraction(0)) for each in getattr(declaration, "members", ())]

@@ -47,3 +47,10 @@ def test_an_unknown_name_points_to_the_nearest_known_one() -> None:
 def test_an_unknown_name_like_no_other_lists_what_there_is() -> None:
     assert "Did you mean" not in str(UnknownNameError("model", "zzz", ["digits-vit"]))
     assert "None are declared" in str(UnknownNameError("model", "zzz", []))
+
+
+def test_names_in_parts_are_shown_as_one_family_and_still_pointed_to() -> None:
+    known = ["a", "c/snow/1", "c/snow/2", "c/fog/1", "a/bilinear"]
+    message = str(UnknownNameError("dataset", "c/snow/3", known))
+    assert "Did you mean 'c/snow/" in message
+    assert message.endswith("Known: a, c/....")

@@ -20,7 +20,7 @@ from torchvision import transforms  # type: ignore[import-untyped]  # ships no t
 from torchvision.datasets.folder import pil_loader  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.errors import ExampleError
-from robench.datasets.decoding import decode, try_decode
+from robench.datasets.decoding import decode, examine, try_decode
 from robench.declarations.preprocessing import ImagePreprocessing
 
 
@@ -237,3 +237,45 @@ def test_an_error_is_returned_where_it_must_cross_processes(tmp_path: Path) -> N
     returned = try_decode(path, AS_IT_IS)
     assert not isinstance(returned, ExampleError)
     assert np.array_equal(returned, decode(path, AS_IT_IS))
+
+
+class TestExamination:
+    """A whole file is read as decoding reads it, and what is unusual about it is said."""
+
+    @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1"])
+    def test_usual_images_are_nothing_to_speak_of(self, tmp_path: Path, mode: str) -> None:
+        assert examine(saved(photograph(40, 40).convert(mode), tmp_path / "x.png")) is None
+
+    def test_cmyk_is_said_with_what_is_done_about_it(self, tmp_path: Path) -> None:
+        oddity = examine(saved(photograph(40, 40).convert("CMYK"), tmp_path / "x.jpg"))
+        assert oddity is not None
+        assert oddity.kind == "cmyk-image"
+        assert oddity.message.startswith(f"image {tmp_path / 'x.jpg'} is CMYK: converted to RGB by Pillow's formula")
+
+    def test_sixteen_bits_are_said_in_grey_and_in_colour(self, tmp_path: Path) -> None:
+        values = np.arange(48, dtype=np.uint16).reshape(4, 4, 3) * 1000
+        grey = saved(Image.fromarray(values[:, :, 0]), tmp_path / "grey.png")
+        for path in (grey, sixteen_bit_png(values, tmp_path / "colour.png")):
+            oddity = examine(path)
+            assert oddity is not None
+            assert oddity.kind == "16-bit-image"
+            assert oddity.message == f"image {path} has 16 bits a channel: its upper 8 bits are kept"
+
+    def test_a_file_that_is_no_image_is_told_from_one_that_is_cut_short(self, tmp_path: Path) -> None:
+        text, cut = tmp_path / "text.jpg", saved(photograph(80, 80), tmp_path / "cut.jpg")
+        text.write_text("<html>not found</html>")
+        cut.write_bytes(cut.read_bytes()[:700])
+        found = [examine(path) for path in (text, cut)]
+        assert [oddity.kind for oddity in found if oddity] == ["no-image", "corrupt-image"]
+        for path, oddity in zip((text, cut), found, strict=True):
+            with pytest.raises(ExampleError) as caught:
+                decode(path, AS_IT_IS)
+            assert oddity is not None
+            assert oddity.message == str(caught.value)
+
+    def test_what_decoding_refuses_is_corrupt_and_what_it_converts_is_not(self, tmp_path: Path) -> None:
+        wide = saved(Image.new("F", (4, 4)), tmp_path / "wide.tif")
+        oddity = examine(wide)
+        assert oddity is not None
+        assert oddity.kind == "corrupt-image"
+        assert "have no known white" in oddity.message

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from torchvision.datasets import ImageFolder  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.errors import MissingDataError
-from robench.datasets import imagenet_folder
-from robench.datasets.imagenet_folder import TRAIN, ImageFile, candidates, class_indices, find_images
+from robench.datasets.imagenet_folder import (
+    TRAIN,
+    VALIDATION,
+    ImageFile,
+    Layout,
+    candidates,
+    class_indices,
+    find_images,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,12 +75,14 @@ def test_an_example_is_named_by_class_and_file(tmp_path: Path) -> None:
     images = find_images(fill(tmp_path))
     image = images["n02099601/ILSVRC2012_val_00000001"]
     assert image == ImageFile(
-        id="n02099601/ILSVRC2012_val_00000001",
-        path=tmp_path / "n02099601" / "ILSVRC2012_val_00000001.JPEG",
+        folder=tmp_path / "n02099601",
+        stem="ILSVRC2012_val_00000001",
+        suffix=".JPEG",
         target=207,
         num_bytes=12,
     )
     assert all(name == image.id for name, image in images.items())
+    assert image.path == tmp_path / "n02099601" / "ILSVRC2012_val_00000001.JPEG"
 
 
 @pytest.mark.parametrize("below", ["imagenet-1k/val", "imagenet-1k", "val", "."])
@@ -168,10 +178,13 @@ def test_a_link_to_an_image_that_is_gone_is_named(tmp_path: Path) -> None:
     assert f"cannot read {tmp_path / 'n01440764' / 'gone.JPEG'}" in message_of(tmp_path)
 
 
-def warnings_of(data_root: Path, caplog: pytest.LogCaptureFixture) -> list[str]:
+ONE_EACH = replace(VALIDATION, images_per_class=1, num_images=1000)
+
+
+def warnings_of(data_root: Path, caplog: pytest.LogCaptureFixture, layout: Layout = VALIDATION) -> list[str]:
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="robench.datasets"):
-        find_images(data_root)
+        find_images(data_root, layout)
     return [record.getMessage() for record in caplog.records if record.name == "robench.datasets"]
 
 
@@ -182,21 +195,18 @@ def test_a_partial_tree_works_with_one_warning_that_counts(tmp_path: Path, caplo
 
 
 def test_a_whole_tree_gets_no_warning_but_one_with_an_image_too_many_does(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert imagenet_folder.IMAGES_PER_CLASS == 50
-    monkeypatch.setattr(imagenet_folder, "IMAGES_PER_CLASS", 1)
-    assert warnings_of(fill(tmp_path, class_indices(), per_class=1), caplog) == []
+    assert warnings_of(fill(tmp_path, class_indices(), per_class=1), caplog, ONE_EACH) == []
     touch(tmp_path / "n02099601" / "extra.JPEG")
-    (message,) = warnings_of(tmp_path, caplog)
+    (message,) = warnings_of(tmp_path, caplog, ONE_EACH)
     assert "1,001 images of 1000 classes" in message
 
 
 def test_a_missing_class_is_warned_of_where_all_others_are_whole(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(imagenet_folder, "IMAGES_PER_CLASS", 1)
-    (message,) = warnings_of(fill(tmp_path, sorted(class_indices())[1:], per_class=1), caplog)
+    (message,) = warnings_of(fill(tmp_path, sorted(class_indices())[1:], per_class=1), caplog, ONE_EACH)
     assert "999 images of 999 classes" in message
 
 
@@ -227,3 +237,51 @@ class TestTrainingImages:
         (message,) = [record.getMessage() for record in caplog.records if record.name == "robench.datasets"]
         assert "is not the whole training set: 12 images of 6 classes, not 1,281,167 of 1000" in message
         assert "What is trained on it compares with nothing published" in message
+
+
+class TestSelections:
+    """Some classes of the validation images, beside folders of the others."""
+
+    ONLY = replace(VALIDATION, dataset="some", classes={"n01440764": 0, "n02099601": 207}, passes_over_others=True)
+
+    def test_folders_of_other_classes_are_passed_over(self, tmp_path: Path) -> None:
+        images = find_images(fill(tmp_path), self.ONLY)
+        assert {image.target for image in images.values()} == {0, 207}
+
+    def test_a_folder_of_no_class_at_all_is_still_refused(self, tmp_path: Path) -> None:
+        touch(fill(tmp_path) / "n00004475" / "x.JPEG")
+        with pytest.raises(MissingDataError, match="n00004475 is not a class of some"):
+            find_images(tmp_path, self.ONLY)
+
+    def test_without_a_selection_a_class_of_another_subset_is_refused(self, tmp_path: Path) -> None:
+        exact = replace(self.ONLY, passes_over_others=False)
+        with pytest.raises(MissingDataError, match=r"n01443537 is not a class of some \(which has 2\)"):
+            find_images(fill(tmp_path), exact)
+
+
+class TestNumberedClasses:
+    """Folders called 0 to 999, which sort otherwise as text."""
+
+    NUMBERED = replace(VALIDATION, dataset="numbered", classes={str(index): index for index in range(1000)})
+
+    def test_the_label_is_the_number(self, tmp_path: Path) -> None:
+        images = find_images(fill(tmp_path, ["0", "2", "10", "999"]), self.NUMBERED)
+        assert {image.folder.name: image.target for image in images.values()} == {"0": 0, "2": 2, "10": 10, "999": 999}
+        # What sorting as text makes of the same tree.
+        assert ImageFolder(str(tmp_path)).class_to_idx == {"0": 0, "10": 1, "2": 2, "999": 3}
+
+    @pytest.mark.parametrize("name", ["1000", "07"])
+    def test_a_number_that_is_no_class_is_refused(self, tmp_path: Path, name: str) -> None:
+        fill(tmp_path, ["0", name])
+        with pytest.raises(
+            MissingDataError, match=rf"{name} is not a class of numbered \(whose folders are called 0 to"
+        ):
+            find_images(tmp_path, self.NUMBERED)
+
+    def test_a_folder_with_a_number_is_no_class_of_other_sets(self, tmp_path: Path) -> None:
+        touch(fill(tmp_path) / "2012" / "x.JPEG")
+        assert len(find_images(tmp_path)) == 12
+
+    def test_the_advice_says_how_folders_are_called(self, tmp_path: Path) -> None:
+        with pytest.raises(MissingDataError, match="class folders named by number"):
+            find_images(tmp_path, self.NUMBERED)

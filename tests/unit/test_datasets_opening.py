@@ -13,8 +13,9 @@ import pytest
 
 from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError, UsageError
 from robench.datasets import open_dataset
-from robench.datasets.imagenet import USUAL_PREPROCESSING, Imagenet1k
+from robench.datasets.imagenet import USUAL_PREPROCESSING, ImagenetFolder
 from robench.declarations.attacks import Fgsm
+from robench.declarations.datasets import DATASETS, IMAGENET_1K
 from robench.declarations.preprocessing import ImagePreprocessing
 
 HEAVY = {"torch", "torchvision", "timm", "sklearn", "numpy", "PIL"}
@@ -39,6 +40,21 @@ def test_the_evaluation_split_is_the_default() -> None:
     assert open_digits().identity != open_digits(split="train").identity
 
 
+@pytest.mark.parametrize("name", ["digits-a", "digits-r", "digits-sketch", "digits-o", "imagenet-a", "imagenet-v2"])
+def test_shifts_have_nothing_to_train_on(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=f"'{name}' has no split 'train' here, only 'test'$") as caught:
+        open_dataset(name, data_root=tmp_path, preprocessing=None, split="train")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", [name for name, declared in DATASETS.items() if declared.folder is not None])
+def test_each_dataset_on_disk_says_where_it_was_looked_for(tmp_path: Path, name: str) -> None:
+    with pytest.raises(MissingDataError) as caught:
+        open_dataset(name, data_root=tmp_path, preprocessing=None)
+    assert f"dataset {name!r} not found. Tried:" in str(caught.value)
+    assert str(tmp_path / str(DATASETS[name].folder)) in str(caught.value)
+
+
 def test_only_digits_has_a_split_to_train_on(tmp_path: Path) -> None:
     assert len(open_digits(split="train")) == 1197
     with pytest.raises(UsageError, match="'imagenet-1k' has no split 'train'"):
@@ -58,16 +74,17 @@ def test_imagenet_without_a_data_root_says_how_to_give_it() -> None:
 
 def test_imagenet_is_cropped_as_usual_where_no_checkpoint_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
-    monkeypatch.setattr(Imagenet1k, "__init__", lambda _, *arguments: seen.extend(arguments))
+    monkeypatch.setattr(ImagenetFolder, "__init__", lambda _, *arguments: seen.extend(arguments))
     open_dataset("imagenet-1k", data_root=Path("data"), preprocessing=None, decode_workers=3)
-    assert seen == [Path("data"), USUAL_PREPROCESSING, 3]
+    assert seen == [IMAGENET_1K, Path("data"), USUAL_PREPROCESSING, 3]
     assert (USUAL_PREPROCESSING.resize, USUAL_PREPROCESSING.crop) == (256, 224)
 
 
+@pytest.mark.parametrize("name", ["digits", "digits-r"])
 @pytest.mark.parametrize("field", ["resize", "crop"])
-def test_digits_refuse_to_be_resized_instead_of_ignoring_it(field: str) -> None:
-    with pytest.raises(DeclarationError, match=f"32x32 pixels and no other: {field} .* got 224"):
-        open_digits(preprocessing=image_preprocessing(**{field: 224}))
+def test_digits_refuse_to_be_resized_instead_of_ignoring_it(name: str, field: str) -> None:
+    with pytest.raises(DeclarationError, match=f"'{name}' has images of 32x32 pixels and no other: {field} .* got 224"):
+        open_dataset(name, data_root=None, preprocessing=image_preprocessing(**{field: 224}))
 
 
 @pytest.mark.parametrize("fields", [{}, {"resize": 32, "crop": 32}])

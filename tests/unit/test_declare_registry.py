@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from robench.core.checkpoint import Checkpoint, Weights
-from robench.core.errors import DeclarationError, UsageError
+from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.declarations.architectures import Python, Timm, Vit
 from robench.declarations.attentions import Rpc
+from robench.declarations.datasets import DATASETS
 from robench.declarations.layouts import LAYOUTS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import Training
@@ -252,7 +253,7 @@ SHARE = "must be a share in [0, 1], 0.97 for 97 per cent, got"
         ("licence: 1.0", "licence: must be text, got 1.0; put it in quotes"),
         (
             f"training: {{{TRAINING.replace('digits', 'digit')}}}",
-            "training.dataset: unknown dataset 'digit'. Did you mean 'digits'? Known: digits, imagenet-1k.",
+            f"training.dataset: unknown dataset 'digit'.{did_you_mean('digit', DATASETS)}",
         ),
         (
             f"training: {{{TRAINING.replace('rate: 1', 'rate: 0')}}}",

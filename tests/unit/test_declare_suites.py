@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pytest
 
-from robench.core.errors import DeclarationError, UsageError
+from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.core.suite import Column, Condition, Suite
 from robench.declarations.attacks import Fgsm, Pgd
 from robench.declarations.datasets import DATASETS, DIGITS
@@ -163,8 +163,7 @@ def test_all_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> Non
         "  line 12: conditions[1].perturbation.stepsize: unknown field 'stepsize'. Did you mean 'step_size'? "
         f"Known: {', '.join(sorted(['kind', *(field.name for field in fields(Pgd))]))}.\n"
         "  line 13: conditions[1].perturbation.num_steps: must be at least 1, got -3\n"
-        "  line 14: conditions[2].dataset: unknown dataset 'digit'. Did you mean 'digits'? "
-        "Known: digits, imagenet-1k.\n"
+        f"  line 14: conditions[2].dataset: unknown dataset 'digit'.{did_you_mean('digit', DATASETS)}\n"
         "  line 14: conditions[2].name: 'clean' is given twice, first as conditions[0]; give each its own"
     )
 
@@ -188,7 +187,7 @@ def test_a_required_field_that_is_missing_is_one_problem(field: str) -> None:
         ("seed", -1, "must be at least 0, got -1"),
         ("seed", 2**63, "must be below 9223372036854775808, got 9223372036854775808"),
         ("seed", True, "must be a whole number, got true"),
-        ("dataset", "digit", "unknown dataset 'digit'. Did you mean 'digits'? Known: digits, imagenet-1k."),
+        ("dataset", "digit", f"unknown dataset 'digit'.{did_you_mean('digit', DATASETS)}"),
         ("dataset", 3, "must be text, got 3; put it in quotes"),
         ("batch_size", 0, "must be at least 1, got 0"),
         ("batch_size", 1.5, "must be a whole number, got 1.5"),

@@ -95,7 +95,7 @@ class TestRobustAccuracy:
             robust([clean, [outcome_of(example, True) for example in attacked]])
 
     def test_an_example_that_is_there_twice_is_refused(self):
-        with pytest.raises(IncompleteError, match="2 outcomes belong to 1 examples"):
+        with pytest.raises(IncompleteError, match="2 outcomes of 1 examples"):
             robust([[outcome_of("a", True), outcome_of("a", False)]])
 
     def test_no_condition_at_all_is_refused(self):

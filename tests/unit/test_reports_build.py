@@ -142,7 +142,7 @@ class TestNumbers:
         short = Condition(name="fgsm", dataset="digits", perturbation=FGSM.perturbation, num_examples=3)
         row = only_row(build_report(suite(conditions=(CLEAN, short, PGD)), whole()))
         assert row.cells["robust"] == Cell(estimate=None, num_examples=3, missing=0)
-        assert row.notes[0].startswith("robust: 3 examples are in one condition and not in the other")
+        assert row.notes[0].startswith("robust: 3 examples are in attack 1 of 2 or in the conditions before it")
 
 
 class TestWhatBelongs:

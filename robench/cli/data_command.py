@@ -1,0 +1,162 @@
+"""``robench data``: where datasets are to be had, whether they are whole, and how they get from archives to folders."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tabulate import tabulate
+
+from robench.cli.options import data_root_option, json_option, option
+from robench.core.errors import MissingDataError, UnknownNameError, UsageError
+from robench.datasets.published import PUBLISHED_SETS
+from robench.declarations.datasets import DATASETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from robench.datasets.verification import Finding, Verification
+
+_SHOWN_OF_A_KIND = 10
+
+
+@click.group("data")
+def command() -> None:
+    """List, verify and unpack datasets. Nothing is downloaded."""
+
+
+@command.command("list")
+@json_option
+def list_sets(as_json: bool) -> int:
+    """Say where each dataset is to be had, its size in bytes as published, its licence and its folder."""
+    entries = _entries()
+    if as_json:
+        click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return 0
+    rows = [
+        [
+            entry["name"],
+            "embedded" if entry["folder"] is None else f"{entry['num_bytes']:,}",
+            entry["folder"] or "",
+            entry["licence"],
+            entry["where"],
+        ]
+        for entry in entries
+    ]
+    headers = ["name", "bytes", "folder below the data root", "licence", "where"]
+    click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True, colalign=("left", "right")))
+    return 0
+
+
+@command.command("verify")
+@click.argument("name")
+@data_root_option
+@option("--decode", is_flag=True, help="Read every image, too; minutes for 50,000.")
+@json_option
+def verify_set(name: str, data_root: Path | None, decode: bool, as_json: bool) -> int:
+    """Check folders, class lists and counts of dataset NAME against what was published.
+
+    Ends with 4 if it is missing, in part or whole, or is not what was published.
+    """
+    # Imported here, so that help needs no torch.
+    from robench.datasets.verification import verify
+
+    verifications = list(verify(name, data_root, decode=decode))
+    if as_json:
+        click.echo(json.dumps([_plain(each) for each in verifications], indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(_text(verifications)))
+    return 0 if all(each.is_whole for each in verifications) else MissingDataError.exit_code
+
+
+@command.command("prepare")
+@click.argument("name")
+@option("--archive", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A downloaded tar or zip.")
+@data_root_option
+def prepare_set(name: str, archive: Path, data_root: Path | None) -> int:
+    """Unpack a downloaded archive of dataset NAME into its folder, or go on where that was interrupted.
+
+    Nothing is written before the whole archive was checked: regular files and folders below the dataset's folder, and
+    no more than the dataset can have.
+    """
+    from robench.datasets.unpacking import unpack
+
+    if name not in PUBLISHED_SETS:
+        raise UnknownNameError("published dataset", name, PUBLISHED_SETS)
+    if data_root is None:
+        raise UsageError("say where datasets are to lie with --data-root DIR or the variable ROBENCH_DATA")
+    unpacked = unpack(archive, PUBLISHED_SETS[name], data_root)
+    click.echo(f"{unpacked.folder}: {unpacked.num_written:,} files written, {unpacked.num_kept:,} were there already.")
+    click.echo(f"Next: robench data verify {name} --data-root {data_root}", err=True)
+    return 0
+
+
+def _entries() -> list[dict[str, Any]]:
+    embedded = [
+        {
+            "name": name,
+            "where": declared.source,
+            "num_bytes": 0,
+            "licence": declared.licence,
+            "folder": None,
+            "archives": [],
+            "datasets": [name],
+        }
+        for name, declared in DATASETS.items()
+        if declared.folder is None
+    ]
+    on_disk = [
+        {
+            "name": name,
+            "where": published.where,
+            "num_bytes": published.num_bytes,
+            "licence": published.licence,
+            "folder": published.folder,
+            "archives": list(published.archives),
+            "datasets": list(published.datasets),
+        }
+        for name, published in PUBLISHED_SETS.items()
+    ]
+    return [*embedded, *on_disk]
+
+
+def _plain(verification: Verification) -> dict[str, Any]:
+    return {
+        "dataset": verification.dataset,
+        "is_whole": verification.is_whole,
+        "folder": None if verification.folder is None else str(verification.folder),
+        "num_images": verification.num_images,
+        "num_classes": verification.num_classes,
+        "is_decoded": verification.is_decoded,
+        "findings": [
+            {"kind": finding.kind, "is_problem": finding.is_problem, "message": finding.message}
+            for finding in verification.findings
+        ],
+    }
+
+
+def _text(verifications: Sequence[Verification]) -> Iterator[str]:
+    for each in verifications:
+        # Of 95 datasets that are absent, each would list all that was tried.
+        yield f"absent {each.dataset}" if each.is_absent and len(verifications) > 1 else _paragraph(each)
+    absent = [each for each in verifications if each.is_absent]
+    if absent and len(verifications) > 1:
+        yield f"Of those that are absent, the first: {absent[0].findings[0].message}"
+
+
+def _paragraph(verification: Verification) -> str:
+    state = "whole" if verification.is_whole else "WRONG"
+    counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
+    read = "every image was read" if verification.is_decoded else "no image was read (--decode reads all)"
+    lines = [f"{state}  {verification.dataset}: {counts}; {read}"]
+    of_kind: dict[str, list[Finding]] = defaultdict(list)
+    for finding in verification.findings:
+        of_kind[finding.kind].append(finding)
+    for kind, findings in of_kind.items():
+        lines += [f"  {kind}: {finding.message}" for finding in findings[:_SHOWN_OF_A_KIND]]
+        if len(findings) > _SHOWN_OF_A_KIND:
+            lines.append(f"  {kind}: and {len(findings) - _SHOWN_OF_A_KIND:,} more (all of them with --json)")
+    return "\n".join(lines)

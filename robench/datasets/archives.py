@@ -1,0 +1,205 @@
+"""What a downloaded archive holds, read with distrust: tar, tar.gz or zip, told by their first bytes.
+
+An archive decides names, kinds and sizes of what is written, so that a bad one could write anywhere or fill the disk
+(Common Weakness Enumeration 22, 59 and 409). Here a member is a regular file or a folder, its name stays below the
+folder that it is unpacked into, no two are the same, and the declared sizes have a limit. Whatever else is met refuses
+the whole archive.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final, cast
+
+from robench.core.errors import MissingDataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
+# No header of a tar file needs more; one that claims to would be read into memory whole.
+_LONGEST_HEADER: Final = 1 << 20
+# Zeros that fill up the last block of a tape.
+_LONGEST_PADDING: Final = 1 << 20
+
+# What the standard library raises on garbled archives; the last four come from numbers and chains in forged headers.
+_DAMAGE: Final = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, struct.error),
+    *(ValueError, OverflowError, RecursionError, NotImplementedError),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One file or folder in an archive.
+
+    Attributes:
+        parts: names of the folders that it is in, and its own.
+        num_bytes: size that the archive declares, 0 for folders.
+        open: gives the content; only while the archive is being read, and in its order.
+    """
+
+    parts: tuple[str, ...]
+    is_folder: bool
+    num_bytes: int
+    open: Callable[[], IO[bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much an archive may declare to hold."""
+
+    max_bytes: int
+    max_members: int
+
+
+def read_members(archive: Path) -> Iterator[Member]:
+    """Yield the members in the archive's order.
+
+    Raises:
+        UsageError: there is no such file.
+        MissingDataError: a member is neither file nor folder, would leave the folder, or the archive is damaged.
+    """
+    try:
+        archive.open("rb").close()
+    except OSError as error:
+        raise UsageError(f"cannot read archive {archive}: {error.strerror}") from error
+    with reporting_damage(archive):
+        for member in _zip_members(archive) if zipfile.is_zipfile(archive) else _tar_members(archive):
+            if member.num_bytes < 0 or not (member.parts or member.is_folder):
+                raise _refused(archive, "/".join(member.parts), "has a negative size, or no name")
+            yield member
+
+
+@contextmanager
+def reporting_damage(archive: Path) -> Iterator[None]:
+    """Turn what libraries raise on damaged archives into an error that names the archive.
+
+    Raises:
+        MissingDataError: the archive is cut short, garbled, or neither a tar nor a zip file.
+    """
+    try:
+        yield
+    except _DAMAGE as error:
+        raise MissingDataError(f"archive {archive} is damaged or no tar or zip file: {error}. Get it anew") from error
+
+
+def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
+    """Read all of an archive's members without writing anything; return the names of its files.
+
+    Raises:
+        UsageError: there is no such file.
+        MissingDataError: a member that may not be unpacked, two of one name, or more than the limits allow.
+    """
+    files: dict[tuple[str, ...], None] = {}
+    folders: set[tuple[str, ...]] = set()
+    num_bytes = 0
+    for count, member in enumerate(read_members(archive), 1):
+        num_bytes += member.num_bytes
+        if count > limits.max_members or num_bytes > limits.max_bytes:
+            raise MissingDataError(
+                f"archive {archive} declares more than this dataset can have ({limits.max_members:,} members,"
+                f" {limits.max_bytes:,} bytes); nothing was unpacked. Is it another archive?"
+            )
+        if member.parts in files or (not member.is_folder and member.parts in folders):
+            raise _refused(archive, "/".join(member.parts), "is there twice")
+        folders.update(member.parts[:end] for end in range(1, len(member.parts) + member.is_folder))
+        if not member.is_folder:
+            files[member.parts] = None
+    if clash := next((parts for parts in files if parts in folders), None):
+        raise _refused(archive, "/".join(clash), "is there twice, as a file and as a folder")
+    return list(files)
+
+
+def _zip_members(archive: Path) -> Iterator[Member]:
+    with zipfile.ZipFile(archive) as file:
+        for info in file.infolist():
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _refused(archive, info.filename, "is neither a regular file nor a folder")
+            if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise _refused(archive, info.filename, "is encrypted, or compressed in an unusual way")
+            yield Member(
+                parts=_parts(archive, info.filename),
+                is_folder=info.is_dir(),
+                num_bytes=0 if info.is_dir() else info.file_size,
+                open=lambda info=info: file.open(info),  # type: ignore[misc]  # mypy knows no default of a lambda
+            )
+
+
+def _tar_members(archive: Path) -> Iterator[Member]:
+    with _opened(archive) as content, tarfile.TarFile(fileobj=cast("IO[bytes]", _ShortReads(content))) as file:
+        while (info := file.next()) is not None:
+            # Else all members, of which there may be a million, stay in memory.
+            file.members.clear()  # type: ignore[attr-defined]  # typeshed leaves it out
+            if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) or info.issparse():
+                raise _refused(archive, info.name, "is neither a regular file nor a folder")
+            yield Member(
+                parts=_parts(archive, info.name),
+                is_folder=info.isdir(),
+                num_bytes=info.size if info.isreg() else 0,
+                open=lambda info=info: cast("IO[bytes]", file.extractfile(info)),  # type: ignore[misc]  # as above
+            )
+
+        content.seek(file.offset)
+        _check_end(content)
+
+
+def _check_end(content: IO[bytes]) -> None:
+    """Refuse what follows the last member: a garbled header ends a tar file without a word.
+
+    Reading to the end also has gzip compare its checksum.
+    """
+    rest = content.read(_LONGEST_PADDING + 1)
+    if len(rest) > _LONGEST_PADDING or rest.strip(b"\0"):
+        raise tarfile.ReadError("something that is no member follows its last member")
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[IO[bytes]]:
+    with archive.open("rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if not is_compressed:
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unzipped:
+            yield cast("IO[bytes]", unzipped)
+
+
+class _ShortReads:
+    """A file that refuses to be read in one piece of a size that only a forged header asks for."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header claims to have {size:,} bytes")
+        return self._file.read(size)
+
+
+def _parts(archive: Path, name: str) -> tuple[str, ...]:
+    parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    if name.startswith("/") or _DRIVE.match(name):
+        raise _refused(archive, name, "is an absolute name")
+    if ".." in parts or "\\" in name or "\0" in name:
+        raise _refused(archive, name, "would leave the folder that it is unpacked into")
+    return parts
+
+
+def _refused(archive: Path, name: str, reason: str) -> MissingDataError:
+    return MissingDataError(
+        f"archive {archive} is refused: its member {name!r} {reason}. Nothing of the kind is in a published archive;"
+        " get it anew from where its authors publish it"
+    )

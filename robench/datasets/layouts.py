@@ -1,0 +1,70 @@
+"""The layout of every dataset that is read from class folders, from its declaration and how its set is published."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robench.datasets.class_subsets import class_subset
+from robench.datasets.imagenet_folder import VALIDATION, Layout
+from robench.datasets.published import PUBLISHED_SETS, set_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.datasets.published import PublishedSet
+    from robench.declarations.datasets import DatasetDeclaration
+
+
+def layout_of(declared: DatasetDeclaration) -> Layout:
+    """Return where the class folders of a dataset on disk lie, and what they should hold.
+
+    Raises:
+        ValueError: the dataset is embedded in a library.
+    """
+    if declared.folder is None:
+        raise ValueError(f"dataset {declared.name!r} lies in no folder")
+    published = next(each for each in PUBLISHED_SETS.values() if each.folder == set_folder(declared.folder))
+    if declared.folder == VALIDATION.dataset:
+        return _selection(declared)
+    classes = _classes(declared, published)
+    return Layout(
+        dataset=declared.name,
+        part="set",
+        places=_places(declared.folder, published),
+        example=f"{declared.folder}/{next(iter(classes))}/NAME.JPEG",
+        classes=classes,
+        num_images=declared.num_examples,
+        images_per_class=published.images_per_class,
+    )
+
+
+def _selection(declared: DatasetDeclaration) -> Layout:
+    """The ImageNet-1k validation images, or those of some of its classes."""
+    if declared.class_subset is None:
+        return VALIDATION
+    classes = class_subset(declared.class_subset)
+    return replace(
+        VALIDATION,
+        dataset=declared.name,
+        part="set",
+        example=f"{VALIDATION.places[0]}/{next(iter(classes))}/NAME.JPEG",
+        classes=classes,
+        num_images=declared.num_examples,
+        passes_over_others=True,
+    )
+
+
+def _places(folder: str, published: PublishedSet) -> tuple[str, ...]:
+    within = folder.removeprefix(published.folder)
+    others = published.other_folders
+    # Never the data root itself: what has class folders there is ImageNet-1k.
+    return (folder, *(f"{published.folder}/{other}{within}" for other in others), *(other + within for other in others))
+
+
+def _classes(declared: DatasetDeclaration, published: PublishedSet) -> Mapping[str, int]:
+    if declared.class_subset is not None:
+        return class_subset(declared.class_subset)
+    if published.has_numbered_classes:
+        return {str(index): index for index in VALIDATION.classes.values()}
+    return VALIDATION.classes

@@ -1,0 +1,135 @@
+"""Sets of images as their authors publish them: where they are to be had, and how their folders look.
+
+One set may hold several declared datasets: ImageNet-C holds one for each type and severity, and the ImageNet-1k
+validation images are also read as those of the classes of ImageNet-A. No torch, so that ``robench data list`` starts
+at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from robench.declarations.datasets import DATASETS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSet:
+    """One set of images on disk.
+
+    Attributes:
+        folder: folder below the data root that it is read from.
+        where: where it is to be had.
+        archives: files that it is published in, which ``robench data prepare`` unpacks; none where those hold no
+            class folders.
+        num_bytes: size of the archives together, as published.
+        other_folders: what the set's folder is called in its archives, and by those who unpack them by hand.
+        images_per_class: of every class; None where classes differ.
+        has_numbered_classes: class folders are called 0 to 999 and not by WordNet ids. Sorted as text, as is usual,
+            100 would come before 2, and most labels would be wrong.
+    """
+
+    name: str
+    folder: str
+    where: str
+    num_bytes: int
+    archives: tuple[str, ...] = ()
+    other_folders: tuple[str, ...] = ()
+    images_per_class: int | None = None
+    has_numbered_classes: bool = False
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Names of the datasets that are read from it."""
+        return tuple(
+            name
+            for name, declared in DATASETS.items()
+            if declared.folder is not None and set_folder(declared.folder) == self.folder
+        )
+
+    @property
+    def licence(self) -> str:
+        """Under what terms it is published."""
+        return DATASETS[self.datasets[0]].licence
+
+    @property
+    def num_images(self) -> int:
+        """How many images there are in all of its folders."""
+        sizes: dict[str | None, int] = {}
+        for name in self.datasets:
+            declared = DATASETS[name]
+            sizes[declared.folder] = max(sizes.get(declared.folder, 0), declared.num_examples)
+        return sum(sizes.values())
+
+
+def set_folder(folder: str) -> str:
+    """Return the folder of the set that a dataset's folder belongs to.
+
+    >>> set_folder("imagenet-c/gaussian_noise/3")
+    'imagenet-c'
+    """
+    return folder.split("/")[0]
+
+
+_ALL: Final = (
+    PublishedSet(
+        name="imagenet-1k",
+        folder="imagenet-1k",
+        where="image-net.org, ILSVRC2012_img_val.tar (after registration), sorted into class folders",
+        num_bytes=6_744_924_160,
+        images_per_class=50,
+    ),
+    PublishedSet(
+        name="imagenet-a",
+        folder="imagenet-a",
+        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-a.tar",
+        num_bytes=687_552_512,
+        archives=("imagenet-a.tar",),
+    ),
+    PublishedSet(
+        name="imagenet-r",
+        folder="imagenet-r",
+        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar",
+        num_bytes=2_191_079_936,
+        archives=("imagenet-r.tar",),
+    ),
+    PublishedSet(
+        name="imagenet-o",
+        folder="imagenet-o",
+        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-o.tar",
+        num_bytes=177_617_920,
+        archives=("imagenet-o.tar",),
+    ),
+    PublishedSet(
+        name="imagenet-sketch",
+        folder="imagenet-sketch",
+        where="https://github.com/HaohanWang/ImageNet-Sketch (its authors give the size as 7.8 GB)",
+        num_bytes=7_800_000_000,
+        archives=("ImageNet-Sketch.zip",),
+        other_folders=("sketch",),
+    ),
+    PublishedSet(
+        name="imagenet-v2",
+        folder="imagenet-v2",
+        where="https://github.com/modestyachts/ImageNetV2, imagenetv2-matched-frequency.tar.gz",
+        num_bytes=1_253_959_680,
+        archives=("imagenetv2-matched-frequency.tar.gz",),
+        other_folders=("imagenetv2-matched-frequency-format-val", "imagenetv2-matched-frequency"),
+        images_per_class=10,
+        has_numbered_classes=True,
+    ),
+    PublishedSet(
+        name="imagenet-c",
+        folder="imagenet-c",
+        where="https://zenodo.org/records/2235448",
+        num_bytes=66_022_818_580,
+        archives=("noise.tar", "blur.tar", "weather.tar", "digital.tar", "extra.tar"),
+        other_folders=("ImageNet-C", "Imagenet-C"),
+        images_per_class=50,
+    ),
+)
+
+PUBLISHED_SETS: Mapping[str, PublishedSet] = {published.name: published for published in _ALL}

@@ -1,0 +1,206 @@
+"""Whether a dataset on disk is what was published: folders, class lists, counts, and, where asked, every image."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import cpu_count
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from robench.core.errors import MissingDataError, UnknownNameError
+from robench.datasets import open_dataset
+from robench.datasets.decoding import examine
+from robench.datasets.imagenet_folder import class_folders, find_folder, images_in, refuse_other_class
+from robench.datasets.layouts import layout_of
+from robench.datasets.published import PUBLISHED_SETS
+from robench.declarations.datasets import DATASETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from robench.datasets.imagenet_folder import Layout
+    from robench.declarations.datasets import DatasetDeclaration
+
+Kind = Literal[
+    "absent",
+    "unreadable",
+    "missing-class",
+    "extra-class",
+    "wrong-count",
+    "same-example",
+    "empty-file",
+    "no-image",
+    "corrupt-image",
+    "cmyk-image",
+    "16-bit-image",
+    "other-file",
+]
+# What is read all the same, or passed over: worth knowing, and no reason to distrust a number.
+HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One way in which a dataset differs from what was published; the message names folder or file."""
+
+    kind: Kind
+    message: str
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether numbers on this data compare with nothing published."""
+        return self.kind not in HARMLESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was found of one dataset.
+
+    Attributes:
+        folder: where its class folders are; None where it was not found, or is embedded.
+        num_images, num_classes: of the classes that it should have.
+        is_decoded: whether every image was read, too.
+    """
+
+    dataset: str
+    folder: Path | None
+    num_images: int
+    num_classes: int
+    is_decoded: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether nothing of it was found."""
+        return any(finding.kind == "absent" for finding in self.findings)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return not any(finding.is_problem for finding in self.findings)
+
+
+def verify(name: str, data_root: Path | None, *, decode: bool = False) -> Iterator[Verification]:
+    """Yield what is found of a dataset, or of each dataset of a published set such as ``imagenet-c``.
+
+    Args:
+        name: a key of ``DATASETS`` or of ``PUBLISHED_SETS``.
+        data_root: folder below which datasets on disk are searched.
+        decode: whether every image is read, too, which takes minutes for 50,000.
+
+    Raises:
+        UnknownNameError: no such dataset.
+    """
+    if name in DATASETS:
+        names: tuple[str, ...] = (name,)
+    elif name in PUBLISHED_SETS:
+        names = PUBLISHED_SETS[name].datasets
+    else:
+        embedded = [each for each, declared in DATASETS.items() if declared.folder is None]
+        raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS])
+    for declared in (DATASETS[each] for each in names):
+        if declared.folder is None:
+            yield _verify_embedded(declared)
+        else:
+            yield verify_folder(layout_of(declared), data_root, decode=decode)
+
+
+def _verify_embedded(declared: DatasetDeclaration) -> Verification:
+    """An embedded dataset is made when it is opened, and all of it with it."""
+    dataset = open_dataset(declared.name, data_root=None, preprocessing=None)
+    findings = []
+    if len(dataset) != declared.num_examples:
+        message = f"dataset {declared.name!r} has {len(dataset):,} examples here, wanted {declared.num_examples:,}"
+        findings.append(Finding(kind="wrong-count", message=message))
+    return Verification(
+        dataset=declared.name,
+        folder=None,
+        num_images=len(dataset),
+        num_classes=len(set(dataset.batch(0, len(dataset)).targets.tolist())),
+        is_decoded=True,
+        findings=tuple(findings),
+    )
+
+
+def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = False) -> Verification:
+    """Return how a tree of class folders differs from its layout; see ``verify``."""
+    try:
+        folder = find_folder(data_root, layout)
+        classes = {path.name: path for path in class_folders(folder, layout)}
+        images = {
+            name: sorted(image.path for image in images_in(path, layout.classes[name]))
+            for name, path in classes.items()
+            if name in layout.classes
+        }
+        findings = [*_class_findings(layout, folder, classes), *_count_findings(layout, folder, images)]
+        for name in images:
+            findings += _file_findings(classes[name], images[name])
+    except MissingDataError as error:
+        return _unread(layout, "absent", str(error))
+    except OSError as error:
+        return _unread(layout, "unreadable", f"cannot read {error.filename} of {layout.title}: {error.strerror}")
+    paths = [path for found in images.values() for path in found]
+    if decode:
+        findings += _decoded([path for path in paths if path.stat().st_size])
+    return Verification(
+        dataset=layout.dataset,
+        folder=folder,
+        num_images=len(paths),
+        num_classes=sum(1 for found in images.values() if found),
+        is_decoded=decode,
+        findings=tuple(findings),
+    )
+
+
+def _unread(layout: Layout, kind: Kind, message: str) -> Verification:
+    finding = Finding(kind=kind, message=message)
+    return Verification(
+        dataset=layout.dataset, folder=None, num_images=0, num_classes=0, is_decoded=False, findings=(finding,)
+    )
+
+
+def _class_findings(layout: Layout, folder: Path, classes: dict[str, Path]) -> Iterator[Finding]:
+    for name, index in layout.classes.items():
+        if name not in classes:
+            message = f"class folder {folder / name} is missing (class {index}); restore it"
+            yield Finding(kind="missing-class", message=message)
+    for name in sorted(classes.keys() - layout.classes.keys()):
+        try:
+            refuse_other_class(classes[name], layout)
+        except MissingDataError as error:
+            yield Finding(kind="extra-class", message=str(error))
+
+
+def _count_findings(layout: Layout, folder: Path, images: dict[str, list[Path]]) -> Iterator[Finding]:
+    wanted = layout.images_per_class
+    for name, found in images.items():
+        if not found or (wanted is not None and len(found) != wanted):
+            message = f"class folder {folder / name} holds {len(found)} images, wanted {wanted or 'at least 1'}"
+            yield Finding(kind="wrong-count", message=message)
+    total = sum(map(len, images.values()))
+    if total != layout.num_images:
+        yield Finding(
+            kind="wrong-count",
+            message=f"{layout.title} in {folder} holds {total:,} images of its classes, wanted {layout.num_images:,}",
+        )
+
+
+def _file_findings(folder: Path, images: Sequence[Path]) -> Iterator[Finding]:
+    stems: dict[str, Path] = {}
+    for path in images:
+        first = stems.setdefault(path.stem, path)
+        if first != path:
+            message = f"{first} and {path} are the same example; remove one of them"
+            yield Finding(kind="same-example", message=message)
+        if path.stat().st_size == 0:
+            yield Finding(kind="empty-file", message=f"image {path} has zero bytes; restore it")
+    for path in sorted(set(folder.iterdir()) - set(images)):
+        yield Finding(kind="other-file", message=f"{path} is no image by its name: it is passed over")
+
+
+def _decoded(paths: Sequence[Path]) -> list[Finding]:
+    # Pillow's decoders let other threads run.
+    with ThreadPoolExecutor(cpu_count()) as threads:
+        oddities = threads.map(examine, paths)
+        return [Finding(kind=oddity.kind, message=oddity.message) for oddity in oddities if oddity is not None]

@@ -1,0 +1,37 @@
+"""Which conditions are corruptions of one set of images: the published files, or what is made on the fly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.declarations.corruptions import Corruption
+
+if TYPE_CHECKING:
+    from robench.core.suite import Condition
+
+PUBLISHED = "imagenet-c"
+# What is made of ImageNet's images on the fly is never called ImageNet-C.
+LIVE = {"imagenet-1k": "imagenet-c-live", "digits": "digits-c"}
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupted:
+    """One type of corruption at one severity, of a family whose errors belong together."""
+
+    family: str
+    type: str
+    severity: int
+
+
+def corrupted_of(condition: Condition) -> Corrupted | None:
+    """Return what a condition is of a family of corruptions, or None of all else."""
+    declaration = condition.perturbation
+    if isinstance(declaration, Corruption):
+        family = LIVE.get(condition.dataset, f"{condition.dataset}-c")
+        return Corrupted(family, declaration.type, declaration.severity)
+    name, *parts = condition.dataset.split("/")
+    if name != PUBLISHED:
+        return None
+    corruption, severity = parts
+    return Corrupted(PUBLISHED, corruption, int(severity))

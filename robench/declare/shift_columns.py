@@ -1,0 +1,170 @@
+"""Columns over corruptions and over out-of-distribution examples, and what keeps them from being read.
+
+A metric over corruptions has a column for each type, or for each family (the published files, or what is made of one
+dataset): over the clean condition, where there is one, and then five severities of each type. A metric of detection has
+one for each condition that names its negatives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.suite import Column
+from robench.declarations.corrupted import corrupted_of
+from robench.declarations.datasets import DATASETS
+from robench.declarations.perturbations import Clean, is_attack
+from robench.metrics import METRICS, CorruptionMetric
+from robench.metrics.corruptions import COMMON, REFERENCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from robench.core.suite import Condition
+
+SEVERITIES = (1, 2, 3, 4, 5)
+Types = dict[str, dict[int, "Condition"]]
+
+
+def detection_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -> Iterator[Column]:
+    """Yield the columns of out-of-distribution examples, by condition and then metric."""
+    for condition in conditions:
+        for name in metrics:
+            if condition.negatives is not None and METRICS[name].scope == "detection":
+                yield Column(
+                    key=f"{condition.name}/{name}",
+                    label=f"{condition.name} {METRICS[name].title}",
+                    metric=name,
+                    conditions=(condition.name, condition.negatives),
+                )
+
+
+def corruption_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -> Iterator[Column]:
+    """Yield the columns of families of corruptions by metric, and after them those of types."""
+    families, names = families_of(conditions), [name for name in metrics if _is_of_corruptions(name)]
+    for family, types in families.items():
+        for name in names:
+            if METRICS[name].scope == "family":
+                yield _column(f"{family}", name, _clean_of(family, conditions), types)
+        for corruption, severities in types.items():
+            for name in names:
+                if METRICS[name].scope == "type":
+                    yield _column(f"{family} {corruption}", name, [], {corruption: severities})
+
+
+def families_of(conditions: Sequence[Condition]) -> dict[str, Types]:
+    """Return the conditions of each family of corruptions by type and severity."""
+    families: dict[str, Types] = {}
+    for condition in conditions:
+        if (corrupted := corrupted_of(condition)) is not None:
+            types = families.setdefault(corrupted.family, {})
+            types.setdefault(corrupted.type, {})[corrupted.severity] = condition
+    return families
+
+
+def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
+    """Return what keeps a metric over corruptions from being read off these conditions."""
+    declared, families = METRICS[metric], families_of(conditions)
+    assert isinstance(declared, CorruptionMetric)  # its scope says so
+    if not families:
+        example = "{name: snow-3, perturbation: {kind: corruption, type: snow, severity: 3}}"
+        return [f"{metric} needs corruptions at five severities; add conditions such as {example}"]
+    problems = []
+    for family, types in families.items():
+        problems += _severity_problems(family, types, metric)
+        problems += _reference_problems(family, types, declared) if declared.needs_reference else []
+        if declared.needs_clean and not _clean_of(family, conditions):
+            problems.append(f"{metric} needs the images of {family} without corruption; add {{name: clean}}")
+    return problems
+
+
+def detection_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
+    """Return what keeps a metric of detection from being read off these conditions."""
+    out = [each for each in conditions if DATASETS[each.dataset].is_out_of_distribution]
+    if not out:
+        example = "{name: o, dataset: digits-o, negatives: clean}"
+        return [f"{metric} needs a condition whose examples are out of distribution; add one such as {example}"]
+    return [
+        f"{metric} needs the negatives of {each.name}: name a condition there, as negatives: clean"
+        for each in out
+        if each.negatives is None
+    ]
+
+
+def negatives_problem(condition: Condition, conditions: Sequence[Condition]) -> str | None:
+    """Return what is wrong with the negatives that a condition names, or that it names none where it must."""
+    is_out = DATASETS[condition.dataset].is_out_of_distribution
+    if condition.negatives is None:
+        return None
+    if not is_out:
+        return f"must be left out for {condition.dataset}, whose examples are not out of distribution"
+    found = next((each for each in conditions if each.name == condition.negatives), None)
+    if found is None:
+        return f"must name a condition of this suite, got {condition.negatives!r}"
+    declared, wanted = DATASETS[found.dataset], DATASETS[condition.dataset].class_subset
+    if declared.is_out_of_distribution:
+        return f"must name a condition of examples that belong to a class, got {found.name}"
+    if declared.class_subset != wanted:
+        return f"must name a condition under the class mask of {condition.dataset}, got {found.name} ({found.dataset})"
+    return None
+
+
+def attack_problem(condition: Condition) -> str | None:
+    """Return why a condition's dataset cannot be attacked, or None."""
+    declared = DATASETS[condition.dataset]
+    if not is_attack(condition.perturbation):
+        return None
+    if declared.is_out_of_distribution:
+        return f"must be no attack on {condition.dataset}, whose examples belong to no class"
+    if declared.class_subset is not None:
+        return f"must be no attack on {condition.dataset}, whose scores are masked after the model has given them"
+    return None
+
+
+def _severity_problems(family: str, types: Types, metric: str) -> list[str]:
+    return [
+        f"{metric} needs five severities of {family} {corruption}; add {', '.join(missing)}"
+        for corruption, severities in types.items()
+        if (missing := [str(each) for each in SEVERITIES if each not in severities])
+    ]
+
+
+def _reference_problems(family: str, types: Types, metric: CorruptionMetric) -> list[str]:
+    """Return why errors cannot be told in units of a reference's."""
+    if family not in REFERENCES:
+        known = ", ".join(REFERENCES)
+        return [f"{metric.name} needs a reference's errors, which {known} have and {family} has not; take mean_error"]
+    reference = REFERENCES[family]
+    if metric.needs_clean and (harmless := [each for each in COMMON if reference.corrupted[each] <= reference.clean]):
+        return [
+            f"{metric.name} of {family} is undefined: {', '.join(harmless)} does not raise {reference.model}'s error"
+        ]
+    if metric.scope == "family":
+        missing = ", ".join(each for each in COMMON if each not in types)
+        return [f"{metric.name} is over 15 corruptions of {family}; add {missing}, or take mean_error"] * bool(missing)
+    return [
+        f"{metric.name} of {family} {each} needs {reference.model}'s error, which nobody states; take mean_error"
+        for each in types
+        if each not in reference.corrupted
+    ]
+
+
+def _is_of_corruptions(metric: str) -> bool:
+    return isinstance(METRICS[metric], CorruptionMetric)
+
+
+def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:
+    """Return the condition of a family's images without corruption, if there is one."""
+    of_family = [each for each in conditions if (found := corrupted_of(each)) and found.family == family]
+    datasets = {"imagenet-1k" if "/" in each.dataset else each.dataset for each in of_family}
+    clean = [each for each in conditions if isinstance(each.perturbation, Clean) and each.dataset in datasets]
+    return clean[:1]
+
+
+def _column(subject: str, metric: str, clean: Sequence[Condition], types: Types) -> Column:
+    corrupted = [severities[each] for severities in types.values() for each in sorted(severities)]
+    return Column(
+        key=f"{subject.replace(' ', '/')}/{metric}",
+        label=f"{subject} {METRICS[metric].title}",
+        metric=metric,
+        conditions=tuple(each.name for each in (*clean, *corrupted)),
+    )

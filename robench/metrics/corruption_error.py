@@ -1,0 +1,185 @@
+"""Corruption errors: how often common corruptions of five severities turn a classifier wrong.
+
+Source: Hendrycks and Dietterich 2019, "Benchmarking neural network robustness to common corruptions and perturbations",
+arXiv:1903.12261, section 4.1. With E(c, s) the top-1 error under corruption c at severity s, and A(c, s) a reference's,
+
+    corruption error            CE(c) = sum_s E(c, s) / sum_s A(c, s)
+    relative corruption error  rCE(c) = sum_s (E(c, s) - E(clean)) / sum_s (A(c, s) - A(clean))
+    mCE, relative mCE                 = the means of CE and of rCE over the corruptions
+
+The paper's formula of the relative error leaves open whether the clean error is taken off once or at each severity;
+here at each, so that a model that corruptions do not hurt has 0. Papers print 100 times these numbers. The mean error
+without a reference is what the authors' code calls unnormalised mCE.
+
+Every number is a mean over images of what the image adds to it, so that one bootstrap of images serves all: an image is
+drawn with all its corruptions and severities, and with its clean version. The reference's errors are units, not
+estimates: an interval says how far the number would move on other images, were the reference's errors the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import fsum
+from typing import TYPE_CHECKING
+
+from robench.core.errors import ContractError, IncompleteError, UnknownNameError
+from robench.core.report import Estimate
+from robench.metrics.accuracy import classified
+from robench.metrics.bootstrap import percentile_interval, resamples
+from robench.metrics.joining import check_same_examples, ids_of
+from robench.metrics.reference_errors import ReferenceErrors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from robench.core.outcomes import ClassificationOutcome, Outcome
+
+    Severities = Mapping[int, Sequence[Outcome]]
+    Corrupted = Mapping[str, Severities]
+    Verdict = Callable[[ClassificationOutcome], bool]
+
+SEVERITIES = (1, 2, 3, 4, 5)
+
+
+def corruption_error(corruption: str, severities: Severities, reference: ReferenceErrors) -> Estimate:
+    """Return one type's error over the reference's, in units of ``ratio``; 1 is as bad as the reference.
+
+    Args:
+        corruption: the type, such as ``gaussian_noise``.
+        severities: the outcomes at each of the severities 1 to 5, of the same examples.
+        reference: whose error is the unit.
+
+    Raises:
+        IncompleteError: a severity or an example is missing.
+        ContractError: the outcomes are not a classifier's.
+        UnknownNameError: the reference has no error for the type.
+    """
+    _check_known([corruption], reference)
+    return _mean(_tally({corruption: severities}, _is_wrong), reference.corrupted)
+
+
+def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> Estimate:
+    """Return the mCE over all types that the reference has, in units of ``ratio``.
+
+    Args:
+        corrupted: by type and severity (1 to 5), outcomes of the same examples everywhere.
+        reference: whose errors are the units; ``ALEXNET`` has the fifteen of ImageNet-C.
+
+    Raises:
+        IncompleteError: a type, a severity or an example is missing.
+        ContractError: the outcomes are not a classifier's.
+        UnknownNameError: the reference has no error for a type.
+    """
+    _check_types(corrupted, reference)
+    return _mean(_tally(corrupted, _is_wrong), reference.corrupted)
+
+
+def relative_mean_corruption_error(
+    clean: Sequence[Outcome], corrupted: Corrupted, reference: ReferenceErrors
+) -> Estimate:
+    """Return the relative mCE: what corruptions add to the clean error, over what they add to the reference's.
+
+    Below 0 where corruptions help. Arguments and errors as ``mean_corruption_error``'s; the examples are those of
+    ``clean`` too.
+
+    Raises:
+        DeclarationError: a corruption does not raise the reference's error.
+    """
+    _check_types(corrupted, reference)
+    tallies = _tally(corrupted, _is_wrong)
+    ids = ids_of(clean, "the clean condition")
+    check_same_examples(ids, [*tallies[next(iter(tallies))]], "the corruptions")
+    wrong = {outcome.example_id for outcome in classified(clean) if _is_wrong(outcome)}
+    added = {
+        corruption: {each: count - len(SEVERITIES) * (each in wrong) for each, count in tally.items()}
+        for corruption, tally in tallies.items()
+    }
+    return _mean(added, reference.degradations)
+
+
+def mean_error(corrupted: Corrupted) -> Estimate:
+    """Return the mean top-1 error over types and severities, a share; errors as ``mean_corruption_error``'s."""
+    return _mean(_tally(corrupted, _is_wrong), dict.fromkeys(corrupted, 1.0), unit="share")
+
+
+def mean_top1_accuracy(corrupted: Corrupted) -> Estimate:
+    """Return the mean top-1 accuracy over types and severities, a share; errors as ``mean_corruption_error``'s."""
+    return _mean(_tally(corrupted, lambda outcome: outcome.correct_top1), dict.fromkeys(corrupted, 1.0), unit="share")
+
+
+def mean_top5_accuracy(corrupted: Corrupted) -> Estimate:
+    """Return the mean top-5 accuracy over types and severities, a share; errors as ``mean_corruption_error``'s."""
+    return _mean(_tally(corrupted, _is_correct_top5), dict.fromkeys(corrupted, 1.0), unit="share")
+
+
+def errors_of(model: str, clean: Sequence[Outcome], corrupted: Corrupted) -> ReferenceErrors:
+    """Return a measured model's errors, to measure others in units of them; arguments and errors as above.
+
+    Raises:
+        DeclarationError: it makes no error under a corruption.
+    """
+    num_images = len(ids_of(clean, "the clean condition"))
+    means = {
+        corruption: sum(tally.values()) / (len(SEVERITIES) * len(tally))
+        for corruption, tally in _tally(corrupted, _is_wrong).items()
+    }
+    num_wrong = sum(map(_is_wrong, classified(clean)))
+    return ReferenceErrors(model=model, clean=num_wrong / num_images, corrupted=means)
+
+
+def _is_wrong(outcome: ClassificationOutcome) -> bool:
+    return not outcome.correct_top1
+
+
+def _is_correct_top5(outcome: ClassificationOutcome) -> bool:
+    if outcome.correct_top5 is None:
+        raise ContractError(f"top-5 accuracy met an outcome that does not say it (example {outcome.example_id!r})")
+    return outcome.correct_top5
+
+
+def _check_known(corruptions: Iterable[str], reference: ReferenceErrors) -> None:
+    for corruption in corruptions:
+        if corruption not in reference.corrupted:
+            advice = f"Without {reference.model}'s error a corruption has no corruption error; show its mean error."
+            raise UnknownNameError("corruption", corruption, reference.corrupted, advice)
+
+
+def _check_types(corrupted: Corrupted, reference: ReferenceErrors) -> None:
+    _check_known(corrupted, reference)
+    if missing := [corruption for corruption in reference.corrupted if corruption not in corrupted]:
+        raise IncompleteError(
+            f"{len(corrupted)} of {len(reference.corrupted)} corruptions are in, without {', '.join(missing)}; "
+            "the mean wants every one, measure them or show single corruption errors"
+        )
+
+
+def _tally(corrupted: Corrupted, verdict: Verdict) -> dict[str, Counter[str]]:
+    """Count by type and image at how many severities the verdict holds; the images must be the same everywhere."""
+    tallies: dict[str, Counter[str]] = {}
+    ids: list[str] = []
+    for corruption, severities in corrupted.items():
+        if tuple(sorted(severities)) != SEVERITIES:
+            raise IncompleteError(f"{corruption} wants the severities 1 to 5, got {sorted(severities)}; measure them")
+        for severity, outcomes in severities.items():
+            where = f"{corruption} at severity {severity}"
+            ids = ids or ids_of(outcomes, where)
+            check_same_examples(ids, ids_of(outcomes, where), where)
+            tally = tallies.setdefault(corruption, Counter(dict.fromkeys(ids, 0)))
+            tally.update([outcome.example_id for outcome in classified(outcomes) if verdict(outcome)])
+    if not tallies:
+        raise IncompleteError("there are no corruptions to take a mean over; name their conditions")
+    return tallies
+
+
+def _mean(tallies: Mapping[str, Mapping[str, int]], units: Mapping[str, float], unit: str = "ratio") -> Estimate:
+    """Return the mean over types of a tally's share of images and severities, each in units of its own."""
+    by_image: dict[str, float] = {}
+    # Floating-point sums depend on their order, which must not be that in which conditions are named.
+    for corruption, tally in sorted(tallies.items()):
+        for example_id, count in tally.items():
+            by_image[example_id] = by_image.get(example_id, 0.0) + count / units[corruption]
+    num_terms = len(tallies) * len(SEVERITIES) * len(by_image)
+    value = fsum(sum(tally.values()) / units[corruption] for corruption, tally in tallies.items()) / num_terms
+    low, high = percentile_interval([sum(drawn) / num_terms for drawn in resamples(by_image)])
+    # Where no two images differ, rounding alone would leave the value a little outside of its bounds.
+    return Estimate(value=value, low=min(low, value), high=max(high, value), num_examples=len(by_image), unit=unit)

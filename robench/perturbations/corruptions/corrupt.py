@@ -1,0 +1,108 @@
+"""Images in, corrupted images out: what all 19 corruptions share.
+
+The original reads 8-bit images, and truncates what it computed to 8 bits (``np.uint8``) before it saves. So here:
+inputs are rounded to the nearest of 255 levels, and results are cut to [0, 255] and rounded down. Where it differs: a
+value within 2**-10 of a level counts as that level, since the original's double precision decides there by chance.
+Corruptions whose last step in the original rounds to nearest (motion blur, pixelate, JPEG) return whole levels.
+
+A severity is what the authors numbered, and most move an image further than the one before. Their constants do not:
+glass blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 pixels); glass blur after 1, 2 and
+4, motion blur, frost and spatter after 3, saturate after 2, elastic transform after each (32 pixels).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from robench.core.errors import ContractError
+from robench.core.protocols import Perturbed
+from robench.perturbations.corruptions.colours import brightness, contrast, saturate
+from robench.perturbations.corruptions.defocus_blur import defocus_blur
+from robench.perturbations.corruptions.elastic_transform import elastic_transform
+from robench.perturbations.corruptions.fog import fog
+from robench.perturbations.corruptions.frost import frost
+from robench.perturbations.corruptions.gaussian_blur import gaussian_blur
+from robench.perturbations.corruptions.glass_blur import glass_blur
+from robench.perturbations.corruptions.jpeg_compression import compressed, jpeg_compression
+from robench.perturbations.corruptions.motion_blur import motion_blur
+from robench.perturbations.corruptions.noise import gaussian_noise, impulse_noise, shot_noise, speckle_noise
+from robench.perturbations.corruptions.pixelate import pixelate
+from robench.perturbations.corruptions.snow import snow
+from robench.perturbations.corruptions.spatter import spatter
+from robench.perturbations.corruptions.zoom_blur import zoom_blur
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from robench.core.protocols import Batch, Draws, Victim
+    from robench.declarations.corruptions import Corruption, CorruptionType
+
+    CorruptionFunction = Callable[[torch.Tensor, Corruption, Draws], torch.Tensor]
+
+CORRUPTIONS: Mapping[CorruptionType, CorruptionFunction] = {
+    "gaussian_noise": gaussian_noise,
+    "shot_noise": shot_noise,
+    "impulse_noise": impulse_noise,
+    "defocus_blur": defocus_blur,
+    "glass_blur": glass_blur,
+    "motion_blur": motion_blur,
+    "zoom_blur": zoom_blur,
+    "snow": snow,
+    "frost": frost,
+    "fog": fog,
+    "brightness": brightness,
+    "contrast": contrast,
+    "elastic_transform": elastic_transform,
+    "pixelate": pixelate,
+    "jpeg_compression": jpeg_compression,
+    "speckle_noise": speckle_noise,
+    "gaussian_blur": gaussian_blur,
+    "spatter": spatter,
+    "saturate": saturate,
+}
+NEAR_A_LEVEL = 2.0**-10
+SAVED_QUALITY = 85
+# Elements that stay in a processor's cache; a portion has no effect but speed, since no result sees its neighbours.
+PORTION_ON_CPU = 2**18
+PORTION_ON_OTHERS = 2**25
+
+
+def corrupt(declaration: Corruption, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+    """Return images (B, 3, H, W) in [0, 1] with the corruption, all multiples of 1/255.
+
+    Raises:
+        ContractError: inputs are not (B, 3, H, W).
+    """
+    images = batch.inputs
+    if images.ndim != 4 or images.shape[1] != 3:
+        raise ContractError(
+            f"corruption {declaration.type!r} met inputs of shape {tuple(images.shape)}, wanted colour images "
+            "(B, 3, height, width): use it on a dataset of images"
+        )
+    portion = PORTION_ON_CPU if images.device.type == "cpu" else PORTION_ON_OTHERS
+    step = max(1, portion // max(1, images[0].numel()))
+    with torch.no_grad():
+        result = _room_for(images)
+        for start in range(0, len(images), step):
+            rows = range(start, min(start + step, len(images)))
+            saved = _saved_levels(declaration, images[rows.start : rows.stop], draws.take(rows))
+            torch.div(saved, 255.0, out=result[rows.start : rows.stop])
+    return Perturbed(inputs=result)
+
+
+def _room_for(images: torch.Tensor) -> torch.Tensor:
+    if images.device.type != "cpu":
+        return torch.empty_like(images, memory_format=torch.contiguous_format)
+    # Numpy asks for large pages, without which the first touch of a batch takes as long as its contrast.
+    return torch.from_numpy(np.empty(images.shape, dtype=np.float32))
+
+
+def _saved_levels(declaration: Corruption, images: torch.Tensor, draws: Draws) -> torch.Tensor:
+    # Whole planes, whatever the layout of the batch, since filters run along them.
+    levels = (images.contiguous() * 255.0).round_()
+    corrupted = CORRUPTIONS[declaration.type](levels, declaration, draws)
+    saved = (corrupted + NEAR_A_LEVEL).floor_().clamp_(0.0, 255.0).float()
+    return compressed(saved, SAVED_QUALITY) if declaration.saved_as == "jpeg-85" else saved

@@ -1,0 +1,55 @@
+"""Writes robench/metrics/digits_vit.py: the errors of digits-vit on digits-c, in units of which others are measured.
+
+To be run after digits-vit, the digits or a corruption changed (``make errors``, a minute); a test holds some of
+the numbers to a fresh measurement.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from shift_suites import SUITES
+
+import robench
+from robench.declarations.corrupted import corrupted_of
+from robench.metrics.corruption_error import errors_of
+from robench.reports.coverage import cover
+from robench.store import FolderStore
+
+TARGET = Path(__file__).parents[1] / "robench" / "metrics" / "digits_vit.py"
+MODEL = "digits-vit"
+HEADER = '''"""Errors of digits-vit on digits-c: the units of the digits' mCE, as AlexNet's are of ImageNet's.
+
+Written by `make errors`, from 600 images a type and severity on a CPU.
+"""
+
+from __future__ import annotations
+
+from robench.metrics.reference_errors import ReferenceErrors
+
+'''
+
+
+def main() -> None:
+    """Measure and write."""
+    suite = replace(robench.load_suite(SUITES / "digits-c.yaml"), metrics=(), columns=())
+    with tempfile.TemporaryDirectory() as results:
+        robench.run(suite, [MODEL], results=results, device="cpu", workers=None)
+        records = list(FolderStore(Path(results)).records(lambda shard: True))
+    covered = cover(suite.conditions, records, dataset_sizes={}, limit=None)
+    corrupted: dict[str, dict[int, object]] = {}
+    for condition in suite.conditions:
+        if found := corrupted_of(condition):
+            corrupted.setdefault(found.type, {})[found.severity] = covered[condition.name].outcomes
+    errors = errors_of(MODEL, covered["clean"].outcomes, corrupted)  # type: ignore[arg-type]  # by type and severity
+    lines = "".join(f'        "{name}": {error:.6f},\n' for name, error in errors.corrupted.items())
+    TARGET.write_text(
+        f'{HEADER}DIGITS_VIT = ReferenceErrors(\n    model="{MODEL}",\n    clean={errors.clean:.6f},\n'
+        f"    corrupted={{\n{lines}    }},\n)\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Writes the suites of corruptions and natural shifts (``make suites``); a test holds files and script together.
+
+Corruption suites have a condition for each type and severity, 75 or 95 of them, which nobody should write by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SUITES = Path(__file__).parents[1] / "suites"
+SEVERITIES = (1, 2, 3, 4, 5)
+MEAN_ERRORS = "mean_corruption_error, relative_mean_corruption_error, mean_error, corruption_error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corruptions:
+    """One suite over types and severities of corruptions.
+
+    Attributes:
+        dataset: of the clean images; ``condition``: all but the name of a condition, from its type and severity.
+    """
+
+    name: str
+    comment: str
+    title: str
+    dataset: str
+    types: tuple[str, ...]
+    metrics: str
+    condition: Callable[[str, int], str]
+
+
+def published(corruption: str, severity: int) -> str:
+    """Return a condition on the authors' own files."""
+    return f"dataset: imagenet-c/{corruption}/{severity}"
+
+
+def live(corruption: str, severity: int) -> str:
+    """Return a condition that makes the corruption of 224 pixels, and compresses it as the authors' files are."""
+    return f"perturbation: {{kind: corruption, type: {corruption}, severity: {severity}, saved_as: jpeg-85}}"
+
+
+def small(corruption: str, severity: int) -> str:
+    """Return a condition that makes the corruption of 32 pixels."""
+    return f"perturbation: {{kind: corruption, type: {corruption}, severity: {severity}, constants: cifar}}"
+
+
+SUITES_OF_CORRUPTIONS = (
+    Corruptions(
+        name="imagenet-c",
+        comment="The published files: 15 types at 5 severities, in units of AlexNet's errors.",
+        title="ImageNet-C, its 15 types at five severities: mCE",
+        dataset="imagenet-1k",
+        types=COMMON_CORRUPTIONS,
+        metrics=f"[{MEAN_ERRORS}]",
+        condition=published,
+    ),
+    Corruptions(
+        name="imagenet-c-extra",
+        comment="The published files of the 4 extra types, for which nobody printed AlexNet's errors.",
+        title="The four extra types of ImageNet-C at five severities: mean error",
+        dataset="imagenet-1k",
+        types=EXTRA_CORRUPTIONS,
+        metrics="[mean_error]",
+        condition=published,
+    ),
+    Corruptions(
+        name="imagenet-c-live",
+        comment="Corruptions made here of the clean images: near to ImageNet-C, and never the same.",
+        title="ImageNet-C's 15 corruptions made on the fly, saved as JPEG of quality 85: not the published files",
+        dataset="imagenet-1k",
+        types=COMMON_CORRUPTIONS,
+        metrics=f"[{MEAN_ERRORS}]",
+        condition=live,
+    ),
+    Corruptions(
+        name="digits-c",
+        comment="The digits' own ImageNet-C: 19 types made on the fly, in units of digits-vit's errors.",
+        title="19 corruptions of the digits at five severities: mCE over the 15 of ImageNet-C",
+        dataset="digits",
+        types=(*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS),
+        # Relative errors are undefined: defocus does not raise digits-vit's error.
+        metrics="[mean_corruption_error, mean_error, corruption_error]",
+        condition=small,
+    ),
+)
+
+
+def texts() -> dict[str, str]:
+    """Return the content of each suite by its file name."""
+    return {f"{suite.name}.yaml": "".join(f"{line}\n" for line in _lines(suite)) for suite in SUITES_OF_CORRUPTIONS}
+
+
+def _lines(suite: Corruptions) -> Iterator[str]:
+    yield "# Written by `make suites` from scripts/shift_suites.py."
+    yield f"# {suite.comment}"
+    yield f"name: {suite.name}"
+    yield "version: 1"
+    yield f'description: "{suite.title}"'
+    yield "seed: 0"
+    yield f"dataset: {suite.dataset}"
+    yield "batch_size: 100"
+    yield "conditions:"
+    yield "  - {name: clean}"
+    for corruption in suite.types:
+        for severity in SEVERITIES:
+            yield f"  - {{name: {corruption}-{severity}, {suite.condition(corruption, severity)}}}"
+    yield f"metrics: {suite.metrics}"
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        (SUITES / name).write_text(text)

@@ -1,0 +1,232 @@
+"""What every corruption must hold, over all 19 types; and that at 32 pixels each is what a slow reference makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from corruption_references import CONSTANTS_32, REFERENCES, Numbers, photographs, psnr, reference
+from PIL import Image
+
+from robench.core.errors import ContractError
+from robench.core.identity import key_of
+from robench.core.protocols import Batch
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, Corruption
+from robench.perturbations import perturb
+from robench.perturbations.corruptions import corrupt as portions
+from robench.perturbations.corruptions.corrupt import CORRUPTIONS
+from robench.perturbations.draws import ExampleDraws
+
+TYPES = COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS
+DRAW_NOTHING = {
+    "defocus_blur",
+    "zoom_blur",
+    "brightness",
+    "contrast",
+    "pixelate",
+    "jpeg_compression",
+    "gaussian_blur",
+    "saturate",
+}
+SEVERITIES = range(1, 6)
+# Severities after which the authors' own constants do not move images further: the next one is as near, or nearer.
+FALLS = {
+    ("imagenet", "glass_blur"): {1, 3},
+    ("imagenet", "frost"): {3},
+    ("imagenet", "elastic_transform"): {2},
+    ("imagenet", "saturate"): {2},
+    ("cifar", "glass_blur"): {1, 2, 4},
+    ("cifar", "motion_blur"): {3},
+    ("cifar", "frost"): {3},
+    ("cifar", "elastic_transform"): {1, 2, 3, 4},
+    ("cifar", "spatter"): {3},
+    ("cifar", "saturate"): {2},
+}
+every_type = pytest.mark.parametrize("kind", TYPES)
+
+
+class NoVictim:
+    """Corruptions are blind to the model: whatever they ask of it fails."""
+
+
+def batch_of(images: torch.Tensor) -> Batch:
+    ids = tuple(f"example-{i}" for i in range(len(images)))
+    return Batch(ids=ids, inputs=images, targets=torch.zeros(len(images), dtype=torch.int64))
+
+
+def photographed(size: int, num_examples: int = 10) -> torch.Tensor:
+    return torch.from_numpy(photographs(size)[:num_examples]).permute(0, 3, 1, 2).float() / 255
+
+
+def small_images(num_examples: int = 5) -> torch.Tensor:
+    """Return images that are not square, with black, white and grey places."""
+    images = photographed(32, num_examples)[:, :, 2:28, :].clone()
+    images[0, :, :6], images[0, :, 6:12], images[1] = 0.0, 1.0, 0.0
+    images[2] = images[2, :1]
+    return images
+
+
+def corrupted(declaration: Corruption, images: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    draws = ExampleDraws(range(len(images)) if seeds is None else seeds)
+    return perturb(declaration, batch_of(images), NoVictim(), draws).inputs  # type: ignore[arg-type]  # on purpose
+
+
+def levels_of(images: torch.Tensor) -> np.ndarray[Any, Any]:
+    return (images * 255).round().permute(0, 2, 3, 1).numpy()
+
+
+def test_every_declared_type_has_an_implementation_and_a_reference() -> None:
+    assert len(TYPES) == 19
+    assert set(TYPES) == set(CORRUPTIONS) == set(REFERENCES) == set(CONSTANTS_32)
+
+
+@every_type
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_at_32_pixels_it_is_what_the_reference_makes(kind: Any, severity: int) -> None:
+    declaration = Corruption(type=kind, severity=severity, constants="cifar")
+    ours = levels_of(corrupted(declaration, photographed(32)))
+    wanted = [reference(kind, image, severity, Numbers(i)) for i, image in enumerate(photographs(32))]
+    ratios = [psnr(*pair) for pair in zip(ours, wanted, strict=True)]
+    assert np.mean(ratios) > 58
+    # A drop may begin a pixel sooner, where the noise is as good as its threshold.
+    assert min(ratios) > (45 if kind == "spatter" else 55)
+
+
+@every_type
+@pytest.mark.parametrize("constants", ["imagenet", "cifar"])
+def test_severities_move_images_further_but_where_the_authors_constants_do_not(kind: Any, constants: Any) -> None:
+    images = photographed(224 if constants == "imagenet" else 32)
+    distances = []
+    for severity in SEVERITIES:
+        change = corrupted(Corruption(type=kind, severity=severity, constants=constants), images) - images
+        distances.append(float(change.square().mean((1, 2, 3)).sqrt().mean()))
+    falls = {i + 1 for i in range(4) if not distances[i + 1] > distances[i]}
+    assert min(distances) > 0.0
+    assert falls == FALLS.get((constants, kind), set())
+
+
+@every_type
+@pytest.mark.parametrize("constants", ["imagenet", "cifar"])
+class TestCorruptionContract:
+    def test_returns_whole_levels_of_the_same_shape_in_range(self, kind: Any, constants: Any) -> None:
+        images = small_images()
+        for severity in (1, 5):
+            result = corrupted(Corruption(type=kind, severity=severity, constants=constants), images)
+            assert result.shape == images.shape
+            assert result.dtype == torch.float32
+            levels = (result.double() * 255).round()
+            assert float(levels.min()) >= 0.0
+            assert float(levels.max()) <= 255.0
+            assert torch.equal((levels / 255.0).float(), result)
+
+    def test_same_seeds_give_the_same_bytes(self, kind: Any, constants: Any) -> None:
+        declaration = Corruption(type=kind, severity=4, constants=constants)
+        assert torch.equal(corrupted(declaration, small_images()), corrupted(declaration, small_images()))
+
+    def test_neighbours_and_order_change_no_byte(self, kind: Any, constants: Any) -> None:
+        images, order = small_images(), [3, 0, 4, 1, 2]
+        declaration = Corruption(type=kind, severity=3, constants=constants)
+        whole = corrupted(declaration, images)
+        assert torch.equal(corrupted(declaration, images[order], order), whole[order])
+        for i in range(len(images)):
+            assert torch.equal(corrupted(declaration, images[i : i + 1], [i])[0], whole[i])
+
+    def test_another_severity_gives_another_result(self, kind: Any, constants: Any) -> None:
+        images = photographed(64, 2)
+        declarations = [Corruption(type=kind, severity=severity, constants=constants) for severity in SEVERITIES]
+        results = [corrupted(declaration, images) for declaration in declarations]
+        same = {i for i in range(1, 5) if torch.equal(results[i], results[i - 1])}
+        # Trails of deviation 2 are as good as over after 6 pixels, and 8 are no more.
+        assert same == ({3} if (constants, kind) == ("cifar", "motion_blur") else set())
+
+    def test_only_what_draws_depends_on_the_seed(self, kind: Any, constants: Any) -> None:
+        images = photographed(64, 1).expand(2, -1, -1, -1)
+        one, other = corrupted(Corruption(type=kind, severity=5, constants=constants), images)
+        assert torch.equal(one, other) == (kind in DRAW_NOTHING)
+
+    def test_leaves_inputs_and_generators_alone(self, kind: Any, constants: Any) -> None:
+        images = small_images()
+        before = images.clone()
+        torch.manual_seed(7)
+        np.random.seed(7)  # the global generator is what is watched
+        states = torch.random.get_rng_state(), np.random.get_state()[1].copy()
+        corrupted(Corruption(type=kind, severity=2, constants=constants), images)
+        assert torch.equal(images, before)
+        assert torch.equal(torch.random.get_rng_state(), states[0])
+        assert np.array_equal(np.random.get_state()[1], states[1])
+
+    @pytest.mark.parametrize("size", [(4, 4), (3, 9), (1, 1), (17, 40)])
+    def test_any_size_works(self, kind: Any, constants: Any, size: tuple[int, int]) -> None:
+        images = torch.linspace(0, 1, 2 * 3 * size[0] * size[1]).view(2, 3, *size)
+        for severity in (1, 3, 5):
+            result = corrupted(Corruption(type=kind, severity=severity, constants=constants), images)
+            assert bool(((result >= 0) & (result <= 1)).all())
+
+
+@every_type
+def test_neither_portions_nor_threads_change_a_byte(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, declaration = photographed(64, 3), Corruption(type=kind, severity=5)
+    one_at_a_time = corrupted(declaration, images)
+    monkeypatch.setattr(portions, "PORTION_ON_CPU", 2**25)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3 - min(threads, 2))
+        assert torch.equal(corrupted(declaration, images), one_at_a_time)
+    finally:
+        torch.set_num_threads(threads)
+
+
+@every_type
+def test_inputs_are_read_as_8_bits(kind: Any) -> None:
+    images, declaration = small_images(), Corruption(type=kind, severity=3)
+    between = (images + 0.4 / 255).clamp(max=1.0)
+    assert torch.equal(corrupted(declaration, between), corrupted(declaration, images))
+
+
+@every_type
+def test_saving_as_jpeg_is_one_more_compression_at_quality_85(kind: Any) -> None:
+    images = photographed(32, 2)
+    plain = corrupted(Corruption(type=kind, severity=3), images)
+    saved = corrupted(Corruption(type=kind, severity=3, saved_as="jpeg-85"), images)
+    for image, wanted in zip(levels_of(plain).astype(np.uint8), levels_of(saved), strict=True):
+        file = BytesIO()
+        Image.fromarray(image).save(file, "JPEG", quality=85, optimize=True)
+        assert np.array_equal(np.asarray(Image.open(file)), wanted)
+
+
+@every_type
+def test_gradients_of_the_inputs_end_here(kind: Any) -> None:
+    images = small_images().requires_grad_()
+    assert not corrupted(Corruption(type=kind, severity=1), images).requires_grad
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 8, 8), (2, 4, 8, 8), (2, 64)])
+def test_what_is_no_colour_image_is_refused_with_its_shape(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ContractError, match=r"'fog' met inputs of shape \(2, .*wanted colour images"):
+        corrupted(Corruption(type="fog", severity=1), torch.zeros(shape))
+
+
+def test_types_have_draws_of_their_own_and_severities_share_them() -> None:
+    grey = torch.full((1, 3, 64, 64), 128 / 255)
+    weak, strong = (corrupted(Corruption(type="gaussian_noise", severity=s), grey) - grey for s in (1, 2))
+    speckle = corrupted(Corruption(type="speckle_noise", severity=1), grey) - grey
+    together = torch.stack([weak.flatten(), strong.flatten(), speckle.flatten()]).corrcoef()
+    assert float(together[0, 1]) > 0.99
+    assert abs(float(together[0, 2])) < 0.05
+
+
+def test_its_identity_is_its_fields_and_defaults_are_left_out() -> None:
+    plain = Corruption(type="fog", severity=3)
+    assert key_of(plain) == key_of(Corruption(type="fog", severity=3, constants="imagenet", saved_as="float"))
+    others = [
+        replace(plain, type="snow"),
+        replace(plain, severity=4),
+        replace(plain, constants="cifar"),
+        replace(plain, saved_as="jpeg-85"),
+    ]
+    assert len({key_of(each) for each in [plain, *others]}) == 5

@@ -1,0 +1,150 @@
+"""At 224 pixels corruptions are those of imagecorruptions-imaug, on ten photographs, with the same random numbers.
+
+That library differs from ImageNet-C's own code in frost (photographs of panes, rescaled) and in the elastic transform
+(no affine step, other constants): there the slow references stand in. Noise is compared by its distribution too.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import imagecorruptions
+import numpy as np
+import pytest
+import torch
+from corruption_references import (
+    ELASTIC_224,
+    FROST_224,
+    Array,
+    Numbers,
+    as_saved,
+    channels_last,
+    elastic_transform,
+    frost,
+    photographs,
+    poisson_counts,
+    psnr,
+    scattered,
+)
+from imagecorruptions import corruptions as library
+from scipy import stats
+
+from robench.core.protocols import Batch
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, Corruption
+from robench.perturbations import perturb
+from robench.perturbations.draws import ExampleDraws
+
+SIZE = 224
+SMALLEST_RATIO = 50.0
+UNLIKE_THE_LIBRARY = ("frost", "elastic_transform")
+LIKE_THE_LIBRARY = [kind for kind in COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS if kind not in UNLIKE_THE_LIBRARY]
+NOISES = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise")
+
+
+@lru_cache(maxsize=8)
+def ours(kind: Any, severity: int, rows: tuple[int, ...]) -> Array:
+    """Return (len(rows), 224, 224, 3) levels of those photographs, each with the draws of its number."""
+    images = torch.from_numpy(photographs(SIZE)[list(rows)]).permute(0, 3, 1, 2).float() / 255
+    batch = Batch(ids=tuple(map(str, rows)), inputs=images, targets=torch.zeros(len(rows)))
+    victim: Any = None
+    result = perturb(Corruption(type=kind, severity=severity), batch, victim, ExampleDraws(rows)).inputs
+    return (result * 255).round().permute(0, 2, 3, 1).numpy()
+
+
+class Fed:
+    """What the library takes for numpy's random numbers: an example's draws, in the order in which it asks."""
+
+    def __init__(self, kind: str, numbers: Numbers) -> None:
+        self.kind, self.numbers, self.asked = kind, numbers, 0
+
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: tuple[int, ...] = ()) -> Array:
+        if len(size) == 3:
+            return loc + scale * channels_last(self.numbers.normal(self.kind, (3, *size[:2])))
+        return loc + scale * self.numbers.normal(self.kind, size)
+
+    def poisson(self, lam: Array) -> Array:
+        return poisson_counts(lam, channels_last(self.numbers.uniform(self.kind, (3, *lam.shape[:2]))))
+
+    def uniform(self, low: float, high: float, size: tuple[int, ...] = (1,)) -> Array:
+        if self.kind == "fog":
+            # One map of each size after the other: of the middles, of the tops and of the sides.
+            shares = self.numbers.uniform("fog", (256 * 256 - 1,))
+            start, self.asked = self.asked, self.asked + math.prod(size)
+            return low + (high - low) * shares[start : self.asked].reshape(size)
+        purpose = "snow_direction" if self.kind == "snow" else self.kind
+        return low + (high - low) * self.numbers.uniform(purpose, (1,))[0]
+
+    def random(self, size: tuple[int, ...]) -> Array:
+        """Salt and pepper: first what is hit, then which of it is white, at most a half."""
+        self.asked += 1
+        if self.asked == 1:
+            return channels_last(self.numbers.uniform("impulse_noise", (3, *size[:2])))
+        return (1 - channels_last(self.numbers.signs("impulse_noise_colour", (3, *size[:2])))) / 2
+
+    def shuffle(self, height: int, width: int, pixels: Array, c: tuple[float, int, int], seed: int) -> Array:
+        return scattered(pixels, c[1], c[2], self.numbers)
+
+
+def theirs(kind: str, severity: int, number: int) -> Array:
+    fed = Fed(kind, Numbers(number))
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("normal", "poisson", "uniform"):
+            patched.setattr(f"numpy.random.{name}", getattr(fed, name))
+        if kind == "impulse_noise":
+            patched.setattr("numpy.random.default_rng", lambda seed=None: fed)
+        patched.setattr(library, "_shuffle_pixels_njit_glass_blur", fed.shuffle)
+        return imagecorruptions.corrupt(photographs(SIZE)[number], severity, kind)
+
+
+@pytest.mark.parametrize("kind", LIKE_THE_LIBRARY)
+@pytest.mark.parametrize("severity", range(1, 6))
+def test_it_is_the_librarys_with_the_same_random_numbers(kind: str, severity: int) -> None:
+    # Scattering one pixel after the other is slow: there each severity has two photographs of its own.
+    rows = (2 * severity - 2, 2 * severity - 1) if kind == "glass_blur" else tuple(range(10))
+    ratios = [
+        psnr(image, theirs(kind, severity, row)) for row, image in zip(rows, ours(kind, severity, rows), strict=True)
+    ]
+    assert np.mean(ratios) > SMALLEST_RATIO
+    assert min(ratios) > 40
+
+
+@pytest.mark.parametrize("severity", range(1, 6))
+def test_the_elastic_transform_is_the_authors(severity: int) -> None:
+    for number, image in enumerate(ours("elastic_transform", severity, tuple(range(10)))):
+        clean = photographs(SIZE)[number].astype(np.float64)
+        wanted = as_saved(elastic_transform(clean, ELASTIC_224[severity - 1], Numbers(number)))
+        assert psnr(image, wanted) > SMALLEST_RATIO
+
+
+@pytest.mark.parametrize("severity", range(1, 6))
+def test_frost_is_a_pane_of_its_own_mixed_as_the_authors_do(severity: int) -> None:
+    rows = (2 * severity - 2, 2 * severity - 1)
+    for number, image in zip(rows, ours("frost", severity, rows), strict=True):
+        clean = photographs(SIZE)[number].astype(np.float64)
+        wanted = as_saved(frost(clean, FROST_224[severity - 1], Numbers(number)))
+        assert psnr(image, wanted) > SMALLEST_RATIO
+
+
+@pytest.mark.parametrize("severity", range(1, 6))
+def test_frost_is_as_strong_as_the_librarys_photographs_of_panes(severity: int) -> None:
+    np.random.seed(severity)
+    clean = photographs(SIZE).astype(np.float64)
+    own = np.abs(ours("frost", severity, tuple(range(10))) - clean).mean()
+    library_own = [imagecorruptions.corrupt(image, severity, "frost") for image in photographs(SIZE)]
+    assert 0.7 < own / np.abs(np.array(library_own) - clean).mean() < 1.6
+
+
+@pytest.mark.parametrize("kind", NOISES)
+@pytest.mark.parametrize("severity", [1, 3, 5])
+def test_noise_is_distributed_as_the_librarys(kind: str, severity: int) -> None:
+    np.random.seed(severity)
+    clean = photographs(SIZE)[0].astype(np.float64)
+    arguments = {"seed": severity} if kind == "impulse_noise" else {}
+    library_own = imagecorruptions.corrupt(photographs(SIZE)[0], severity, kind, **arguments) - clean
+    own = ours(kind, severity, (0,))[0] - clean
+    assert stats.ks_2samp(own.ravel(), library_own.ravel()).pvalue > 0.01
+    standard_error = own.std() * (2 / own.size) ** 0.5
+    assert own.mean() == pytest.approx(library_own.mean(), abs=4 * standard_error)
+    assert own.std() == pytest.approx(library_own.std(), rel=0.02)

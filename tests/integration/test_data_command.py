@@ -1,0 +1,231 @@
+"""``robench data``: from a downloaded archive to a verified dataset, and what every way of going wrong says."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from PIL import Image
+
+from robench.datasets.class_subsets import class_subset
+from robench.datasets.published import PUBLISHED_SETS
+from robench.declarations.datasets import DATASETS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+EMBEDDED = {name for name, declared in DATASETS.items() if declared.folder is None}
+
+
+@pytest.fixture(scope="module")
+def imagenet_o(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive as that of ImageNet-O: 2,000 images of 200 classes, not as many of each."""
+    file = io.BytesIO()
+    Image.new("RGB", (16, 16), "red").save(file, "JPEG")
+    content = file.getvalue()
+    archive: Path = tmp_path_factory.mktemp("downloads") / "imagenet-o.tar"
+    classes = list(class_subset("imagenet-o"))
+    with tarfile.open(archive, "w") as tar:
+        readme = tarfile.TarInfo("imagenet-o/README.txt")
+        tar.addfile(readme)
+        for number in range(2000):
+            wordnet_id = classes[number % 200 if number < 1900 else 0]
+            info = tarfile.TarInfo(f"imagenet-o/{wordnet_id}/thing_{number / 7:.8f}.JPEG")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return archive
+
+
+@pytest.fixture
+def data_root(imagenet_o: Path, tmp_path: Path, robench: Robench) -> Path:
+    """ImageNet-O as unpacked by the command."""
+    ended = robench("data", "prepare", "imagenet-o", "--archive", imagenet_o, "--data-root", tmp_path)
+    assert ended.code == 0
+    return tmp_path
+
+
+def findings(robench: Robench, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
+    ended = robench("data", "verify", *arguments, "--json")
+    return ended.code, json.loads(ended.stdout)
+
+
+class TestList:
+    def test_every_set_has_place_size_licence_and_folder(self, robench: Robench) -> None:
+        entries = {entry["name"]: entry for entry in json.loads(robench("data", "list", "--json").stdout)}
+        assert entries.keys() == EMBEDDED | PUBLISHED_SETS.keys()
+        assert all(entry["where"] and entry["licence"] for entry in entries.values())
+        assert entries["imagenet-a"]["num_bytes"] == 687_552_512
+        assert entries["imagenet-c"]["archives"] == ["noise.tar", "blur.tar", "weather.tar", "digital.tar", "extra.tar"]
+        assert len(entries["imagenet-c"]["datasets"]) == 95
+        assert {name for name, entry in entries.items() if entry["folder"] is None} == EMBEDDED
+
+    def test_every_dataset_is_listed_in_one_set(self, robench: Robench) -> None:
+        entries = json.loads(robench("data", "list", "--json").stdout)
+        assert sorted(name for entry in entries for name in entry["datasets"]) == sorted(DATASETS)
+
+    def test_text_shows_the_same_names_and_sizes(self, robench: Robench) -> None:
+        lines = {line.split()[0]: line for line in robench("data", "list").stdout.splitlines()[1:]}
+        assert lines.keys() == EMBEDDED | PUBLISHED_SETS.keys()
+        assert "66,022,818,580" in lines["imagenet-c"]
+        assert "embedded" in lines["digits-r"]
+
+    def test_it_starts_without_torch(self) -> None:
+        code = (
+            "import sys; sys.argv = ['robench', 'data', 'list']\n"
+            "from robench.cli.main import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+            "print(*[name for name in ('torch', 'timm', 'PIL') if name in sys.modules], file=sys.stderr)"
+        )
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert ended.stderr.strip() == ""
+
+
+class TestPrepare:
+    def test_the_archive_becomes_a_dataset_that_is_whole(self, robench: Robench, data_root: Path) -> None:
+        ended = robench("data", "verify", "imagenet-o", "--data-root", data_root, "--decode")
+        assert ended.code == 0
+        assert ended.stdout == "whole  imagenet-o: 2,000 images of 200 classes; every image was read\n"
+
+    def test_again_it_keeps_what_is_there(self, robench: Robench, data_root: Path, imagenet_o: Path) -> None:
+        (data_root / "imagenet-o" / "README.txt").unlink()
+        ended = robench("data", "prepare", "imagenet-o", "--archive", imagenet_o, "--data-root", data_root)
+        assert ended.stdout == f"{data_root / 'imagenet-o'}: 1 files written, 2,000 were there already.\n"
+        assert f"robench data verify imagenet-o --data-root {data_root}" in ended.stderr
+
+    def test_the_data_root_may_be_an_environment_variable(
+        self, robench: Robench, imagenet_o: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ROBENCH_DATA", str(tmp_path / "there"))
+        assert robench("data", "prepare", "imagenet-o", "--archive", imagenet_o).code == 0
+        assert (tmp_path / "there" / "imagenet-o" / "n01443537").is_dir()
+
+    def test_an_unsafe_archive_ends_with_4_and_writes_nothing(self, robench: Robench, tmp_path: Path) -> None:
+        with tarfile.open(tmp_path / "evil.tar", "w") as tar:
+            tar.addfile(tarfile.TarInfo("n01443537/fine.JPEG"))
+            tar.addfile(tarfile.TarInfo("../evil.JPEG"))
+        ended = robench(
+            *("data", "prepare", "imagenet-o", "--archive", tmp_path / "evil.tar", "--data-root", tmp_path / "data")
+        )
+        assert ended.code == 4
+        assert "'../evil.JPEG' would leave the folder" in ended.stderr
+        assert [path.name for path in tmp_path.iterdir()] == ["evil.tar"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("imagenet-x", "--archive", "x.tar", "--data-root", "."), "unknown published dataset 'imagenet-x'"),
+            (("digits", "--archive", "x.tar", "--data-root", "."), "unknown published dataset 'digits'"),
+            (("imagenet-a", "--archive", "x.tar"), "--data-root DIR or the variable ROBENCH_DATA"),
+            (("imagenet-a", "--archive", "none.tar", "--data-root", "."), "cannot read archive none.tar"),
+            (("imagenet-a", "--data-root", "."), "Missing option '--archive'"),
+            (("imagenet-1k", "--archive", "x.tar", "--data-root", "."), "it has no class folders"),
+        ],
+    )
+    def test_what_cannot_be_asked_ends_with_2(
+        self,
+        robench: Robench,
+        arguments: tuple[str, ...],
+        message: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        ended = robench("data", "prepare", *arguments)
+        assert ended.code == 2
+        assert message in ended.stderr
+
+
+class TestVerify:
+    def test_json_says_all_of_a_whole_set(self, robench: Robench, data_root: Path) -> None:
+        assert findings(robench, "imagenet-o", "--data-root", data_root) == (
+            0,
+            [
+                {
+                    "dataset": "imagenet-o",
+                    "is_whole": True,
+                    "folder": str(data_root / "imagenet-o"),
+                    "num_images": 2000,
+                    "num_classes": 200,
+                    "is_decoded": False,
+                    "findings": [],
+                }
+            ],
+        )
+
+    def test_a_damaged_set_ends_with_4_and_each_damage_is_told(self, robench: Robench, data_root: Path) -> None:
+        place = data_root / "imagenet-o"
+        first, second, *_ = sorted((place / "n01443537").iterdir())
+        first.write_text("text")
+        second.write_bytes(second.read_bytes()[:-100])
+        (place / "n01704323").rename(place / "n01440764")
+        code, (found,) = findings(robench, "imagenet-o", "--data-root", data_root, "--decode")
+        assert code == 4
+        kinds = [finding["kind"] for finding in found["findings"]]
+        assert sorted(kinds) == ["corrupt-image", "extra-class", "missing-class", "no-image", "wrong-count"]
+        assert all(finding["is_problem"] for finding in found["findings"])
+
+    def test_text_shows_ten_of_a_kind_and_counts_the_rest(self, robench: Robench, data_root: Path) -> None:
+        for path in list((data_root / "imagenet-o" / "n01443537").iterdir())[:13]:
+            path.write_bytes(b"")
+        ended = robench("data", "verify", "imagenet-o", "--data-root", data_root)
+        lines = ended.stdout.splitlines()
+        assert ended.code == 4
+        assert lines[0].startswith("WRONG  imagenet-o: 2,000 images of 200 classes; no image was read")
+        assert sum(line.endswith("has zero bytes; restore it") for line in lines) == 10
+        assert lines[-1] == "  empty-file: and 3 more (all of them with --json)"
+
+    def test_harmless_findings_end_with_0(self, robench: Robench, data_root: Path) -> None:
+        (data_root / "imagenet-o" / "n01443537" / "Thumbs.db").touch()
+        code, (found,) = findings(robench, "imagenet-o", "--data-root", data_root)
+        assert (code, [finding["is_problem"] for finding in found["findings"]]) == (0, [False])
+
+    def test_an_absent_set_ends_with_4_and_says_what_was_tried(self, robench: Robench, tmp_path: Path) -> None:
+        ended = robench("data", "verify", "imagenet-sketch", "--data-root", tmp_path)
+        assert ended.code == 4
+        assert f"{tmp_path / 'imagenet-sketch'}: absent" in ended.stdout
+        assert robench("data", "verify", "imagenet-sketch").code == 4
+
+    def test_the_95_parts_of_imagenet_c_take_a_line_each(self, robench: Robench, tmp_path: Path) -> None:
+        (tmp_path / "imagenet-c" / "fog" / "1" / "n01440764").mkdir(parents=True)
+        lines = robench("data", "verify", "imagenet-c", "--data-root", tmp_path).stdout.splitlines()
+        assert sum(line.startswith("absent imagenet-c/") for line in lines) == 94
+        assert any(line.startswith("WRONG  imagenet-c/fog/1: 0 images of 0 classes") for line in lines)
+        assert any(line.startswith("Of those that are absent, the first: dataset 'imagenet-c/g") for line in lines)
+
+    def test_an_embedded_dataset_needs_no_data_root(self, robench: Robench) -> None:
+        ended = robench("data", "verify", "digits-a")
+        assert ended.code == 0
+        assert ended.stdout.startswith("whole  digits-a: 74 images of 10 classes")
+
+    def test_an_unknown_name_ends_with_2(self, robench: Robench) -> None:
+        ended = robench("data", "verify", "imagenet-q")
+        assert ended.code == 2
+        assert "unknown dataset 'imagenet-q'" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("data",), ("data", "list"), ("data", "verify"), ("data", "prepare")])
+def test_every_part_has_help(robench: Robench, words: tuple[str, ...]) -> None:
+    ended = robench(*words, "--help")
+    assert ended.code == 0
+    assert ended.stdout.startswith(f"Usage: robench {' '.join(words)}")
+
+
+def test_the_embedded_battery_is_measured_like_any_dataset(robench: Robench, tmp_path: Path) -> None:
+    names = ("digits", "digits-a", "digits-r", "digits-sketch", "digits-o")
+    conditions = "".join(f"  - {{name: {name}-seen, dataset: {name}, num_examples: 20}}\n" for name in names)
+    suite = tmp_path / "shift.yaml"
+    suite.write_text(
+        f"name: shift\nversion: 1\nseed: 0\nbatch_size: 20\nmetrics: [top1_accuracy]\nconditions:\n{conditions}"
+    )
+    run = ("run", "--suite", suite, "--model", "digits-vit", "--results", tmp_path / "r", "--executor", "serial")
+    ended = robench(*run, "--json")
+    assert ended.code == 0
+    cells = json.loads(ended.stdout)["rows"][0]["cells"]
+    assert {(cell["num_examples"], cell["missing"]) for cell in cells.values()} == {(20, 0)}
+    assert cells["digits-seen/top1_accuracy"]["value"] > cells["digits-r-seen/top1_accuracy"]["value"]

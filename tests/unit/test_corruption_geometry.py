@@ -1,0 +1,138 @@
+"""Enlargements, trails and distortions, against scipy, OpenCV and their own symmetries."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from scipy import ndimage
+
+from robench.perturbations.corruptions.elastic_transform import Distortion, affine_sources, interpolated, smooth_sources
+from robench.perturbations.corruptions.motion_blur import trailed
+from robench.perturbations.corruptions.weights import mirrored, mirrored_at_ends
+from robench.perturbations.corruptions.zoom_blur import FACTORS, zoom_factors, zoomed
+
+SQUARE = (24, 24)
+
+
+def levels(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(seed)).float()
+
+
+@pytest.mark.parametrize(("stop", "step"), [*FACTORS["imagenet"], *FACTORS["cifar"]])
+def test_factors_are_those_of_numpys_arange(stop: float, step: float) -> None:
+    assert zoom_factors(stop, step) == np.arange(1, stop, step).tolist()
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.1, 1.24, 1.75, 2.5, 4.5])
+@pytest.mark.parametrize("shape", [(32, 32), (224, 224), (40, 57)])
+def test_enlargements_are_scipys_trimmed_from_both_sides(factor: float, shape: tuple[int, int]) -> None:
+    image = levels(*shape)
+    kept = [math.ceil(size / factor) for size in shape]
+    top, left = ((size - part) // 2 for size, part in zip(shape, kept, strict=True))
+    whole = ndimage.zoom(image.double().numpy()[top : top + kept[0], left : left + kept[1]], factor, order=1)
+    top, left = ((large - size) // 2 for large, size in zip(whole.shape, shape, strict=True))
+    # At the last place scipy may find itself outside, by rounding.
+    ours = zoomed(image, factor)[:-1, :-1]
+    np.testing.assert_allclose(ours, whole[top : top + shape[0] - 1, left : left + shape[1] - 1], atol=2e-3)
+
+
+def test_an_enlargement_by_one_changes_nothing() -> None:
+    image = levels(2, 3, 17, 30)
+    assert torch.equal(zoomed(image, 1.0), image)
+
+
+def test_an_enlargement_has_no_black_border() -> None:
+    flat = torch.full((1, 224, 224), 99.0)
+    for stop, step in (*FACTORS["imagenet"], *FACTORS["cifar"]):
+        for factor in zoom_factors(stop, step):
+            torch.testing.assert_close(zoomed(flat, factor), flat, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("angle", [-135.0, -45.0, 0.0, 31.7, 90.0])
+def test_trails_leave_flat_images_exactly_as_they_are(angle: float) -> None:
+    flat = torch.full((1, 3, 20, 26), 201.0)
+    assert torch.equal(trailed(flat, [angle], 15, 8.0), flat)
+
+
+def test_trails_along_rows_and_columns_are_each_others_transposes() -> None:
+    image = levels(1, 3, 30, 30)
+    assert torch.equal(trailed(image, [0.0], 10, 3.0).mT, trailed(image.mT, [90.0], 10, 3.0))
+    assert torch.equal(trailed(image, [180.0], 10, 3.0).flip(3), trailed(image.flip(3), [0.0], 10, 3.0))
+
+
+def test_a_point_leaves_half_a_gaussian_against_the_direction() -> None:
+    point = torch.zeros(1, 1, 1, 60)
+    point[..., 40] = 255.0
+    trail = trailed(point, [0.0], 10, 3.0)[0, 0, 0]
+    weights = torch.tensor([math.exp(-0.5 * (i / 3.0) ** 2) for i in range(21)])
+    torch.testing.assert_close(trail[20:41].flip(0), 255.0 * weights / weights.sum(), atol=0.01, rtol=0)
+    assert float(trail[41:].abs().max()) == 0.0
+    assert float(trail[:20].abs().max()) == 0.0
+
+
+def test_each_image_has_its_own_angle() -> None:
+    images, angles = levels(1, 3, 25, 25).expand(3, -1, -1, -1), [-40.0, 5.0, 44.0]
+    together = trailed(images, angles, 6, 2.0)
+    for i, angle in enumerate(angles):
+        assert torch.equal(together[i : i + 1], trailed(images[:1], [angle], 6, 2.0))
+    assert not torch.equal(together[0], together[2])
+
+
+def test_a_trail_may_be_longer_than_the_image() -> None:
+    image = levels(1, 3, 5, 7)
+    blurred = trailed(image, [0.0], 20, 15.0)
+    assert torch.equal(blurred[..., -1], image[..., -1])
+    assert bool((blurred <= image.amax()).all())
+
+
+def test_corners_that_stay_leave_every_place_where_it_is() -> None:
+    sources = affine_sources(torch.zeros(1, 3, 2), 10.0, *SQUARE)
+    rows, columns = torch.meshgrid(torch.arange(24.0), torch.arange(24.0), indexing="ij")
+    torch.testing.assert_close(sources[0].float(), torch.stack([rows, columns]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_affine_maps_are_the_inverse_of_opencvs(seed: int) -> None:
+    corners = 2 * torch.rand(1, 3, 2, generator=torch.Generator().manual_seed(seed)) - 1
+    before = np.float32([[20, 20], [20, 4], [4, 4]])
+    after = before + 3.0 * corners[0].numpy()
+    inverse = cv2.invertAffineTransform(cv2.getAffineTransform(before, after.astype(np.float32)))
+    rows, columns = np.mgrid[:24, :24].astype(np.float64)
+    column, row = (line[0] * columns + line[1] * rows + line[2] for line in inverse)
+    sources = affine_sources(corners, 3.0, *SQUARE)[0].numpy()
+    np.testing.assert_allclose(sources, np.stack([row, column]), atol=1e-4)
+
+
+def test_affine_maps_send_moved_corners_back() -> None:
+    corners = torch.tensor([[[1.0, 0.5], [0.0, -1.0], [-0.5, 0.0]]])
+    sources = affine_sources(corners, 2.0, *SQUARE)[0]
+    for (column, row), moved in zip(((20, 20), (20, 4), (4, 4)), corners[0] * 2.0, strict=True):
+        right, down = int(column + moved[0]), int(row + moved[1])
+        assert sources[:, down, right].tolist() == pytest.approx([row, column])
+
+
+@pytest.mark.parametrize(("bordered", "mode"), [(mirrored, "reflect"), (mirrored_at_ends, "mirror")])
+def test_reading_between_pixels_is_scipys_however_far_outside(bordered: object, mode: str) -> None:
+    image = levels(2, 3, 9, 13)
+    sources = 60 * torch.rand(2, 2, 9, 13, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) - 30
+    read = interpolated(image, sources, bordered)  # type: ignore[arg-type]  # one of the two above
+    for i in range(2):
+        for channel in range(3):
+            plane = image[i, channel].double().numpy()
+            wanted = ndimage.map_coordinates(plane, sources[i].numpy(), order=1, mode=mode)
+            np.testing.assert_allclose(read[i, channel], wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize("distortion", [Distortion(10.0, 2.0, 0.0), Distortion(488.0, 170.8, 0.0)])
+def test_smooth_distortions_are_scipys(distortion: Distortion) -> None:
+    noise = 2 * torch.rand(1, 2, *SQUARE, generator=torch.Generator().manual_seed(4)) - 1
+    moves = [
+        ndimage.gaussian_filter(each, distortion.sigma, mode="reflect", truncate=3) * distortion.alpha
+        for each in noise[0].double().numpy()
+    ]
+    wanted = np.stack(moves) + np.mgrid[:24, :24]
+    np.testing.assert_allclose(smooth_sources(noise, distortion)[0], wanted, atol=1e-4 * distortion.alpha)

@@ -1,0 +1,66 @@
+"""The shipped class lists are the authors'."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import timm
+
+from robench.core.errors import UnknownNameError
+from robench.datasets.class_subsets import CLASS_SUBSETS, class_indices_of, class_subset
+from robench.datasets.imagenet_folder import class_indices
+from robench.declarations.datasets import DATASETS
+
+TIMM_LISTS = Path(timm.__file__).parent / "data" / "_info"
+
+
+@pytest.mark.parametrize("subset", ["imagenet-a", "imagenet-r"])
+def test_the_lists_of_a_and_r_are_timm_s(subset: str) -> None:
+    lines = (TIMM_LISTS / f"{subset.replace('-', '_')}_indices.txt").read_text().split()
+    assert class_indices_of(subset) == tuple(map(int, lines))
+
+
+def test_the_list_of_o_is_that_of_the_authors_mask() -> None:
+    # Of the comma-separated indices in the mask of the authors' script.
+    text = ",".join(map(str, class_indices_of("imagenet-o")))
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "38e74578856f9077"
+
+
+@pytest.mark.parametrize("subset", CLASS_SUBSETS)
+def test_each_has_200_classes_in_ascending_order(subset: str) -> None:
+    indices = class_indices_of(subset)
+    assert len(indices) == 200
+    assert list(indices) == sorted(set(indices))
+    assert list(class_subset(subset)) == sorted(class_subset(subset))
+
+
+@pytest.mark.parametrize("subset", CLASS_SUBSETS)
+def test_a_wordnet_id_has_the_index_that_it_has_in_imagenet_1k(subset: str) -> None:
+    assert class_subset(subset).items() <= class_indices().items()
+
+
+def test_the_three_are_different_lists() -> None:
+    assert len({class_indices_of(subset) for subset in CLASS_SUBSETS}) == 3
+
+
+def test_goldfish_is_in_o_and_in_r_and_not_in_a() -> None:
+    assert {subset for subset in CLASS_SUBSETS if "n01443537" in class_subset(subset)} == {"imagenet-o", "imagenet-r"}
+
+
+@pytest.mark.parametrize("function", [class_subset, class_indices_of])
+def test_an_unknown_subset_names_the_nearest(function: object) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown class subset 'imagenet_a'. Did you mean 'imagenet-a'\?"):
+        function("imagenet_a")  # type: ignore[operator]  # one of the two
+
+
+def test_every_declared_subset_has_a_list() -> None:
+    declared = {each.class_subset for each in DATASETS.values()} - {None}
+    assert declared == set(CLASS_SUBSETS)
+
+
+def test_every_list_says_its_source() -> None:
+    folder = Path(__file__).parents[2] / "robench" / "datasets" / "class_lists"
+    assert {path.stem for path in folder.iterdir()} == set(CLASS_SUBSETS)
+    assert all("# Source: " in path.read_text() for path in folder.iterdir())

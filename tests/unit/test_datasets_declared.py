@@ -1,0 +1,95 @@
+"""What is declared of datasets: names, sizes, classes, resize rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declarations.datasets import DATASETS, DIGITS, SEVERITIES
+
+# As their authors state them.
+PUBLISHED_SIZES = {
+    "imagenet-a": 7_500,
+    "imagenet-r": 30_000,
+    "imagenet-o": 2_000,
+    "imagenet-sketch": 50_889,
+    "imagenet-v2": 10_000,
+    "imagenet-c/gaussian_noise/3": 50_000,
+}
+CORRUPTED = [name for name in DATASETS if name.startswith("imagenet-c/")]
+
+
+@pytest.mark.parametrize("name", PUBLISHED_SIZES)
+def test_sizes_are_those_of_the_authors(name: str) -> None:
+    assert DATASETS[name].num_examples == PUBLISHED_SIZES[name]
+
+
+def test_imagenet_c_has_15_types_and_4_extra_at_five_severities() -> None:
+    assert (len(COMMON_CORRUPTIONS), len(EXTRA_CORRUPTIONS), SEVERITIES) == (15, 4, (1, 2, 3, 4, 5))
+    wanted = {f"imagenet-c/{each}/{s}" for each in COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS for s in SEVERITIES}
+    assert set(CORRUPTED) == wanted
+    assert len(CORRUPTED) == 95
+
+
+def test_imagenet_c_lies_where_it_is_published_and_is_never_resized() -> None:
+    for name in CORRUPTED:
+        declared = DATASETS[name]
+        assert declared.folder == name
+        assert (declared.resize_rule, declared.image_size) == ("none", 224)
+
+
+@pytest.mark.parametrize("letter", ["a", "r", "o"])
+def test_beside_each_subset_stand_the_imagenet_1k_images_of_its_classes(letter: str) -> None:
+    subset, beside = DATASETS[f"imagenet-{letter}"], DATASETS[f"imagenet-1k-{letter}-classes"]
+    assert subset.class_subset == beside.class_subset == f"imagenet-{letter}"
+    assert (beside.folder, beside.num_examples) == ("imagenet-1k", 200 * 50)
+    assert not beside.is_out_of_distribution
+
+
+@pytest.mark.parametrize("rule", ["bicubic", "bilinear"])
+def test_a_resize_rule_is_offered_for_subsets_and_what_stands_beside_them_alike(rule: str) -> None:
+    ruled = {name.removesuffix(f"/{rule}") for name, declared in DATASETS.items() if declared.resize_rule == rule}
+    letters = ("a", "r", "o")
+    assert ruled == {f"imagenet-{each}" for each in letters} | {f"imagenet-1k-{each}-classes" for each in letters}
+
+
+def test_a_resize_rule_changes_nothing_else() -> None:
+    plain, ruled = DATASETS["imagenet-o"], DATASETS["imagenet-o/bilinear"]
+    assert replace(ruled, name=plain.name, title=plain.title, resize_rule=None) == plain
+
+
+def test_masked_datasets_have_the_labels_of_imagenet_1k() -> None:
+    assert {each.num_classes for each in DATASETS.values() if each.class_subset} == {1000}
+
+
+def test_the_two_sets_of_unknown_things_say_so() -> None:
+    assert {name for name, each in DATASETS.items() if each.is_out_of_distribution} == {
+        *("digits-o", "imagenet-o", "imagenet-o/bicubic", "imagenet-o/bilinear")
+    }
+
+
+def test_titles_tell_datasets_apart() -> None:
+    assert Counter(each.title for each in DATASETS.values()).most_common(1)[0][1] == 1
+
+
+def test_the_battery_of_the_digits_has_their_classes_and_their_size() -> None:
+    battery = [each for name, each in DATASETS.items() if name.startswith("digits-")]
+    assert {each.name for each in battery} == {"digits-a", "digits-o", "digits-r", "digits-sketch"}
+    assert {(each.num_classes, each.image_size, each.folder) for each in battery} == {(10, 32, None)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_classes": 1}, "num_classes must be at least 2, got 1"),
+        ({"num_examples": 0}, "num_examples must be at least 1, got 0"),
+        ({"image_size": 0}, "image_size must be at least 1, got 0"),
+        ({"resize_rule": "none", "image_size": None}, "image_size must be given with resize_rule none"),
+    ],
+)
+def test_what_cannot_be_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(DIGITS, **fields)  # type: ignore[arg-type]  # wrong on purpose

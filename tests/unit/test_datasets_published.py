@@ -1,0 +1,111 @@
+"""Published sets, and where the folders of their datasets are looked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from robench.datasets.imagenet_folder import VALIDATION, Layout, class_indices
+from robench.datasets.layouts import layout_of
+from robench.datasets.published import PUBLISHED_SETS
+from robench.declarations.datasets import DATASETS, DIGITS
+
+ON_DISK = [declared for declared in DATASETS.values() if declared.folder is not None]
+
+
+def layout(name: str) -> Layout:
+    return layout_of(DATASETS[name])
+
+
+def test_sets_are_called_by_their_own_name() -> None:
+    assert {name: published.name for name, published in PUBLISHED_SETS.items()} == {n: n for n in PUBLISHED_SETS}
+
+
+def test_every_dataset_on_disk_is_of_exactly_one_set() -> None:
+    listed = [name for published in PUBLISHED_SETS.values() for name in published.datasets]
+    assert sorted(listed) == sorted(declared.name for declared in ON_DISK)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_images"),
+    [
+        ("imagenet-1k", 50_000),
+        ("imagenet-a", 7_500),
+        ("imagenet-r", 30_000),
+        ("imagenet-o", 2_000),
+        ("imagenet-sketch", 50_889),
+        ("imagenet-v2", 10_000),
+        ("imagenet-c", 19 * 5 * 50_000),
+    ],
+)
+def test_a_set_has_the_images_of_all_of_its_folders(name: str, num_images: int) -> None:
+    assert PUBLISHED_SETS[name].num_images == num_images
+
+
+def test_the_size_of_imagenet_c_is_that_of_its_five_archives() -> None:
+    # noise, blur, weather, digital and extra, as the archive's own listing has them.
+    sizes = [22_565_673_785, 7_112_704_951, 12_797_438_995, 7_757_510_705, 15_789_490_144]
+    assert PUBLISHED_SETS["imagenet-c"].num_bytes == sum(sizes)
+    assert len(PUBLISHED_SETS["imagenet-c"].archives) == len(sizes)
+
+
+def test_every_set_says_where_it_is_to_be_had_and_on_what_terms() -> None:
+    assert all(each.where and each.licence and each.num_bytes > 10**8 for each in PUBLISHED_SETS.values())
+
+
+def test_knowing_the_sets_needs_no_torch() -> None:
+    script = "import robench.datasets.published, sys; print('torch' in sys.modules, 'timm' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["False", "False"]
+
+
+class TestLayouts:
+    @pytest.mark.parametrize("declared", ON_DISK, ids=lambda declared: declared.name)
+    def test_each_dataset_on_disk_has_one_that_wants_its_size(self, declared: object) -> None:
+        found = layout_of(declared)  # type: ignore[arg-type]  # a declaration
+        assert found.num_images == declared.num_examples  # type: ignore[attr-defined]  # as above
+        if found.images_per_class is not None:
+            assert found.images_per_class * len(found.classes) == found.num_images
+
+    def test_the_validation_images_are_read_as_ever(self) -> None:
+        assert layout("imagenet-1k") is VALIDATION
+
+    @pytest.mark.parametrize("letter", ["a", "r", "o"])
+    def test_the_same_classes_are_read_from_the_validation_images(self, letter: str) -> None:
+        found = layout(f"imagenet-1k-{letter}-classes")
+        assert found.places == VALIDATION.places
+        assert found.classes == layout(f"imagenet-{letter}").classes
+        assert found.passes_over_others
+        assert len(found.classes) == 200
+
+    def test_a_folder_unpacked_by_hand_is_found_by_its_published_name(self) -> None:
+        assert layout("imagenet-sketch").places == ("imagenet-sketch", "imagenet-sketch/sketch", "sketch")
+        assert "imagenetv2-matched-frequency-format-val" in layout("imagenet-v2").places
+        assert "ImageNet-C/fog/5" in layout("imagenet-c/fog/5").places
+
+    def test_the_data_root_itself_is_taken_for_imagenet_1k_alone(self) -> None:
+        others = [layout_of(declared) for declared in ON_DISK if declared.folder != "imagenet-1k"]
+        assert not any("." in found.places or "val" in found.places for found in others)
+
+    def test_the_classes_of_v2_are_numbers(self) -> None:
+        classes = layout("imagenet-v2").classes
+        assert list(classes)[:3] == ["0", "1", "2"]
+        assert [int(name) for name in classes] == list(classes.values()) == list(range(1000))
+
+    def test_a_resize_rule_reads_the_same_folder(self) -> None:
+        assert layout("imagenet-r/bilinear").places == layout("imagenet-r").places
+
+    @pytest.mark.parametrize("name", ["imagenet-sketch", "imagenet-c/snow/1"])
+    def test_whole_sets_have_all_classes(self, name: str) -> None:
+        assert layout(name).classes == class_indices()
+
+    def test_the_example_is_of_a_class_that_the_dataset_has(self) -> None:
+        for declared in ON_DISK:
+            found = layout_of(declared)
+            assert found.example.split("/")[-2] in found.classes
+
+    def test_an_embedded_dataset_has_none(self) -> None:
+        with pytest.raises(ValueError, match="'digits' lies in no folder"):
+            layout_of(DIGITS)

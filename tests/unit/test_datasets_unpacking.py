@@ -1,0 +1,300 @@
+"""Unpacking writes the files of a dataset below its folder and nothing else, and goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import zipfile
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from robench.core.errors import MissingDataError, UsageError
+from robench.datasets import unpacking
+from robench.datasets.archives import Limits, read_members
+from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.unpacking import Unpacked, limits_of, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from robench.datasets.archives import Member
+
+A, C, V2, SKETCH = (PUBLISHED_SETS[f"imagenet-{name}"] for name in ("a", "c", "v2", "sketch"))
+IMAGES = {"n01498041/x.jpg": b"first", "n01498041/y.jpg": b"second", "n01531178/x.jpg": b"third"}
+
+
+def tar_of(path: Path, files: dict[str, bytes], *others: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(content), 0o777
+            archive.addfile(info, io.BytesIO(content))
+        for info in others:
+            archive.addfile(info)
+    return path
+
+
+def below(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, links among them, hidden ones too."""
+    return {
+        path.relative_to(folder).as_posix(): b"" if path.is_symlink() else path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
+
+
+@pytest.fixture
+def downloads(tmp_path: Path) -> Path:
+    (tmp_path / "downloads").mkdir()
+    return tmp_path / "downloads"
+
+
+@pytest.fixture
+def data_root(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+class TestPlaces:
+    """Whatever an archive calls the set's folder, its class folders end where the dataset is read from."""
+
+    @pytest.mark.parametrize("top", ["", "./", "imagenet-a/", "./imagenet-a/"])
+    def test_the_set_s_own_folder_is_left_out(self, downloads: Path, data_root: Path, top: str) -> None:
+        archive = tar_of(downloads / "imagenet-a.tar", {f"{top}{name}": content for name, content in IMAGES.items()})
+        unpacked = unpack(archive, A, data_root)
+        assert unpacked == Unpacked(folder=data_root / "imagenet-a", num_written=3, num_kept=0)
+        assert below(data_root) == {f"imagenet-a/{name}": content for name, content in IMAGES.items()}
+
+    def test_types_and_severities_of_imagenet_c_stay(self, downloads: Path, data_root: Path) -> None:
+        files = {"gaussian_noise/1/n01440764/x.JPEG": b"1", "shot_noise/5/n01440764/x.JPEG": b"2"}
+        unpack(tar_of(downloads / "noise.tar", files), C, data_root)
+        assert below(data_root / "imagenet-c") == files
+
+    def test_a_second_archive_of_a_set_is_added_to_the_first(self, downloads: Path, data_root: Path) -> None:
+        for kind in ("fog", "snow"):
+            unpack(tar_of(downloads / f"{kind}.tar", {f"{kind}/1/n01440764/x.JPEG": b"1"}), C, data_root)
+        assert sorted(path.name for path in (data_root / "imagenet-c").iterdir()) == ["fog", "snow"]
+
+    def test_the_folders_of_v2_are_numbers(self, downloads: Path, data_root: Path) -> None:
+        archive = tar_of(downloads / "x.tar.gz", {"imagenetv2-matched-frequency-format-val/12/x.jpeg": b"1"})
+        unpack(archive, V2, data_root)
+        assert below(data_root) == {"imagenet-v2/12/x.jpeg": b"1"}
+
+    def test_a_zip_is_unpacked_likewise(self, downloads: Path, data_root: Path) -> None:
+        with zipfile.ZipFile(downloads / "ImageNet-Sketch.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("sketch/", b"")
+            archive.writestr("sketch/n01440764/sketch_0.JPEG", b"drawn" * 1000)
+        unpack(downloads / "ImageNet-Sketch.zip", SKETCH, data_root)
+        assert below(data_root) == {"imagenet-sketch/n01440764/sketch_0.JPEG": b"drawn" * 1000}
+
+    def test_files_beside_the_class_folders_come_along(self, downloads: Path, data_root: Path) -> None:
+        files = {"imagenet-a/README.txt": b"read me"} | {f"imagenet-a/{name}": each for name, each in IMAGES.items()}
+        unpack(tar_of(downloads / "x.tar", files), A, data_root)
+        assert (data_root / "imagenet-a" / "README.txt").read_bytes() == b"read me"
+
+    def test_neither_modes_nor_times_are_taken_over(self, downloads: Path, data_root: Path) -> None:
+        unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+        status = (data_root / "imagenet-a" / "n01498041" / "x.jpg").stat()
+        assert not status.st_mode & 0o111
+        assert status.st_mtime > 10**9
+
+
+class TestRefused:
+    """Evil archives leave no file behind: none outside the target, and none inside."""
+
+    OTHERS = (
+        *(("n01498041/link", tarfile.SYMTYPE, "/etc/passwd"), ("n01498041/up", tarfile.SYMTYPE, "../../..")),
+        *(("n01498041/hard", tarfile.LNKTYPE, "/etc/passwd"), ("n01498041/tty", tarfile.CHRTYPE, "")),
+        *(("n01498041/disk", tarfile.BLKTYPE, ""), ("n01498041/pipe", tarfile.FIFOTYPE, "")),
+    )
+
+    def refused(self, archive: Path, data_root: Path) -> str:
+        around = below(data_root.parent)
+        with pytest.raises(MissingDataError) as caught:
+            unpack(archive, A, data_root)
+        assert below(data_root.parent) == around
+        return str(caught.value)
+
+    @pytest.mark.parametrize(("name", "kind", "target"), OTHERS)
+    def test_links_devices_and_pipes(
+        self, downloads: Path, data_root: Path, name: str, kind: bytes, target: str
+    ) -> None:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, target
+        assert "neither a regular file nor a folder" in self.refused(
+            tar_of(downloads / "x.tar", IMAGES, info), data_root
+        )
+
+    @pytest.mark.parametrize("name", ["../evil.jpg", "n01498041/../../../evil.jpg", "/tmp/robench-evil.jpg"])
+    def test_names_that_lead_outside(self, downloads: Path, data_root: Path, name: str) -> None:
+        self.refused(tar_of(downloads / "x.tar", IMAGES | {name: b"evil"}), data_root)
+        assert not os.path.lexists("/tmp/robench-evil.jpg")
+
+    def test_a_link_and_then_a_file_through_it(self, downloads: Path, data_root: Path) -> None:
+        info = tarfile.TarInfo("n01498041/up")
+        info.type, info.linkname = tarfile.SYMTYPE, str(downloads)
+        with tarfile.open(downloads / "x.tar", "w") as archive:
+            archive.addfile(info)
+            through = tarfile.TarInfo("n01498041/up/evil.jpg")
+            through.size = 4
+            archive.addfile(through, io.BytesIO(b"evil"))
+        self.refused(downloads / "x.tar", data_root)
+
+    def test_duplicates(self, downloads: Path, data_root: Path) -> None:
+        with tarfile.open(downloads / "x.tar", "w") as archive:
+            for content in (b"first", b"evil!"):
+                info = tarfile.TarInfo("n01498041/x.jpg")
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+        assert "is there twice" in self.refused(downloads / "x.tar", data_root)
+
+    def test_duplicates_that_become_so_without_the_set_s_folder(self, downloads: Path, data_root: Path) -> None:
+        twice = {"n01498041/x.jpg": b"1", "imagenet-a/n01498041/x.jpg": b"2"}
+        message = self.refused(tar_of(downloads / "x.tar", twice), data_root)
+        assert "holds the same file in a folder of dataset 'imagenet-a' and beside it" in message
+
+    def test_bombs(self, downloads: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        archive = tar_of(downloads / "x.tar", IMAGES)
+        monkeypatch.setattr(unpacking, "limits_of", lambda published: Limits(max_bytes=10, max_members=100))
+        assert "declares more than this dataset can have" in self.refused(archive, data_root)
+        monkeypatch.setattr(unpacking, "limits_of", lambda published: Limits(max_bytes=1000, max_members=2))
+        assert "declares more than this dataset can have" in self.refused(archive, data_root)
+
+    def test_an_archive_of_another_dataset(self, downloads: Path, data_root: Path) -> None:
+        files = {f"imagenet-r/{name}": content for name, content in IMAGES.items()} | {"imagenet-r/README.txt": b""}
+        message = self.refused(tar_of(downloads / "imagenet-r.tar", files), data_root)
+        assert "holds nothing of dataset 'imagenet-a': it holds imagenet-r/n01498041/x.jpg" in message
+        assert "wanted CLASS/NAME.JPEG. Its archives: imagenet-a.tar" in message
+
+    def test_an_archive_without_class_folders(self, downloads: Path, data_root: Path) -> None:
+        self.refused(tar_of(downloads / "x.tar", {"x.jpg": b"1", "some/x.jpg": b"1"}), data_root)
+        assert "it holds no file" in self.refused(tar_of(downloads / "y.tar", {}), data_root)
+
+    def test_a_link_in_the_target_is_not_followed(self, downloads: Path, data_root: Path) -> None:
+        elsewhere = data_root.parent / "elsewhere"
+        elsewhere.mkdir()
+        (data_root / "imagenet-a").mkdir(parents=True)
+        (data_root / "imagenet-a" / "n01498041").symlink_to(elsewhere)
+        with pytest.raises(UsageError, match="n01498041 is a link, and unpacking follows none"):
+            unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+        assert below(elsewhere) == {}
+
+    def test_a_file_that_is_a_link_is_replaced_and_not_written_through(self, downloads: Path, data_root: Path) -> None:
+        precious = data_root.parent / "precious.txt"
+        precious.write_bytes(b"first")
+        folder = data_root / "imagenet-a" / "n01498041"
+        folder.mkdir(parents=True)
+        (folder / "x.jpg").symlink_to(precious)
+        precious_before = precious.read_bytes()
+        unpack(tar_of(downloads / "x.tar", {"n01498041/x.jpg": b"OTHER"}), A, data_root)
+        assert precious.read_bytes() == precious_before
+        assert not (folder / "x.jpg").is_symlink()
+
+    def test_the_data_root_and_the_set_s_folder_may_be_links(self, downloads: Path, data_root: Path) -> None:
+        (data_root.parent / "disk").mkdir()
+        data_root.mkdir()
+        (data_root / "imagenet-a").symlink_to(data_root.parent / "disk")
+        unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+        assert below(data_root.parent / "disk") == IMAGES
+
+
+class TestResuming:
+    """What was unpacked before is kept; what was cut off is not there."""
+
+    def test_a_second_call_writes_nothing(self, downloads: Path, data_root: Path) -> None:
+        archive = tar_of(downloads / "x.tar", IMAGES)
+        unpack(archive, A, data_root)
+        image = data_root / "imagenet-a" / "n01531178" / "x.jpg"
+        before = image.stat().st_ino
+        assert unpack(archive, A, data_root) == Unpacked(folder=data_root / "imagenet-a", num_written=0, num_kept=3)
+        assert image.stat().st_ino == before
+
+    @pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError(28, "No space left on device")])
+    def test_an_interrupted_unpacking_leaves_whole_files_and_is_taken_up(
+        self, downloads: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch, interruption: BaseException
+    ) -> None:
+        archive = tar_of(downloads / "x.tar", IMAGES)
+
+        class Interrupting(io.BytesIO):
+            def read(self, size: int | None = -1, /) -> bytes:
+                if self.tell() >= 3:
+                    raise interruption
+                return super().read(3)
+
+        def interrupted(path: Path) -> Iterator[Member]:
+            for number, each in enumerate(read_members(path)):
+                yield replace(each, open=lambda: Interrupting(b"second")) if number == 1 else each
+
+        with monkeypatch.context() as patched:
+            patched.setattr(unpacking, "read_members", interrupted)
+            with pytest.raises((KeyboardInterrupt, UsageError)):
+                unpack(archive, A, data_root)
+        assert below(data_root) == {"imagenet-a/n01498041/x.jpg": b"first"}
+        assert unpack(archive, A, data_root) == Unpacked(folder=data_root / "imagenet-a", num_written=2, num_kept=1)
+        assert below(data_root / "imagenet-a") == IMAGES
+
+    def test_a_file_of_another_size_is_written_anew(self, downloads: Path, data_root: Path) -> None:
+        archive = tar_of(downloads / "x.tar", IMAGES)
+        unpack(archive, A, data_root)
+        (data_root / "imagenet-a" / "n01498041" / "y.jpg").write_bytes(b"sec")
+        assert unpack(archive, A, data_root).num_written == 1
+        assert below(data_root / "imagenet-a") == IMAGES
+
+    def test_what_a_killed_unpacking_left_half_written_is_cleared_away(self, downloads: Path, data_root: Path) -> None:
+        (data_root / "imagenet-a").mkdir(parents=True)
+        (data_root / "imagenet-a" / ".123.unpacking").write_bytes(b"half")
+        unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+        assert below(data_root / "imagenet-a") == IMAGES
+
+    def test_other_files_in_the_folder_are_left_alone(self, downloads: Path, data_root: Path) -> None:
+        mine = data_root / "imagenet-a" / "notes.txt"
+        mine.parent.mkdir(parents=True)
+        mine.write_bytes(b"mine")
+        unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+        assert mine.read_bytes() == b"mine"
+
+
+class TestFaults:
+    def test_a_zip_whose_content_is_damaged_keeps_no_part_of_the_damaged_file(
+        self, downloads: Path, data_root: Path
+    ) -> None:
+        path = downloads / "x.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr("sketch/n01440764/a.JPEG", b"whole")
+            archive.writestr("sketch/n01440764/b.JPEG", b"garbled")
+        path.write_bytes(path.read_bytes().replace(b"garbled", b"gXrbled"))
+        with pytest.raises(MissingDataError, match=r"is damaged .*Bad CRC"):
+            unpack(path, SKETCH, data_root)
+        assert below(data_root) == {"imagenet-sketch/n01440764/a.JPEG": b"whole"}
+
+    def test_a_member_shorter_than_it_declares_is_not_kept(
+        self, downloads: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def short(path: Path) -> Iterator[Member]:
+            return (replace(each, open=lambda: io.BytesIO(b"x")) for each in read_members(path))
+
+        monkeypatch.setattr(unpacking, "read_members", short)
+        with pytest.raises(MissingDataError, match=r"n01498041/x\.jpg is shorter than the 5 bytes that it declares"):
+            unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+        assert below(data_root) == {}
+
+    def test_a_folder_that_cannot_be_written_is_a_usage_error(self, downloads: Path, data_root: Path) -> None:
+        data_root.write_text("a file")
+        with pytest.raises(UsageError, match="cannot write"):
+            unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+
+    def test_a_set_without_class_folders_in_its_archive_says_so(self, downloads: Path, data_root: Path) -> None:
+        archive = tar_of(downloads / "ILSVRC2012_img_val.tar", {"ILSVRC2012_val_00000001.JPEG": b"1"})
+        with pytest.raises(UsageError, match="it has no class folders"):
+            unpack(archive, PUBLISHED_SETS["imagenet-1k"], data_root)
+
+
+@pytest.mark.parametrize("published", PUBLISHED_SETS.values(), ids=lambda published: published.name)
+def test_limits_leave_room_for_what_is_published_and_little_more(published: object) -> None:
+    limits = limits_of(published)  # type: ignore[arg-type]  # a published set
+    assert published.num_bytes < limits.max_bytes <= 3 * published.num_bytes  # type: ignore[attr-defined]  # as above
+    num_images = published.num_images  # type: ignore[attr-defined]  # as above
+    assert 1.1 * num_images < limits.max_members < 3 * num_images + 20_000

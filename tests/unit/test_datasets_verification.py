@@ -1,0 +1,248 @@
+"""Verification tells each way in which a dataset can differ from what was published, by kind and by message."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from robench.core.errors import UnknownNameError
+from robench.datasets import verification
+from robench.datasets.imagenet_folder import Layout
+from robench.datasets.layouts import layout_of
+from robench.datasets.verification import HARMLESS, Verification, verify, verify_folder
+from robench.declarations.datasets import DATASETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FOLDERS = (
+    *("imagenet-1k", "imagenet-a", "imagenet-r", "imagenet-o", "imagenet-sketch", "imagenet-v2"),
+    *("imagenet-c/jpeg_compression/5", "imagenet-1k-a-classes", "imagenet-1k-r-classes", "imagenet-1k-o-classes"),
+)
+
+
+@cache
+def encoded(kind: str = "JPEG", mode: str = "RGB") -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, (16, 16)).save(file, kind)
+    return file.getvalue()
+
+
+def small(name: str, per_class: int | None = 1) -> Layout:
+    """The layout of a dataset, of which one image a class is all."""
+    layout = layout_of(DATASETS[name])
+    return replace(layout, num_images=len(layout.classes), images_per_class=per_class)
+
+
+def fill(data_root: Path, layout: Layout) -> Path:
+    """Write one image of every class, and return the folder of the classes."""
+    place = data_root / layout.places[0]
+    for name in layout.classes:
+        (place / name).mkdir(parents=True)
+        (place / name / "x.JPEG").write_bytes(encoded())
+    return place
+
+
+def told(found: Verification) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.message) for finding in found.findings]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_whole_set_is_found_to_be_whole(tmp_path: Path, name: str) -> None:
+    layout = small(name)
+    found = verify_folder(layout, (place := fill(tmp_path, layout)).parents[len(place.relative_to(tmp_path).parts) - 1])
+    assert (told(found), found.is_whole, found.folder) == ([], True, place)
+    assert (found.num_images, found.num_classes) == (len(layout.classes), len(layout.classes))
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_missing_class_is_named_with_its_index(tmp_path: Path, name: str) -> None:
+    layout = small(name)
+    place = fill(tmp_path, layout)
+    gone, index = list(layout.classes.items())[7]
+    (place / gone / "x.JPEG").unlink()
+    (place / gone).rmdir()
+    found = verify_folder(layout, tmp_path)
+    missing = f"class folder {place / gone} is missing (class {index}); restore it"
+    assert told(found)[0] == ("missing-class", missing)
+    assert [kind for kind, _ in told(found)] == ["missing-class", "wrong-count"]
+    assert not found.is_whole
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "message"),
+    [
+        ("imagenet-a", "n01440764", "is not a class of imagenet-a (which has 200)"),
+        ("imagenet-o", "n01498041", "is not a class of imagenet-o (which has 200)"),
+        ("imagenet-1k", "n00004475", "is not a class of ImageNet-1k"),
+        ("imagenet-v2", "1000", "is not a class of imagenet-v2 (whose folders are called 0 to 999)"),
+        ("imagenet-1k-a-classes", "n00004475", "is not a class of imagenet-1k-a-classes"),
+    ],
+)
+def test_an_extra_class_is_named(tmp_path: Path, name: str, extra: str, message: str) -> None:
+    layout = small(name)
+    place = fill(tmp_path, layout)
+    (place / extra).mkdir()
+    ((kind, said),) = told(verify_folder(layout, tmp_path))
+    assert kind == "extra-class"
+    assert said.startswith(f"{place / extra} {message}")
+
+
+def test_a_selection_passes_over_the_other_classes_of_its_set(tmp_path: Path) -> None:
+    place = fill(tmp_path, small("imagenet-1k"))
+    found = verify_folder(small("imagenet-1k-r-classes"), tmp_path)
+    assert (found.folder, told(found), found.num_images) == (place, [], 200)
+
+
+class TestFiles:
+    """Damages to one folder of a set that is otherwise whole."""
+
+    @pytest.fixture
+    def layout(self) -> Layout:
+        return small("imagenet-o", per_class=None)
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, layout: Layout) -> Path:
+        return fill(tmp_path, layout) / "n01443537"
+
+    @pytest.fixture
+    def read(self, tmp_path: Path, layout: Layout) -> Callable[..., list[tuple[str, str]]]:
+        return lambda **changes: told(verify_folder(replace(layout, **changes), tmp_path, decode=True))
+
+    def test_a_wrong_count_says_both_numbers(self, folder: Path, read: Callable[..., list[tuple[str, str]]]) -> None:
+        (folder / "y.JPEG").write_bytes(encoded())
+        place = folder.parent
+        total = f"dataset 'imagenet-o' in {place} holds 201 images of its classes, wanted 200"
+        assert read() == [("wrong-count", total)]
+        each = f"class folder {folder} holds 2 images, wanted 1"
+        assert read(images_per_class=1) == [("wrong-count", each), ("wrong-count", total)]
+
+    def test_a_class_without_images_is_a_wrong_count_and_no_missing_class(
+        self, folder: Path, read: Callable[..., list[tuple[str, str]]]
+    ) -> None:
+        (folder / "x.JPEG").unlink()
+        assert read()[0] == ("wrong-count", f"class folder {folder} holds 0 images, wanted at least 1")
+
+    def test_a_corrupt_jpeg_is_told_from_a_file_that_is_no_image(
+        self, folder: Path, read: Callable[..., list[tuple[str, str]]]
+    ) -> None:
+        path = folder / "x.JPEG"
+        path.write_bytes(encoded()[:-80])
+        ((kind, message),) = read()
+        assert kind == "corrupt-image"
+        assert message.startswith(f"cannot read image {path}: ")
+        path.write_text("<html>not found</html>")
+        ((kind, message),) = read()
+        assert kind == "no-image"
+        assert message.startswith(
+            f"cannot read image {path}: it is not recognised as an image, it begins with b'<html>"
+        )
+
+    def test_a_cmyk_image_is_read_all_the_same_and_said(
+        self, tmp_path: Path, layout: Layout, folder: Path, read: Callable[..., list[tuple[str, str]]]
+    ) -> None:
+        (folder / "x.JPEG").write_bytes(encoded(mode="CMYK"))
+        ((kind, message),) = read()
+        assert kind == "cmyk-image"
+        assert "converted to RGB" in message
+        assert verify_folder(layout, tmp_path, decode=True).is_whole
+
+    def test_a_16_bit_image_is_read_all_the_same_and_said(
+        self, folder: Path, read: Callable[..., list[tuple[str, str]]]
+    ) -> None:
+        (folder / "x.JPEG").write_bytes(encoded("PNG", "I;16"))
+        ((kind, message),) = read()
+        assert kind == "16-bit-image"
+        assert "its upper 8 bits are kept" in message
+
+    def test_an_empty_file_is_said_without_reading_any(self, tmp_path: Path, layout: Layout, folder: Path) -> None:
+        (folder / "x.JPEG").write_bytes(b"")
+        for decode in (False, True):
+            found = verify_folder(layout, tmp_path, decode=decode)
+            assert told(found) == [("empty-file", f"image {folder / 'x.JPEG'} has zero bytes; restore it")]
+            assert not found.is_whole
+
+    def test_what_only_reading_shows_is_not_looked_for_unasked(
+        self, tmp_path: Path, layout: Layout, folder: Path
+    ) -> None:
+        (folder / "x.JPEG").write_text("text")
+        found = verify_folder(layout, tmp_path)
+        assert (told(found), found.is_decoded) == ([], False)
+        assert verify_folder(layout, tmp_path, decode=True).is_decoded
+
+    @pytest.mark.parametrize("name", ["Thumbs.db", "._x.JPEG", "README.txt"])
+    def test_other_files_are_said_and_harmless(self, tmp_path: Path, layout: Layout, folder: Path, name: str) -> None:
+        (folder / name).write_text("text")
+        found = verify_folder(layout, tmp_path)
+        assert told(found) == [("other-file", f"{folder / name} is no image by its name: it is passed over")]
+        assert found.is_whole
+
+    def test_two_files_of_one_example_are_both_named(
+        self, folder: Path, read: Callable[..., list[tuple[str, str]]]
+    ) -> None:
+        (folder / "x.png").write_bytes(encoded("PNG"))
+        message = f"{folder / 'x.JPEG'} and {folder / 'x.png'} are the same example; remove one of them"
+        assert ("same-example", message) in read()
+
+    def test_a_link_to_an_image_that_is_gone_is_said(
+        self, folder: Path, read: Callable[..., list[tuple[str, str]]]
+    ) -> None:
+        (folder / "gone.JPEG").symlink_to(folder / "nothing")
+        reason = f"cannot read {folder / 'gone.JPEG'} of dataset 'imagenet-o': {os.strerror(2)}"
+        assert read() == [("unreadable", reason)]
+
+    def test_several_damages_are_all_said(self, folder: Path, read: Callable[..., list[tuple[str, str]]]) -> None:
+        (folder / "x.JPEG").write_text("text")
+        (folder / "y.JPEG").write_bytes(encoded(mode="CMYK"))
+        (folder / "Thumbs.db").touch()
+        (folder.parent / "n01498041").mkdir()
+        kinds = [kind for kind, _ in read()]
+        assert kinds == ["extra-class", "wrong-count", "other-file", "no-image", "cmyk-image"]
+
+
+def test_a_dataset_that_is_not_there_is_absent(tmp_path: Path) -> None:
+    (found,) = verify("imagenet-a", tmp_path)
+    assert (found.is_absent, found.is_whole, found.folder) == (True, False, None)
+    ((kind, message),) = told(found)
+    assert kind == "absent"
+    assert message.startswith("dataset 'imagenet-a' not found. Tried:")
+    assert "7,500 images in 200 class folders named by WordNet id" in message
+
+
+def test_a_set_is_verified_folder_by_folder(tmp_path: Path) -> None:
+    fill(tmp_path, small("imagenet-c/fog/1"))
+    found = {each.dataset: each for each in verify("imagenet-c", tmp_path)}
+    assert list(found) == [name for name in DATASETS if name.startswith("imagenet-c/")]
+    assert [name for name, each in found.items() if not each.is_absent] == ["imagenet-c/fog/1"]
+    # One image a class is no ImageNet-C.
+    assert {finding.kind for finding in found["imagenet-c/fog/1"].findings} == {"wrong-count"}
+
+
+@pytest.mark.parametrize("name", [name for name, declared in DATASETS.items() if declared.folder is None])
+def test_an_embedded_dataset_is_whole_everywhere(name: str) -> None:
+    (found,) = verify(name, None)
+    assert (found.is_whole, found.num_images) == (True, DATASETS[name].num_examples)
+
+
+def test_an_embedded_dataset_of_another_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = replace(DATASETS["digits"], num_examples=601)
+    monkeypatch.setattr(verification, "DATASETS", {"digits": declared})
+    (found,) = verify("digits", None)
+    assert told(found) == [("wrong-count", "dataset 'digits' has 600 examples here, wanted 601")]
+
+
+def test_an_unknown_name_lists_sets_and_not_their_95_parts(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'imagenet-c'") as caught:
+        list(verify("imagenet-cc", tmp_path))
+    assert "gaussian_noise" not in str(caught.value)
+
+
+def test_what_is_read_all_the_same_is_harmless_and_all_else_is_not() -> None:
+    assert frozenset(("cmyk-image", "16-bit-image", "other-file")) == HARMLESS

@@ -1,0 +1,141 @@
+"""Columns over corruptions and out-of-distribution examples, and the mistakes that keep them from being read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from robench.core.errors import DeclarationError
+from robench.declarations.corruptions import COMMON_CORRUPTIONS
+from robench.declare import parse_suite
+
+CLEAN = {"name": "clean", "dataset": "digits"}
+OUT = {"name": "o", "dataset": "digits-o", "negatives": "clean"}
+
+
+def corrupted(*types: str, severities: tuple[int, ...] = (1, 2, 3, 4, 5), dataset: str = "digits") -> list[Any]:
+    return [
+        {
+            "name": f"{corruption}-{severity}",
+            "dataset": dataset,
+            "perturbation": {"kind": "corruption", "type": corruption, "severity": severity},
+        }
+        for corruption in types
+        for severity in severities
+    ]
+
+
+def parsed(conditions: list[Any], *metrics: str):
+    fields = {"name": "s", "version": 1, "seed": 0, "batch_size": 10, "conditions": conditions, "metrics": [*metrics]}
+    return parse_suite(fields)
+
+
+def problem(conditions: list[Any], *metrics: str) -> str:
+    with pytest.raises(DeclarationError) as caught:
+        parsed(conditions, *metrics)
+    return str(caught.value)
+
+
+class TestColumns:
+    def test_a_metric_of_types_has_a_column_a_type_over_its_severities_alone(self) -> None:
+        columns = parsed([CLEAN, *corrupted("snow", "fog")], "corruption_error").columns
+        assert [(each.key, each.label) for each in columns] == [
+            ("digits-c/snow/corruption_error", "digits-c snow corruption error"),
+            ("digits-c/fog/corruption_error", "digits-c fog corruption error"),
+        ]
+        assert columns[0].conditions == tuple(f"snow-{severity}" for severity in (1, 2, 3, 4, 5))
+
+    def test_a_metric_of_families_has_one_over_the_clean_images_and_all_types(self) -> None:
+        (column,) = parsed([CLEAN, *corrupted(*COMMON_CORRUPTIONS)], "mean_corruption_error").columns
+        assert (column.key, column.label) == ("digits-c/mean_corruption_error", "digits-c mCE")
+        assert column.conditions[0] == "clean"
+        assert len(column.conditions) == 1 + 75
+
+    def test_severities_stand_in_their_order_whatever_the_files(self) -> None:
+        conditions = corrupted("snow")[::-1]
+        (column,) = parsed([CLEAN, *conditions], "corruption_error").columns
+        assert column.conditions == tuple(f"snow-{severity}" for severity in (1, 2, 3, 4, 5))
+
+    def test_published_and_live_corruptions_are_two_families(self) -> None:
+        published = [{"name": f"p-{s}", "dataset": f"imagenet-c/snow/{s}"} for s in (1, 2, 3, 4, 5)]
+        columns = parsed([*published, *corrupted("snow", dataset="imagenet-1k")], "mean_error").columns
+        assert [column.key for column in columns] == ["imagenet-c/mean_error", "imagenet-c-live/mean_error"]
+        assert not set(columns[0].conditions) & set(columns[1].conditions)
+
+    def test_detection_has_a_column_over_the_examples_and_then_their_negatives(self) -> None:
+        columns = parsed([CLEAN, OUT], "aupr", "top1_accuracy").columns
+        assert [(each.key, each.conditions) for each in columns] == [
+            ("clean/top1_accuracy", ("clean",)),
+            ("o/aupr", ("o", "clean")),
+        ]
+        assert "positives: out of distribution" in columns[1].label
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("conditions", "metric", "message"),
+        [
+            ([CLEAN], "mean_error", "mean_error needs corruptions at five severities; add conditions such as"),
+            (
+                [CLEAN, *corrupted("snow", severities=(1, 2, 4))],
+                "corruption_error",
+                "corruption_error needs five severities of digits-c snow; add 3, 5",
+            ),
+            (
+                [CLEAN, *corrupted(*COMMON_CORRUPTIONS[:-1])],
+                "mean_corruption_error",
+                "is over 15 corruptions of digits-c; add jpeg_compression, or take mean_error",
+            ),
+            (
+                corrupted(*COMMON_CORRUPTIONS, dataset="imagenet-1k"),
+                "relative_mean_corruption_error",
+                "needs the images of imagenet-c-live without corruption; add {name: clean}",
+            ),
+            (
+                [CLEAN, *corrupted(*COMMON_CORRUPTIONS)],
+                "relative_mean_corruption_error",
+                "of digits-c is undefined: defocus_blur does not raise digits-vit's error",
+            ),
+            (
+                [CLEAN, *corrupted("snow", dataset="digits-r")],
+                "corruption_error",
+                "needs a reference's errors, which imagenet-c, imagenet-c-live, digits-c have and digits-r-c has not",
+            ),
+            (
+                [{"name": f"s-{s}", "dataset": f"imagenet-c/saturate/{s}"} for s in (1, 2, 3, 4, 5)],
+                "corruption_error",
+                "of imagenet-c saturate needs AlexNet's error, which nobody states; take mean_error",
+            ),
+            ([CLEAN], "aupr", "aupr needs a condition whose examples are out of distribution"),
+            ([CLEAN, {"name": "o", "dataset": "digits-o"}], "aupr", "aupr needs the negatives of o: name a condition"),
+        ],
+    )
+    def test_metrics_that_lack_conditions_say_which(self, conditions: list[Any], metric: str, message: str) -> None:
+        assert message in problem(conditions, metric)
+
+    @pytest.mark.parametrize(
+        ("negatives", "message"),
+        [
+            ({**OUT, "negatives": "nobody"}, "negatives: must name a condition of this suite, got 'nobody'"),
+            ({**OUT, "negatives": "o"}, "must name a condition of examples that belong to a class, got o"),
+            ({**CLEAN, "name": "x", "num_examples": 5, "negatives": "clean"}, "must be left out for digits"),
+            (
+                {"name": "i", "dataset": "imagenet-o", "negatives": "clean"},
+                "must name a condition under the class mask of imagenet-o, got clean (digits)",
+            ),
+        ],
+    )
+    def test_negatives_that_are_none_are_refused(self, negatives: dict[str, Any], message: str) -> None:
+        assert message in problem([CLEAN, negatives], "top1_accuracy")
+
+    @pytest.mark.parametrize(
+        ("dataset", "message"),
+        [
+            ("digits-o", "must be no attack on digits-o, whose examples belong to no class"),
+            ("imagenet-a", "must be no attack on imagenet-a, whose scores are masked after the model has given them"),
+        ],
+    )
+    def test_datasets_that_cannot_be_attacked_are_refused(self, dataset: str, message: str) -> None:
+        attack = {"name": "f", "dataset": dataset, "perturbation": {"kind": "fgsm", "epsilon": "1/255"}}
+        assert message in problem([attack], "top1_accuracy")

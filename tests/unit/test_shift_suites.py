@@ -1,0 +1,82 @@
+"""The suites of corruptions and natural shifts: as written by their script, and what they hold."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from robench.declarations.corrupted import corrupted_of
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, Corruption
+from robench.declarations.datasets import DATASETS
+from robench.declare import read_suite
+
+ROOT = Path(__file__).parents[2]
+TEXTS: dict[str, str] = runpy.run_path(str(ROOT / "scripts" / "shift_suites.py"))["texts"]()
+TYPES = {
+    "imagenet-c": COMMON_CORRUPTIONS,
+    "imagenet-c-extra": EXTRA_CORRUPTIONS,
+    "imagenet-c-live": COMMON_CORRUPTIONS,
+    "digits-c": (*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS),
+}
+
+
+def suite(name: str):
+    return read_suite(ROOT / "suites" / f"{name}.yaml")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_file_is_what_the_script_writes(name: str) -> None:
+    assert (ROOT / "suites" / name).read_text() == TEXTS[name]
+
+
+def test_the_script_writes_every_suite_of_corruptions() -> None:
+    assert TEXTS.keys() == {f"{name}.yaml" for name in TYPES}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_type_has_five_severities_beside_the_clean_images(name: str) -> None:
+    clean, *corrupted = suite(name).conditions
+    assert corrupted_of(clean) is None
+    found = [corrupted_of(condition) for condition in corrupted]
+    assert [(each.type, each.severity) for each in found if each] == [
+        (corruption, severity) for corruption in TYPES[name] for severity in (1, 2, 3, 4, 5)
+    ]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_published_files_alone_are_called_imagenet_c(name: str) -> None:
+    family = "imagenet-c" if name == "imagenet-c-extra" else name
+    assert {column.key.partition("/")[0] for column in suite(name).columns} == {family}
+
+
+def test_live_corruptions_are_compressed_as_the_published_files_are() -> None:
+    live = [condition.perturbation for condition in suite("imagenet-c-live").conditions[1:]]
+    assert all(
+        isinstance(each, Corruption) and (each.constants, each.saved_as) == ("imagenet", "jpeg-85") for each in live
+    )
+
+
+def test_the_digits_have_the_constants_of_small_images() -> None:
+    small = [condition.perturbation for condition in suite("digits-c").conditions[1:]]
+    assert {(each.constants, each.saved_as) for each in small if isinstance(each, Corruption)} == {("cifar", "float")}
+
+
+def test_published_files_are_not_resized() -> None:
+    datasets = [DATASETS[condition.dataset] for condition in suite("imagenet-c").conditions[1:]]
+    assert {each.resize_rule for each in datasets} == {"none"}
+
+
+@pytest.mark.parametrize("subset", ["a", "r", "o"])
+def test_the_same_classes_stand_beside_each_subset_under_the_same_mask(subset: str) -> None:
+    datasets = {condition.name: DATASETS[condition.dataset] for condition in suite("imagenet-shift").conditions}
+    assert datasets[subset].class_subset == datasets[f"{subset}-classes"].class_subset == f"imagenet-{subset}"
+    assert datasets[subset].resize_rule == datasets[f"{subset}-classes"].resize_rule == "bicubic"
+
+
+@pytest.mark.parametrize(("name", "out"), [("imagenet-shift", "o"), ("digits-shift", "digits-o")])
+def test_out_of_distribution_examples_have_detection_and_no_accuracy(name: str, out: str) -> None:
+    columns = {column.key: column.conditions for column in suite(name).columns if column.key.startswith(f"{out}/")}
+    negatives = {"o": "o-classes", "digits-o": "clean"}[out]
+    assert columns == dict.fromkeys([f"{out}/aupr", f"{out}/auroc", f"{out}/fpr95"], (out, negatives))
