@@ -8,19 +8,21 @@ wrong weights, a wrong normalisation or classes in another order cost seconds an
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import islice
 from math import comb
 from typing import TYPE_CHECKING
 
 import torch
 
 from robench.core.errors import ExampleError, UsageError
-from robench.core.protocols import Batch
 from robench.declarations.datasets import DATASETS
 from robench.models import load_victim
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Dataset
+    from robench.core.protocols import Dataset, Victim
 
 NUM_EXAMPLES = 32
 # As AutoAttack's check of its victims.
@@ -30,39 +32,27 @@ CHANCE = 1e-6
 EXPECTED = "top1_accuracy"
 
 
-def check_fit(checkpoint: Checkpoint, dataset_name: str, dataset: Dataset) -> None:
-    """Refuse a model that cannot be measured on a dataset, or is not what its registry entry says.
+def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset]) -> None:
+    """Refuse a model that cannot be measured on one of the datasets, or is not what its registry entry says.
+
+    Of the data that it was trained for it is shown 32 examples, of others one.
 
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, or far fewer right
             answers than expected.
     """
-    # An unreadable example is the business of its shard, which will fail and name it.
-    examples = [found for index in range(min(NUM_EXAMPLES, len(dataset))) if (found := _readable(dataset, index))]
-    if not examples:
-        return
-    batch = Batch(
-        ids=tuple(str(index) for index in range(len(examples))),
-        inputs=torch.stack([image for image, _ in examples]),
-        targets=torch.tensor([target for _, target in examples]),
-    )
-    logits = _logits(checkpoint, dataset_name, batch)
-    if not bool(torch.isfinite(logits).all()):
-        # Its shards will fail and name it; nothing can be said of its answers.
-        return
-    wanted = DATASETS[dataset_name].num_classes
-    if logits.shape[1] != wanted:
-        raise UsageError(
-            f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {dataset_name!r} has {wanted}; "
-            "choose a suite on the data that the model was trained for"
-        )
-    if is_probabilities(logits):
-        raise UsageError(
-            f"model {checkpoint.name!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
-            "attacks look weak; leave it out of the model"
-        )
-    if checkpoint.trained_on == dataset_name and EXPECTED in checkpoint.expected:
-        _check_expected(checkpoint, dataset_name, int((logits.argmax(1) == batch.targets).sum()), len(examples))
+    victim = load_victim(checkpoint)
+    for name, dataset in datasets.items():
+        is_expected = checkpoint.trained_on == name and EXPECTED in checkpoint.expected
+        # An unreadable example is the business of its shard, which will fail and name it.
+        found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
+        examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else 1))
+        if examples:
+            logits = _logits(checkpoint, victim, name, torch.stack([image for image, _ in examples]))
+            _check_logits(checkpoint, name, logits)
+            if is_expected and bool(torch.isfinite(logits).all()):
+                targets = torch.tensor([target for _, target in examples])
+                _check_expected(checkpoint, name, int((logits.argmax(1) == targets).sum()), len(examples))
 
 
 def is_probabilities(logits: torch.Tensor) -> bool:
@@ -81,6 +71,21 @@ def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
     return sum(chances)
 
 
+def _check_logits(checkpoint: Checkpoint, dataset_name: str, logits: torch.Tensor) -> None:
+    wanted = DATASETS[dataset_name].num_classes
+    if logits.shape[1] != wanted:
+        raise UsageError(
+            f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {dataset_name!r} has {wanted}; "
+            "choose a suite on the data that the model was trained for"
+        )
+    # Of scores that are not finite nothing can be said: their shards will fail and name it.
+    if bool(torch.isfinite(logits).all()) and is_probabilities(logits):
+        raise UsageError(
+            f"model {checkpoint.name!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
+            "attacks look weak; leave it out of the model"
+        )
+
+
 def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, num_examples: int) -> None:
     share = checkpoint.expected[EXPECTED]
     if chance_of_at_most(num_right, num_examples, share) < CHANCE:
@@ -91,14 +96,13 @@ def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, n
         )
 
 
-def _logits(checkpoint: Checkpoint, dataset_name: str, batch: Batch) -> torch.Tensor:
-    victim = load_victim(checkpoint)
+def _logits(checkpoint: Checkpoint, victim: Victim, dataset_name: str, images: torch.Tensor) -> torch.Tensor:
     try:
         with torch.no_grad():
-            return victim.logits(batch.inputs, list(range(len(batch.ids))))
+            return victim.logits(images, list(range(len(images))))
     except Exception as error:  # whatever a model raises on a strange input, it does not fit
         raise UsageError(
-            f"model {checkpoint.name!r} cannot take the examples {tuple(batch.inputs.shape[1:])} of dataset "
+            f"model {checkpoint.name!r} cannot take the examples {tuple(images.shape[1:])} of dataset "
             f"{dataset_name!r}: {error}"
         ) from error
 

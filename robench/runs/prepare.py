@@ -108,8 +108,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     names = tuple(dict.fromkeys(condition.dataset for suite in request.suites for condition in suite.conditions))
     opened, digests = _found(request, names)
     for checkpoint in request.checkpoints:
-        for name in names:
-            check_fit(checkpoint, name, opened[name, checkpoint.preprocessing])
+        check_fit(checkpoint, {name: opened[name, checkpoint.preprocessing] for name in names})
     identities = {name: dataset.identity for (name, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
     audits = {suite.name: _audits(suite, request, digests, identities) for suite in request.suites}

@@ -59,7 +59,7 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(robench.runs.fit, "load_victim", lambda checkpoint: Victim())
         trained = replace(CHECKPOINT, training_data="Digits, 1,197 training images")
-        check_fit(replace(trained, **changes), "digits", dataset or Numbered())
+        check_fit(replace(trained, **changes), {"digits": dataset or Numbered()})
 
     return check
 
@@ -140,3 +140,23 @@ def test_unreadable_examples_are_passed_over(fit: Callable[..., None]) -> None:
 
 def test_a_dataset_without_a_readable_example_is_left_to_its_shards(fit: Callable[..., None]) -> None:
     fit(answers(0), Numbered(unreadable=range(SIZE)), expected={"top1_accuracy": 0.98})
+
+
+def test_the_model_is_loaded_once_and_shown_one_example_of_data_that_it_was_not_trained_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded, shown = [], []
+
+    class Victim:
+        def logits(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
+            shown.append(len(inputs))
+            return answers(32)(inputs)
+
+    def load(checkpoint: object) -> Victim:
+        loaded.append(checkpoint)
+        return Victim()
+
+    monkeypatch.setattr(robench.runs.fit, "load_victim", load)
+    checkpoint = replace(CHECKPOINT, training_data="digits", expected={"top1_accuracy": 0.98})
+    check_fit(checkpoint, {"digits": Numbered(), "digits-r": Numbered(), "digits-a": Numbered(unreadable=[0])})
+    assert (len(loaded), shown) == (1, [32, 1, 1])
