@@ -107,6 +107,34 @@ class TestPlanted:
         assert "random search beats gradients" in found or "unavailable gradients" in found
 
 
+class TestUnstablePredictions:
+    def test_one_example_at_the_boundary_counts_for_one_and_not_for_all(self) -> None:
+        """Subtract from one example's margin what leaves it almost nothing: its relative change has no bound."""
+        batch = DIGITS.batch(0, 20)
+        logits = trained()(batch.inputs).detach()
+        right = int((logits.argmax(1) == batch.targets).nonzero()[0])
+        target = int(batch.targets[right])
+        others = logits[right].clone()
+        others[target] = -torch.inf
+        lead = float(logits[right, target] - others.max())
+
+        def at_the_boundary(logits: torch.Tensor) -> torch.Tensor:
+            moved = logits.clone()
+            near = (logits[:, target] - others_of(logits, target) - lead).abs() < 0.5
+            moved[near, target] -= lead - 1e-4
+            return moved
+
+        def others_of(logits: torch.Tensor, label: int) -> torch.Tensor:
+            rest = logits.clone()
+            rest[:, label] = -torch.inf
+            return rest.amax(1)
+
+        flags = {flag.name: flag for flag in audited(Small(at_the_boundary), 20)}
+        value = flags["unstable predictions"].value
+        assert value is not None
+        assert value <= 1 / 5
+
+
 class TestAudit:
     def test_every_check_says_where_its_rule_is_from_and_what_to_do(self) -> None:
         flags = audited(Small(), 10)
