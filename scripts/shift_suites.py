@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SUITES = Path(__file__).parents[1] / "suites"
-SEVERITIES = (1, 2, 3, 4, 5)
 MEAN_ERRORS = "mean_corruption_error, relative_mean_corruption_error, mean_error, corruption_error"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.declarations.corruptions import Corruption
+from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
     from robench.core.suite import Condition
@@ -30,8 +31,12 @@ def corrupted_of(condition: Condition) -> Corrupted | None:
     if isinstance(declaration, Corruption):
         family = LIVE.get(condition.dataset, f"{condition.dataset}-c")
         return Corrupted(family, declaration.type, declaration.severity)
-    name, *parts = condition.dataset.split("/")
-    if name != PUBLISHED:
+    published = DATASETS[condition.dataset]
+    if published.corruption is None or published.severity is None:
         return None
-    corruption, severity = parts
-    return Corrupted(PUBLISHED, corruption, int(severity))
+    return Corrupted(PUBLISHED, published.corruption, published.severity)
+
+
+def uncorrupted_of(condition: Condition) -> str:
+    """Return the dataset of the same images without corruption."""
+    return DATASETS[condition.dataset].clean or condition.dataset

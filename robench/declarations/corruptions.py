@@ -33,6 +33,7 @@ CommonCorruption = Literal[
 ExtraCorruption = Literal["speckle_noise", "gaussian_blur", "spatter", "saturate"]
 CorruptionType = Literal[CommonCorruption, ExtraCorruption]
 
+SEVERITIES = (1, 2, 3, 4, 5)
 COMMON_CORRUPTIONS: tuple[CommonCorruption, ...] = get_args(CommonCorruption)
 EXTRA_CORRUPTIONS: tuple[ExtraCorruption, ...] = get_args(ExtraCorruption)
 

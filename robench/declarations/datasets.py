@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge
 
 from robench.declarations.base import DeclarationBase
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,7 @@ class DatasetDeclaration(DeclarationBase):
             (``datasets.class_subsets``); None for all.
         resize_rule: how images are resized, whatever the checkpoint's preprocessing says; None for what it says.
         image_size: side of the square images in pixels, where all are of one size and none is resized.
+        corruption, severity: of published corrupted images, which; ``clean``: the dataset of the same images without.
         is_out_of_distribution: no class is right. Labels are there, since every example has one, and mean nothing; a
             model is judged by its confidence.
     """
@@ -51,6 +52,9 @@ class DatasetDeclaration(DeclarationBase):
     class_subset: str | None = None
     resize_rule: ResizeRule | None = None
     image_size: Annotated[int | None, Ge(1)] = None
+    corruption: str | None = None
+    severity: int | None = None
+    clean: str | None = None
     is_out_of_distribution: bool = False
 
     def contradictions(self) -> list[str]:
@@ -149,8 +153,6 @@ IMAGENET_V2 = replace(
     folder="imagenet-v2",
 )
 
-SEVERITIES = (1, 2, 3, 4, 5)
-
 
 def _same_classes(subset: DatasetDeclaration) -> DatasetDeclaration:
     """Return the ImageNet-1k images of a subset's classes: what its number is to be compared with."""
@@ -179,6 +181,9 @@ def _corrupted(corruption: str, severity: int) -> DatasetDeclaration:
         folder=f"imagenet-c/{corruption}/{severity}",
         resize_rule="none",
         image_size=224,
+        corruption=corruption,
+        severity=severity,
+        clean=IMAGENET_1K.name,
     )
 
 

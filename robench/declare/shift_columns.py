@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.suite import Column
-from robench.declarations.corrupted import corrupted_of
+from robench.declarations.corrupted import corrupted_of, uncorrupted_of
+from robench.declarations.corruptions import SEVERITIES
 from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import Clean, is_attack
 from robench.metrics import METRICS, CorruptionMetric
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from robench.core.suite import Condition
 
-SEVERITIES = (1, 2, 3, 4, 5)
 Types = dict[str, dict[int, "Condition"]]
 
 
@@ -155,7 +155,7 @@ def _is_of_corruptions(metric: str) -> bool:
 def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:
     """Return the condition of a family's images without corruption, if there is one."""
     of_family = [each for each in conditions if (found := corrupted_of(each)) and found.family == family]
-    datasets = {"imagenet-1k" if "/" in each.dataset else each.dataset for each in of_family}
+    datasets = {uncorrupted_of(each) for each in of_family}
     clean = [each for each in conditions if isinstance(each.perturbation, Clean) and each.dataset in datasets]
     return clean[:1]
 

@@ -22,10 +22,9 @@ from robench.evaluation.judges import JUDGES, Measured
 from robench.evaluation.keeping import Attacked
 from robench.perturbations.backends.installed import release_of
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.prediction import predict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from robench.core.flags import Flag
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Dataset, Victim
@@ -123,13 +122,6 @@ def _classes_of(dataset: str) -> tuple[tuple[int, ...] | None, bool]:
         return None, True
     subset = None if declared.class_subset is None else class_indices_of(declared.class_subset)
     return subset, not declared.is_out_of_distribution
-
-
-@torch.no_grad()
-def predict(victim: Victim, inputs: torch.Tensor, seeds: Sequence[int], batch_size: int) -> torch.Tensor:
-    """Return the logits (B, classes) of one prediction of inputs (B, ...), in passes of ``batch_size`` rows."""
-    starts = range(0, len(seeds), batch_size)
-    return torch.cat([victim.logits(inputs[at : at + batch_size], seeds[at : at + batch_size]) for at in starts])
 
 
 def _prediction_seeds(measurement: Measurement, ids: tuple[str, ...]) -> list[list[int]]:

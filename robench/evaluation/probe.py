@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from robench.core.protocols import Batch
 from robench.declarations.attacks import Fgsm
 from robench.perturbations import perturb
 from robench.perturbations.attacks.attack import problem_of
+from robench.perturbations.prediction import predict
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -63,22 +62,10 @@ class Probe:
 
 def clean_correct(victim: Victim, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:
     """Return a probe of those examples of a batch that the victim gets right, by the final prediction."""
-    logits = torch.cat(
-        [
-            _predicted(
-                victim, batch.inputs[start : start + batch_size], draws.prediction_seeds[start : start + batch_size]
-            )
-            for start in range(0, len(batch.ids), batch_size)
-        ]
-    )
+    logits = predict(victim, batch.inputs, draws.prediction_seeds, batch_size)
     places = (logits.argmax(1) == batch.targets).nonzero()[:, 0]
     rows = places.tolist()
     chosen = Batch(
         ids=tuple(batch.ids[row] for row in rows), inputs=batch.inputs[places], targets=batch.targets[places]
     )
     return Probe(victim=victim, batch=chosen, draws=draws.take(rows), epsilon=epsilon, batch_size=batch_size)
-
-
-@torch.no_grad()
-def _predicted(victim: Victim, inputs: Tensor, seeds: tuple[int, ...]) -> Tensor:
-    return victim.logits(inputs, seeds)

@@ -47,9 +47,18 @@ def _random(passes: list[Tensor], labels: Tensor) -> Flag:
     )
 
 
+def are_probabilities(logits: Tensor) -> bool:
+    """Return whether every row of (B, classes) scores lies in [0, 1] and sums to one."""
+    is_bounded = bool(logits.max() < 1 + SIMPLEX) and bool(logits.min() > -SIMPLEX)
+    return is_bounded and _off_one(logits) < SIMPLEX
+
+
+def _off_one(logits: Tensor) -> float:
+    return float((logits.sum(1) - 1).abs().max())
+
+
 def _probabilities(logits: Tensor) -> Flag:
-    off = float((logits.sum(1) - 1).abs().max())
-    is_raised = bool(logits.max() < 1 + SIMPLEX) and bool(logits.min() > -SIMPLEX) and off < SIMPLEX
+    off, is_raised = _off_one(logits), are_probabilities(logits)
     return Flag(
         name="probabilities for logits",
         source=SOURCE,

@@ -15,6 +15,7 @@ import torch
 
 from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.attacks.losses import predicted
+from robench.perturbations.prediction import predict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,12 +98,9 @@ class _Attacked:
                 counts[chosen] += 0 if met is None else met
         return Perturbed(inputs=inputs, num_queries=num_queries, num_gradients=num_gradients)
 
-    @torch.no_grad()
     def _standing(self, inputs: Tensor) -> Tensor:
         """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""
-        seeds, size = self.draws.prediction_seeds, self.batch_size
-        starts = range(0, len(inputs), size)
-        logits = torch.cat([self.victim.logits(inputs[at : at + size], seeds[at : at + size]) for at in starts])
+        logits = predict(self.victim, inputs, self.draws.prediction_seeds, self.batch_size)
         return (predicted(logits) == self.batch.targets).nonzero()[:, 0]
 
     def _taken(self, chosen: list[int], places: Tensor) -> _Attacked:

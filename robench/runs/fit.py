@@ -16,6 +16,7 @@ import torch
 
 from robench.core.errors import ExampleError, UsageError
 from robench.declarations.datasets import DATASETS
+from robench.evaluation.victim_checks import are_probabilities
 from robench.models import load_victim
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Victim
 
 NUM_EXAMPLES = 32
-# As AutoAttack's check of its victims.
-SIMPLEX = 1e-5
 # So rarely is a model refused that is what its entry says.
 CHANCE = 1e-6
 EXPECTED = "top1_accuracy"
@@ -55,12 +54,6 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset]) -> None:
                 _check_expected(checkpoint, name, int((logits.argmax(1) == targets).sum()), len(examples))
 
 
-def is_probabilities(logits: torch.Tensor) -> bool:
-    """Return whether every row of (B, classes) scores lies in [0, 1] and sums to one."""
-    is_bounded = bool((logits >= -SIMPLEX).all()) and bool((logits <= 1 + SIMPLEX).all())
-    return is_bounded and bool(((logits.double().sum(1) - 1).abs() < SIMPLEX).all())
-
-
 def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
     """Return how likely so few right answers, or fewer, are where each is right with probability ``share``.
 
@@ -79,7 +72,7 @@ def _check_logits(checkpoint: Checkpoint, dataset_name: str, logits: torch.Tenso
             "choose a suite on the data that the model was trained for"
         )
     # Of scores that are not finite nothing can be said: their shards will fail and name it.
-    if bool(torch.isfinite(logits).all()) and is_probabilities(logits):
+    if bool(torch.isfinite(logits).all()) and are_probabilities(logits):
         raise UsageError(
             f"model {checkpoint.name!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
             "attacks look weak; leave it out of the model"

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
-from robench.declarations.datasets import DATASETS, DIGITS, SEVERITIES
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
+from robench.declarations.datasets import DATASETS, DIGITS
 
 # As their authors state them.
 PUBLISHED_SIZES = {

@@ -13,7 +13,8 @@ from scipy.stats import binom
 import robench.runs.fit
 from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
-from robench.runs.fit import NUM_EXAMPLES, chance_of_at_most, check_fit, is_probabilities
+from robench.evaluation.victim_checks import are_probabilities
+from robench.runs.fit import NUM_EXAMPLES, chance_of_at_most, check_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,7 +115,7 @@ def test_probabilities_are_refused(fit: Callable[..., None]) -> None:
     ],
 )
 def test_probabilities_lie_in_0_and_1_and_sum_to_1_in_every_row(scores: list[list[float]], expected: bool) -> None:
-    assert is_probabilities(torch.tensor(scores)) == expected
+    assert are_probabilities(torch.tensor(scores)) == expected
 
 
 def test_another_number_of_classes_is_refused(fit: Callable[..., None]) -> None:

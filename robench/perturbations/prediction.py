@@ -1,0 +1,19 @@
+"""One prediction of inputs, in passes as the harness makes them: whoever judges, judges by this."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.protocols import Victim
+
+
+@torch.no_grad()
+def predict(victim: Victim, inputs: torch.Tensor, seeds: Sequence[int], batch_size: int) -> torch.Tensor:
+    """Return the logits (B, classes) of one prediction of inputs (B, ...), in passes of ``batch_size`` rows."""
+    starts = range(0, len(seeds), batch_size)
+    return torch.cat([victim.logits(inputs[at : at + batch_size], seeds[at : at + batch_size]) for at in starts])
