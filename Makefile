@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
 
-.PHONY: help setup demo test lint bench strength checkpoints docs suites errors lock clean
+.PHONY: help setup demo test test-all lint bench strength checkpoints docs suites errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -23,6 +23,9 @@ demo: $(READY)   ## three attention variants through an attack suite to a leader
 
 test: lint       ## everything that CI checks
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-all: test   ## and what is slow and rarely breaks: hostile files, misbehaving models, storms of kills
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/slow
 
 lint: $(READY)   ## style and types
 	@$(BIN)/ruff check .
