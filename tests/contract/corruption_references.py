@@ -1,8 +1,8 @@
 """Slow references of the 19 corruptions: one image at a time, in float64, by scipy, OpenCV, Pillow and loops.
 
-Written from the authors' description with the authors' constants for 32 pixels; ``FROST_224`` and ``ELASTIC_224`` are
-those for 224, where the library that the others are compared with does something else. Beside them are ten photographs
-that scikit-learn and scikit-image ship.
+Written from the authors' description with the authors' constants for 32 pixels; ``FROST_224``, ``ELASTIC_224`` and
+``SNOW_224`` are those for 224, where the library that the others are compared with does something else. Beside them are
+ten photographs that scikit-learn and scikit-image ship.
 """
 
 from __future__ import annotations
@@ -134,6 +134,13 @@ ELASTIC_224 = tuple(
     tuple(244 * share for share in shares)
     for shares in ((2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02))
 )
+SNOW_224 = (
+    (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
+    (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
+    (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+    (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
+    (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+)
 
 
 def channels_last(values: Array) -> Array:
@@ -218,8 +225,13 @@ def trail(x: Array, radius: int, sigma: float, angle: float) -> Array:
     return blurred
 
 
+def written_by_imagemagick(x: Array) -> Array:
+    """Return values in [0, 255] rounded to 16 bits, of which the upper 8 are kept."""
+    return np.floor(np.rint(x * 65535 / 255) * 255 / 65535 + 1e-9)
+
+
 def motion_blur(x: Array, c: tuple[int, float], numbers: Numbers) -> Array:
-    return np.rint(trail(x, c[0], c[1], -45 + 90 * numbers.uniform("motion_blur", (1,))[0]))
+    return written_by_imagemagick(trail(x, c[0], c[1], -45 + 90 * numbers.uniform("motion_blur", (1,))[0]))
 
 
 def clipped_zoom(x: Array, factor: float) -> Array:
@@ -268,7 +280,8 @@ def snow(x: Array, c: tuple[float, ...], numbers: Numbers) -> Array:
     layer = clipped_zoom(c[0] + c[1] * numbers.normal("snow", (1, *x.shape[:2]))[0], c[2])
     layer = np.where(layer < c[3], 0, layer)
     angle = -135 + 90 * numbers.uniform("snow_direction", (1,))[0]
-    fallen = np.rint(trail(np.floor(np.clip(layer, 0, 1) * 255), int(c[4]), c[5], angle))[..., None]
+    bright = np.floor(np.clip(layer, 0, 1) * 255)
+    fallen = written_by_imagemagick(trail(bright, int(c[4]), c[5], angle))[..., None]
     grey = cv2.cvtColor((x / 255).astype(np.float32), cv2.COLOR_RGB2GRAY)[..., None] * 255.0
     return c[6] * x + (1 - c[6]) * np.maximum(x, grey * 1.5 + 127.5) + fallen + np.rot90(fallen, 2)
 

@@ -1,7 +1,8 @@
 """At 224 pixels corruptions are those of imagecorruptions-imaug, on ten photographs, with the same random numbers.
 
-That library differs from ImageNet-C's own code in frost (photographs of panes, rescaled) and in the elastic transform
-(no affine step, other constants): there the slow references stand in. Noise is compared by its distribution too.
+That library differs from ImageNet-C's own code in frost (photographs of panes, rescaled), in the elastic transform (no
+affine step, other constants) and in snow (its layer is rounded to nearest after the blur alone, where the original
+truncates before and after): there the slow references stand in. Noise is compared by its distribution too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from corruption_references import (
     ELASTIC_224,
     FROST_224,
+    SNOW_224,
     Array,
     Numbers,
     as_saved,
@@ -27,6 +29,7 @@ from corruption_references import (
     poisson_counts,
     psnr,
     scattered,
+    snow,
 )
 from imagecorruptions import corruptions as library
 from scipy import stats
@@ -38,7 +41,7 @@ from robench.perturbations.draws import ExampleDraws
 
 SIZE = 224
 SMALLEST_RATIO = 50.0
-UNLIKE_THE_LIBRARY = ("frost", "elastic_transform")
+UNLIKE_THE_LIBRARY = ("frost", "elastic_transform", "snow")
 LIKE_THE_LIBRARY = [kind for kind in COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS if kind not in UNLIKE_THE_LIBRARY]
 NOISES = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise")
 
@@ -73,8 +76,7 @@ class Fed:
             shares = self.numbers.uniform("fog", (256 * 256 - 1,))
             start, self.asked = self.asked, self.asked + math.prod(size)
             return low + (high - low) * shares[start : self.asked].reshape(size)
-        purpose = "snow_direction" if self.kind == "snow" else self.kind
-        return low + (high - low) * self.numbers.uniform(purpose, (1,))[0]
+        return low + (high - low) * self.numbers.uniform(self.kind, (1,))[0]
 
     def random(self, size: tuple[int, ...]) -> Array:
         """Salt and pepper: first what is hit, then which of it is white, at most a half."""
@@ -115,6 +117,14 @@ def test_the_elastic_transform_is_the_authors(severity: int) -> None:
     for number, image in enumerate(ours("elastic_transform", severity, tuple(range(10)))):
         clean = photographs(SIZE)[number].astype(np.float64)
         wanted = as_saved(elastic_transform(clean, ELASTIC_224[severity - 1], Numbers(number)))
+        assert psnr(image, wanted) > SMALLEST_RATIO
+
+
+@pytest.mark.parametrize("severity", range(1, 6))
+def test_snow_is_the_authors(severity: int) -> None:
+    rows = (2 * severity - 2, 2 * severity - 1)
+    for number, image in zip(rows, ours("snow", severity, rows), strict=True):
+        wanted = as_saved(snow(photographs(SIZE)[number].astype(np.float64), SNOW_224[severity - 1], Numbers(number)))
         assert psnr(image, wanted) > SMALLEST_RATIO
 
 

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import cv2
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy import ndimage
 
+from robench.declarations.corruptions import Corruption
 from robench.perturbations.corruptions.elastic_transform import Distortion, affine_sources, interpolated, smooth_sources
-from robench.perturbations.corruptions.motion_blur import trailed
+from robench.perturbations.corruptions.motion_blur import motion_blur, trailed
+from robench.perturbations.corruptions.snow import SNOW, snow_layer
 from robench.perturbations.corruptions.weights import mirrored, mirrored_at_ends
 from robench.perturbations.corruptions.zoom_blur import FACTORS, zoom_factors, zoomed
+from robench.perturbations.draws import ExampleDraws
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.seeds import Stream
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "imagemagick"
 SQUARE = (24, 24)
 
 
@@ -136,3 +148,43 @@ def test_smooth_distortions_are_scipys(distortion: Distortion) -> None:
     ]
     wanted = np.stack(moves) + np.mgrid[:24, :24]
     np.testing.assert_allclose(smooth_sources(noise, distortion)[0], wanted, atol=1e-4 * distortion.alpha)
+
+
+class FixedAngle(ExampleDraws):
+    """Draws of one example whose angle of motion blur is known."""
+
+    def __init__(self, angle: float) -> None:
+        super().__init__([0])
+        self._angle = angle
+
+    def uniform(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
+        return torch.full((1, *shape), (self._angle + 45) / 90)
+
+
+@pytest.mark.parametrize(
+    ("constants", "severity", "radius", "sigma", "angle"),
+    [("imagenet", 1, 10, "3", 17.3), ("imagenet", 3, 15, "8", -33.1), ("cifar", 5, 9, "2.5", 44.0)],
+)
+def test_motion_blur_is_what_imagemagick_writes(
+    constants: Literal["imagenet", "cifar"], severity: int, radius: int, sigma: str, angle: float
+) -> None:
+    """Images written by ImageMagick 6.9.11 (Q16): convert input.png -motion-blur 10x3+17.3 -depth 8 output.png."""
+    image = torch.from_numpy(np.array(Image.open(GOLDEN / "input.png"))).permute(2, 0, 1)[None].float()
+    with Image.open(GOLDEN / f"motion-blur_{radius}x{sigma}{angle:+}.png") as written:
+        wanted = torch.from_numpy(np.array(written)).permute(2, 0, 1)[None].float()
+    declaration = Corruption(type="motion_blur", severity=severity, constants=constants)
+    change = motion_blur(image, declaration, FixedAngle(angle)) - wanted
+    assert float((change == 0).double().mean()) >= 0.995
+    assert float(change.abs().max()) <= 1.0
+
+
+def test_snow_is_truncated_after_its_blur() -> None:
+    noise = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(0))
+    flakes = SNOW["imagenet"][4]
+    bright = zoomed(flakes.mean + noise * flakes.deviation, flakes.enlargement)
+    bright = torch.where(bright < flakes.threshold, 0.0, bright).clamp(0.0, 1.0).mul(255.0).floor()
+    exact = trailed(bright, [-70.0], flakes.radius, flakes.sigma)
+    lost = exact - snow_layer(noise, [-70.0], flakes)
+    assert float(lost.min()) > -1 / 257
+    assert float(lost.max()) < 1.0
+    assert float(lost[exact > 8.0].mean()) == pytest.approx(0.5, abs=0.05)

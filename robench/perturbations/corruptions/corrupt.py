@@ -3,7 +3,7 @@
 The original reads 8-bit images, and truncates what it computed to 8 bits (``np.uint8``) before it saves. So here:
 inputs are rounded to the nearest of 255 levels, and results are cut to [0, 255] and rounded down. Where it differs: a
 value within 2**-10 of a level counts as that level, since the original's double precision decides there by chance.
-Corruptions whose last step in the original rounds to nearest (motion blur, pixelate, JPEG) return whole levels.
+Corruptions whose last step in the original rounds to nearest (pixelate, JPEG) return whole levels.
 
 A severity is what the authors numbered, and most move an image further than the one before. Their constants do not:
 glass blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 pixels); glass blur after 1, 2 and
@@ -27,6 +27,7 @@ from robench.perturbations.corruptions.frost import frost
 from robench.perturbations.corruptions.gaussian_blur import gaussian_blur
 from robench.perturbations.corruptions.glass_blur import glass_blur
 from robench.perturbations.corruptions.jpeg_compression import compressed, jpeg_compression
+from robench.perturbations.corruptions.levels import truncated
 from robench.perturbations.corruptions.motion_blur import motion_blur
 from robench.perturbations.corruptions.noise import gaussian_noise, impulse_noise, shot_noise, speckle_noise
 from robench.perturbations.corruptions.pixelate import pixelate
@@ -63,7 +64,6 @@ CORRUPTIONS: Mapping[CorruptionType, CorruptionFunction] = {
     "spatter": spatter,
     "saturate": saturate,
 }
-NEAR_A_LEVEL = 2.0**-10
 SAVED_QUALITY = 85
 # Elements that stay in a processor's cache; a portion has no effect but speed, since no result sees its neighbours.
 PORTION_ON_CPU = 2**18
@@ -104,5 +104,5 @@ def _saved_levels(declaration: Corruption, images: torch.Tensor, draws: Draws) -
     # Whole planes, whatever the layout of the batch, since filters run along them.
     levels = (images.contiguous() * 255.0).round_()
     corrupted = CORRUPTIONS[declaration.type](levels, declaration, draws)
-    saved = (corrupted + NEAR_A_LEVEL).floor_().clamp_(0.0, 255.0).float()
+    saved = truncated(corrupted).clamp_(0.0, 255.0).float()
     return compressed(saved, SAVED_QUALITY) if declaration.saved_as == "jpeg-85" else saved

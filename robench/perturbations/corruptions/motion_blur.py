@@ -2,8 +2,8 @@
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``motion_blur`` of the published code, which calls
 ImageMagick's ``MotionBlurImage``: half a Gaussian over 2 * radius + 1 whole pixels along the direction, border values
-repeated, the result rounded to the nearest of 256 levels. Constants in pixels. Where it differs: weights have 15 bits
-(``weights``).
+repeated; the result is rounded to 16 bits and truncated to 8. Constants in pixels. Where it differs: weights have 15
+bits (``weights``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.seeds import Stream
+from robench.perturbations.corruptions.levels import truncated_by_imagemagick
 from robench.perturbations.corruptions.severities import Strengths, strength
 from robench.perturbations.corruptions.shifted_planes import ShiftedPlanes
 from robench.perturbations.corruptions.weights import FLOAT32_BITS, gaussian_weights, rounded_weights
@@ -35,7 +36,7 @@ def motion_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> 
     """Return levels (B, 3, H, W), whole, blurred in directions within 45 degrees of the horizontal."""
     shares = draws.uniform(Stream(purpose="motion_blur"), (1,)).flatten().tolist()
     angles = [-45.0 + 90.0 * share for share in shares]
-    return trailed(levels, angles, *strength(TRAIL, declaration)).round()
+    return truncated_by_imagemagick(trailed(levels, angles, *strength(TRAIL, declaration)))
 
 
 def trailed(levels: torch.Tensor, angles: Sequence[float], radius: int, sigma: float) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Snow: enlarged and blurred noise over a whitened image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``snow`` of the published code: Gaussian noise, its middle
-enlarged, what is dark in it removed, rounded down to levels, blurred by ImageMagick's motion blur (rounded to nearest)
+enlarged, what is dark in it removed, rounded down to levels, blurred by ImageMagick's motion blur (truncated again)
 in a direction within 45 degrees of straight up, and added twice, once turned by 180 degrees. Constants in pixels;
 enlargement does not depend on the size. Where it differs: the blur's weights have 15 bits (``weights``).
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from robench.core.seeds import Stream
+from robench.perturbations.corruptions.levels import truncated_by_imagemagick
 from robench.perturbations.corruptions.motion_blur import trailed
 from robench.perturbations.corruptions.severities import Strengths, strength
 from robench.perturbations.corruptions.zoom_blur import zoomed
@@ -65,7 +66,7 @@ def snow_layer(noise: torch.Tensor, angles: list[float], flakes: Flakes) -> torc
     """Return whole levels (B, 1, H, W) of what falls in front of the image, from standard normal noise."""
     layer = zoomed(flakes.mean + noise * flakes.deviation, flakes.enlargement)
     bright = torch.where(layer < flakes.threshold, 0.0, layer).clamp(0.0, 1.0)
-    return trailed((bright * 255.0).floor(), angles, flakes.radius, flakes.sigma).round()
+    return truncated_by_imagemagick(trailed((bright * 255.0).floor(), angles, flakes.radius, flakes.sigma))
 
 
 def whitened(levels: torch.Tensor, kept: float) -> torch.Tensor:
