@@ -50,3 +50,10 @@ def test_a_published_checkpoint_is_measured_from_any_folder(installed: Path, tmp
 def test_the_wheel_holds_no_tests_and_no_results(installed: Path) -> None:
     top = {path.name for path in installed.iterdir()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"robench"}
+
+
+def test_the_wheel_is_typed_and_licensed(installed: Path) -> None:
+    assert (installed / "robench" / "py.typed").is_file()
+    (metadata,) = installed.glob("robench-*.dist-info")
+    (licence,) = metadata.rglob("LICENSE")
+    assert licence.read_text() == (ROOT / "LICENSE").read_text()
