@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING
 
+from robench.core.files import absolute
 from robench.datasets import open_dataset
 from robench.declare import find_checkpoints, find_suite, parse_architecture
 from robench.models import build
@@ -14,6 +15,7 @@ from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from torch import nn
 
@@ -41,7 +43,7 @@ def load_checkpoint(name: str, *, registry: Sequence[str | Path] = (), device: s
         UnknownNameError: no registry file has it.
         WeightsError: its weights are missing, or not what the registry says.
     """
-    (checkpoint,) = find_checkpoints([name], [Path(path) for path in registry])
+    (checkpoint,) = find_checkpoints([name], _registries(registry))
     return _load_victim(checkpoint, device)
 
 
@@ -60,8 +62,9 @@ def load_dataset(
         UnknownNameError: no such dataset.
         MissingDataError: its files are not below ``data_root``.
     """
-    root = None if data_root is None else Path(data_root)
-    return open_dataset(name, data_root=root, preprocessing=preprocessing, decode_workers=decode_workers)
+    return open_dataset(
+        name, data_root=_data_root(data_root), preprocessing=preprocessing, decode_workers=decode_workers
+    )
 
 
 def load_suite(name_or_path: str | Path) -> Suite:
@@ -100,20 +103,20 @@ def run(
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
     """
-    loaded = find_suite(str(suite)) if isinstance(suite, (str, Path)) else suite
+    loaded = find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite
     request = RunRequest(
         suites=(loaded,),
-        checkpoints=tuple(find_checkpoints(models, [Path(path) for path in registry])),
+        checkpoints=tuple(find_checkpoints(models, _registries(registry))),
         limit=limit,
         seed=seed,
         device=device,
         workers=workers,
         executor=executor,
-        data_root=None if data_root is None else Path(data_root),
+        data_root=_data_root(data_root),
         audit=audit,
         keep_adversarial=keep_adversarial,
     )
-    store = FolderStore(Path(results))
+    store = FolderStore(results)
     store.check_writable()
     prepared = prepare(request)
     prepared.measure(store, prepared.executor(store), on_progress)
@@ -144,21 +147,29 @@ def transfer(
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
     """
-    registries = [Path(path) for path in registry]
+    registries = _registries(registry)
     request = RunRequest(
-        suites=(find_suite(str(suite)) if isinstance(suite, (str, Path)) else suite,),
+        suites=(find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite,),
         checkpoints=tuple(find_checkpoints(models, registries)),
         limit=limit,
         seed=seed,
         device=device,
         workers=workers,
         executor=executor,
-        data_root=None if data_root is None else Path(data_root),
+        data_root=_data_root(data_root),
     )
-    store = FolderStore(Path(results))
+    store = FolderStore(results)
     store.check_writable()
     prepared = prepare_transfer(request, condition, find_checkpoints(targets, registries))
     prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
     scores = prepared.scorable(store)
     scores.measure(store, scores.executor(store), on_progress)
     return prepared.report(store)
+
+
+def _registries(paths: Sequence[str | Path]) -> list[Path]:
+    return [absolute(path, "registry") for path in paths]
+
+
+def _data_root(path: str | Path | None) -> Path | None:
+    return None if path is None else absolute(path, "data_root")

@@ -1,1 +1,1 @@
-"""The command line: the only place that prints. Tables and data go to stdout, everything else to stderr."""
+"""The command line. Tables and data go to stdout, everything else to stderr; ``terminal`` alone prints."""

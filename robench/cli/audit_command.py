@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tabulate import tabulate
 
 from robench.cli.options import data_root_option, json_option, option, registry_option
+from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UnknownNameError, UsageError
 from robench.declare import read_registries
 
@@ -50,7 +49,7 @@ def command(
     # Imported here, so that help needs no torch.
     from robench.runs.audit import audit_checkpoint
 
-    click.echo(f"{model}: attacked in some ten ways, a minute or two on a CPU", err=True)
+    say(f"{model}: attacked in some ten ways, a minute or two on a CPU")
     flags = audit_checkpoint(
         checkpoints[model],
         epsilon=_fraction(epsilon),
@@ -59,7 +58,10 @@ def command(
         data_root=data_root,
         device=device,
     )
-    click.echo(json.dumps([dataclasses.asdict(flag) for flag in flags], indent=2) if as_json else _table(flags))
+    if as_json:
+        out_json([dataclasses.asdict(flag) for flag in flags])
+    else:
+        _print_table(flags)
     return RAISED if any(flag.is_raised for flag in flags) else 0
 
 
@@ -70,8 +72,8 @@ def _fraction(text: str) -> Fraction:
         raise UsageError(f"--epsilon must be a number such as 8/255 or 0.03, got {text!r}") from error
 
 
-def _table(flags: list[Flag]) -> str:
+def _print_table(flags: list[Flag]) -> None:
     rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
     advice = [f"{flag.name}: {flag.advice}." for flag in flags if flag.is_raised]
-    table = tabulate(rows, headers=["", "check", "found", "source"], tablefmt="plain", disable_numparse=True)
-    return "\n".join([table, "", *(advice or ["Nothing is raised."])])
+    out_table(["", "check", "found", "source"], rows)
+    out("", *(advice or ["Nothing is raised."]))

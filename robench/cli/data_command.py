@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from tabulate import tabulate
 
-from robench.cli.options import data_root_option, json_option, option
+from robench.cli.options import AbsolutePath, data_root_option, json_option, option
+from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
 from robench.datasets.published import PUBLISHED_SETS
 from robench.declarations.datasets import DATASETS
@@ -34,7 +33,7 @@ def list_sets(as_json: bool) -> int:
     """Say where each dataset is to be had, its size in bytes as published, its licence and its folder."""
     entries = _entries()
     if as_json:
-        click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        out_json(entries)
         return 0
     rows = [
         [
@@ -47,7 +46,7 @@ def list_sets(as_json: bool) -> int:
         for entry in entries
     ]
     headers = ["name", "bytes", "folder below the data root", "licence", "where"]
-    click.echo(tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True, colalign=("left", "right")))
+    out_table(headers, rows, alignment=("left", "right"))
     return 0
 
 
@@ -66,15 +65,15 @@ def verify_set(name: str, data_root: Path | None, decode: bool, as_json: bool) -
 
     verifications = list(verify(name, data_root, decode=decode))
     if as_json:
-        click.echo(json.dumps([_plain(each) for each in verifications], indent=2, ensure_ascii=False))
+        out_json([_plain(each) for each in verifications])
     else:
-        click.echo("\n".join(_text(verifications)))
+        out(*_lines(verifications))
     return 0 if all(each.is_whole for each in verifications) else MissingDataError.exit_code
 
 
 @command.command("prepare")
 @click.argument("name")
-@option("--archive", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A downloaded tar or zip.")
+@option("--archive", type=AbsolutePath(), required=True, metavar="FILE", help="A downloaded tar or zip.")
 @data_root_option
 def prepare_set(name: str, archive: Path, data_root: Path | None) -> int:
     """Unpack a downloaded archive of dataset NAME into its folder, or go on where that was interrupted.
@@ -89,8 +88,8 @@ def prepare_set(name: str, archive: Path, data_root: Path | None) -> int:
     if data_root is None:
         raise UsageError("say where datasets are to lie with --data-root DIR or the variable ROBENCH_DATA")
     unpacked = unpack(archive, PUBLISHED_SETS[name], data_root)
-    click.echo(f"{unpacked.folder}: {unpacked.num_written:,} files written, {unpacked.num_kept:,} were there already.")
-    click.echo(f"Next: robench data verify {name} --data-root {data_root}", err=True)
+    out(f"{unpacked.folder}: {unpacked.num_written:,} files written, {unpacked.num_kept:,} were there already.")
+    say(f"Next: robench data verify {name} --data-root {data_root}")
     return 0
 
 
@@ -138,25 +137,37 @@ def _plain(verification: Verification) -> dict[str, Any]:
     }
 
 
-def _text(verifications: Sequence[Verification]) -> Iterator[str]:
+def _lines(verifications: Sequence[Verification]) -> Iterator[str]:
     for each in verifications:
         # Of 95 datasets that are absent, each would list all that was tried.
-        yield f"absent {each.dataset}" if each.is_absent and len(verifications) > 1 else _paragraph(each)
+        if each.is_absent and len(verifications) > 1:
+            yield f"absent {each.dataset}"
+        else:
+            yield from _paragraph(each)
     absent = [each for each in verifications if each.is_absent]
     if absent and len(verifications) > 1:
-        yield f"Of those that are absent, the first: {absent[0].findings[0].message}"
+        first, *tried = _message_lines(absent[0].findings[0])
+        yield f"Of those that are absent, the first: {first}"
+        yield from tried
 
 
-def _paragraph(verification: Verification) -> str:
+def _paragraph(verification: Verification) -> Iterator[str]:
     state = "whole" if verification.is_whole else "WRONG"
     counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
     read = "every image was read" if verification.is_decoded else "no image was read (--decode reads all)"
-    lines = [f"{state}  {verification.dataset}: {counts}; {read}"]
+    yield f"{state}  {verification.dataset}: {counts}; {read}"
     of_kind: dict[str, list[Finding]] = defaultdict(list)
     for finding in verification.findings:
         of_kind[finding.kind].append(finding)
     for kind, findings in of_kind.items():
-        lines += [f"  {kind}: {finding.message}" for finding in findings[:_SHOWN_OF_A_KIND]]
+        for finding in findings[:_SHOWN_OF_A_KIND]:
+            first, *tried = _message_lines(finding)
+            yield f"  {kind}: {first}"
+            yield from tried
         if len(findings) > _SHOWN_OF_A_KIND:
-            lines.append(f"  {kind}: and {len(findings) - _SHOWN_OF_A_KIND:,} more (all of them with --json)")
-    return "\n".join(lines)
+            yield f"  {kind}: and {len(findings) - _SHOWN_OF_A_KIND:,} more (all of them with --json)"
+
+
+def _message_lines(finding: Finding) -> list[str]:
+    """Return the lines of a message: only that of an absent dataset lists what was tried; others name a file."""
+    return finding.message.split("\n") if finding.kind == "absent" else [finding.message]

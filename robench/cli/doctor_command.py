@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.options import data_root_option, json_option, registry_option, results_option
+from robench.cli.terminal import out, out_json
 from robench.core.errors import RobenchError
 from robench.declarations.datasets import DATASETS
 from robench.declarations.training import Training
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from robench.core.checkpoint import Checkpoint
 
@@ -35,14 +36,24 @@ def command(registries: tuple[Path, ...], results: Path, data_root: Path | None,
     """Say what this installation can and cannot do. Exits with 1 if robench's own parts are broken."""
     checks = list(_checks(registries, results, data_root))
     if as_json:
-        click.echo(json.dumps(checks, indent=2, ensure_ascii=False))
+        out_json([{"name": check.name, "state": check.state, "message": "\n".join(check.lines)} for check in checks])
     else:
         for check in checks:
-            click.echo(f"{check['state']:8} {check['name']}: {check['message']}")
-    return 1 if any(check["state"] == "broken" for check in checks) else 0
+            first, *others = check.lines
+            out(f"{check.state:8} {check.name}: {first}", *others)
+    return 1 if any(check.state == "broken" for check in checks) else 0
 
 
-def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None) -> Iterable[dict[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What was found of one part."""
+
+    name: str
+    state: str
+    lines: tuple[str, ...]
+
+
+def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None) -> Iterator[_Check]:
     # Imported here, so that help needs no pydantic.
     from robench.declare import read_registries, shipped_suites
 
@@ -60,7 +71,7 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)
         # Those that learn embedded data are shipped; others are the user's to place, and few users need them all.
-        if check["state"] == "ok" or isinstance(checkpoint.training, Training):
+        if check.state == "ok" or isinstance(checkpoint.training, Training):
             yield check
         else:
             unplaced.append(checkpoint.name)
@@ -68,15 +79,15 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
         message = (
             f"{', '.join(unplaced)}; 'robench show NAME' says where to put the weights of one, and how to get them"
         )
-        yield {"name": f"weights of {len(unplaced)} models", "state": "missing", "message": message}
+        yield _Check(f"weights of {len(unplaced)} models", "missing", (message,))
     yield from _notes()
 
 
-def _check(name: str, find: Callable[..., str], *arguments: object, if_not: str = "broken") -> dict[str, str]:
+def _check(name: str, find: Callable[..., str], *arguments: object, if_not: str = "broken") -> _Check:
     try:
-        return {"name": name, "state": "ok", "message": find(*arguments)}
+        return _Check(name, "ok", (find(*arguments),))
     except RobenchError as error:
-        return {"name": name, "state": if_not, "message": str(error)}
+        return _Check(name, if_not, error.lines)
 
 
 def _version(name: str) -> str:
@@ -96,10 +107,13 @@ def _devices() -> str:
 def _results(results: Path) -> str:
     from robench.store import FolderStore
 
-    if not results.exists():
-        return f"{results.resolve()} does not exist yet"
+    try:
+        if not results.exists():
+            return f"{results} does not exist yet"
+    except OSError as error:
+        raise RobenchError(f"{results} cannot be read: {error.strerror}") from error
     FolderStore(results).check_writable()
-    return f"{results.resolve()} can be written"
+    return f"{results} can be written"
 
 
 def _dataset(name: str, data_root: Path | None) -> str:
@@ -116,9 +130,9 @@ def _weights(checkpoint: Checkpoint) -> str:
     return f"{path}, sha256 {digest[:12]}"
 
 
-def _notes() -> Iterable[dict[str, str]]:
+def _notes() -> Iterator[_Check]:
     for name in sorted(name for name in os.environ if name.startswith("ROBENCH_")):
-        yield {"name": f"variable {name}", "state": "note", "message": os.environ[name]}
+        yield _Check(f"variable {name}", "note", (os.environ[name],))
     if find_spec("torchattacks") and find_spec("robustbench"):
         message = "torchattacks ships a stale copy of the package robustbench; do not import that one"
-        yield {"name": "robustbench", "state": "note", "message": message}
+        yield _Check("robustbench", "note", (message,))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from robench.cli.catalogue import CATALOGUE
 from robench.cli.options import json_option, registry_option
+from robench.cli.terminal import out_json, out_table
 
 
 @click.command("list")
@@ -20,9 +19,8 @@ def command(kind: str, registries: tuple[Path, ...], as_json: bool) -> int:
     """List all models, suites, attacks, datasets or attentions."""
     entries = CATALOGUE[kind](registries)
     if as_json:
-        click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        out_json(entries)
         return 0
     columns = ("name", "summary")
-    rows = [[str(entry[column]) for column in columns] for entry in entries]
-    click.echo(tabulate(rows, headers=columns, tablefmt="plain", disable_numparse=True))
+    out_table(columns, [[str(entry[column]) for column in columns] for entry in entries])
     return 0

@@ -1,24 +1,33 @@
 """The ``robench`` command: its subcommands are imported when they are called, so that help needs no torch.
 
 Exit codes: 0 ok; 1 failures; 2 usage or configuration; 3 internal error; 4 data or weights missing or of the wrong
-digest; 130 interrupted.
+digest; 130 interrupted; 141 the reader of stdout is gone; 143 terminated.
 """
 
 from __future__ import annotations
 
-import logging
 import os
+import signal
 import sys
+import threading
 import traceback
+from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from robench.cli.terminal import OutputError, check_output, guarded_streams, route_messages, say
 from robench.core.errors import RobenchError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
 
 INTERNAL_ERROR = 3
 INTERRUPTED = 130
+TERMINATED = 143
+_SILENT_TRACKER = "ignore:resource_tracker:UserWarning"
 
 # Name to one line of help; each lives in the module robench.cli.<name>_command as `command`.
 COMMANDS = {
@@ -67,64 +76,109 @@ def cli() -> None:
     robench report --suite digits-adv --format latex
 
     Every option can be given as an environment variable, as its help says. Exit codes: 0 ok, 1 failures, 2 usage or
-    configuration, 3 internal error, 4 data or weights missing or of the wrong digest, 130 interrupted.
+    configuration, 3 internal error, 4 data or weights missing or of the wrong digest, 130 interrupted (Ctrl-C), 141
+    the reader of stdout is gone, 143 terminated.
     """  # noqa: D301  # click keeps the lines after a real \b as they are
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a command as Ctrl-C does, with an exit code of its own."""
 
 
 def main() -> NoReturn:
     """Run the command line and end with its exit code."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    handler.addFilter(OnceEach())
-    logger = logging.getLogger("robench")
-    logger.handlers = [handler]
-    sys.exit(_exit_code())
-
-
-class OnceEach(logging.Filter):
-    """Lets each message through once: a dataset is opened for the checks, and again by whoever measures."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the message is new."""
-        message = record.getMessage()
-        is_new = message not in self._said
-        self._said.add(message)
-        return is_new
+    with guarded_streams(), _sigterm_raised():
+        route_messages()
+        _let_trackers_clean_up_silently()
+        code = _exit_code()
+    sys.exit(code)
 
 
 def _exit_code() -> int:
+    code = _code_of_command()
+    try:
+        check_output()
+    except OutputError as error:
+        if error.lines:
+            _say_error(error)
+        # An interruption or a wrong request says more than the loss of what was printed of it.
+        return error.exit_code if code in (0, 1) else code
+    return code
+
+
+def _code_of_command() -> int:
     try:
         result = cli.main(prog_name="robench", standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        _say_wrong_use(error)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted. What was kept is safe; the same command goes on from there.", err=True)
-        return INTERRUPTED
+    except (click.Abort, KeyboardInterrupt) as error:
+        is_terminated = isinstance(error.__cause__ or error, Terminated)
+        verb = "Terminated" if is_terminated else "Interrupted"
+        say(f"{verb}. What was kept is safe; the same command goes on from there.")
+        return TERMINATED if is_terminated else INTERRUPTED
     except RobenchError as error:
-        click.echo(f"Error: {error}", err=True)
+        _say_error(error)
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output left (`robench report | head`); that is its right. Nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
-        _show_internal(error)
+        _say_internal(error)
         return INTERNAL_ERROR
     return result if isinstance(result, int) else 0
 
 
-def _show_internal(error: Exception) -> None:
+def _say_error(error: RobenchError) -> None:
+    first, *others = error.lines or ("",)
+    say(f"Error: {first}", *others)
+
+
+def _say_wrong_use(error: click.ClickException) -> None:
+    """Say what click finds wrong with the arguments, as click does."""
+    message = error.format_message()
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        say(*message.split("\n"))
+        return
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        say(*error.ctx.get_usage().split("\n"), f"Try '{error.ctx.command_path} --help' for help.", "")
+    # The choices that are named where an argument is missing are robench's own, a line each.
+    is_own = isinstance(error, click.MissingParameter)
+    first, *others = message.expandtabs(4).split("\n") if is_own else [message]
+    say(f"Error: {first}", *others)
+
+
+def _say_internal(error: Exception) -> None:
     if os.environ.get("ROBENCH_DEBUG"):
-        traceback.print_exception(error)
+        say(*"".join(traceback.format_exception(error)).splitlines())
     place = traceback.extract_tb(error.__traceback__)[-1]
-    click.echo(
+    say(
         f"Internal error: {type(error).__name__}: {error} ({place.filename}:{place.lineno}). This is a fault of "
-        "robench; please report it with the output of the same command under ROBENCH_DEBUG=1.",
-        err=True,
+        "robench; please report it with the output of the same command under ROBENCH_DEBUG=1."
     )
+
+
+@contextmanager
+def _sigterm_raised() -> Iterator[None]:
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that processes and what they share are cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _let_trackers_clean_up_silently() -> None:
+    """Keep Python's resource tracker from warning of semaphores.
+
+    Workers in the middle of a shard are killed when a run is stopped twice, on purpose. The tracker removes what their
+    decoding processes shared, and then warns the author of the program.
+    """
+    settings = os.environ.get("PYTHONWARNINGS", "")
+    if _SILENT_TRACKER not in settings:
+        # The last one counts most.
+        os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [settings, _SILENT_TRACKER]))

@@ -1,13 +1,13 @@
-"""A prepared run measured under a progress display, with Ctrl-C doing what it says."""
+"""A prepared run measured under a progress display, with Ctrl-C and SIGTERM doing what they say."""
 
 from __future__ import annotations
 
 import signal
 from typing import TYPE_CHECKING
 
-import click
-
+from robench.cli.main import INTERRUPTED, TERMINATED, Terminated
 from robench.cli.progress import progress_shown
+from robench.cli.terminal import say
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from robench.scheduling import Progress
 
 
-def measured(prepared: PreparedRun, store: Store) -> tuple[bool, Progress]:
-    """Measure what ``store`` lacks, and return whether it was interrupted, and how far it came.
+def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
+    """Measure what ``store`` lacks; return the exit code of what stopped it, or 0, and how far it came.
 
-    The first Ctrl-C drains, the second raises KeyboardInterrupt.
+    The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt.
     """
     executor = prepared.executor(store)
     interrupts = _Interrupts(executor)
@@ -28,22 +28,24 @@ def measured(prepared: PreparedRun, store: Store) -> tuple[bool, Progress]:
     try:
         with progress_shown(len(prepared.shards)) as on_progress:
             progress = prepared.measure(store, executor, on_progress)
-        return interrupts.count > 0, progress
+        return interrupts.exit_code, progress
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 class _Interrupts:
-    """A signal handler that counts."""
+    """A signal handler that drains, then stops; ``exit_code`` is that of the first signal, 0 before it."""
 
     def __init__(self, executor: Executor) -> None:
-        self.count = 0
+        self.exit_code = 0
         self._executor = executor
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
-        if self.count > 1:
-            raise KeyboardInterrupt
+        if self.exit_code:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        is_terminated = number == signal.SIGTERM
+        self.exit_code = TERMINATED if is_terminated else INTERRUPTED
         self._executor.drain()
-        click.echo("Finishing the shards under way; press Ctrl-C again to stop at once.", err=True)
+        again = "another SIGTERM stops" if is_terminated else "press Ctrl-C again to stop"
+        say(f"Finishing the shards under way; {again} at once.")

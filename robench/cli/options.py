@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from robench.core.errors import UsageError
+from robench.core.files import absolute, is_file_name
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+class AbsolutePath(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click alone
+    """A path, made absolute before anything runs: a model may change the current folder. ``~`` is the user's home."""
+
+    name = "path"
+    # Several in one variable stand as in PATH.
+    envvar_list_splitter = os.path.pathsep
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path, or refuse it: empty, or of no user's home."""
+        try:
+            return absolute(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+class SuiteName(click.ParamType):  # type: ignore[type-arg]  # as above
+    """The name of a shipped suite as it is, or the path of a file, made absolute."""
+
+    name = "suite"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name or path, or refuse it: empty, or of no user's home."""
+        if value and not is_file_name(value):
+            return value
+        return str(AbsolutePath().convert(value, param, ctx))
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -27,6 +58,7 @@ def suite_option(*, required: bool) -> Callable[[Command], Command]:
         "suites",
         multiple=True,
         required=required,
+        type=SuiteName(),
         metavar="NAME|FILE",
         help="A shipped suite or a YAML file.",
     )
@@ -43,14 +75,14 @@ registry_option = option(
     "--registry",
     "registries",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=AbsolutePath(),
     metavar="FILE",
     help="Registry file that adds checkpoints of your own.",
 )
 results_option = option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=True),
-    default=Path("results"),
+    type=AbsolutePath(),
+    default="results",
     show_default=True,
     metavar="DIR",
     help="Folder in which every outcome is kept.",
@@ -72,7 +104,7 @@ seed_option = option(
 )
 data_root_option = option(
     "--data-root",
-    type=click.Path(path_type=Path),
+    type=AbsolutePath(),
     envvar="ROBENCH_DATA",
     metavar="DIR",
     help="Folder of datasets that are not embedded, such as DIR/imagenet-1k/val/n01440764/*.JPEG.",

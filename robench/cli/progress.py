@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from robench.cli.terminal import bar_console, is_interactive, say
+from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.records import Failure, Record
 
 if TYPE_CHECKING:
@@ -27,16 +25,15 @@ SECONDS_BETWEEN_LINES = 10.0
 @contextmanager
 def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
     """Yield what ``measure`` tells its progress to: shards done, examples a second, time left."""
-    if sys.stderr.isatty() and not os.environ.get("CI"):
-        console = Console(stderr=True)
+    if is_interactive():
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("shards {task.fields[rate]} left"),
             TimeRemainingColumn(),
         )
-        with Bar(*columns, console=console, transient=True) as bar:
+        with Bar(*columns, console=bar_console(), transient=True) as bar:
             yield _BarDisplay(bar, num_shards)
     else:
         yield _LineDisplay()
@@ -68,7 +65,8 @@ class _BarDisplay:
         completed = progress.num_kept_before + progress.num_done
         self._bar.update(self._task, total=progress.num_shards, completed=completed, rate=self._rate.text(progress))
         if isinstance(progress.result, Failure):
-            self._bar.console.print(_failure_text(progress.result), markup=False, highlight=False)
+            # rich lets what is written to stderr stand above its bar.
+            say(_failure_text(progress.result))
 
 
 class _LineDisplay:
@@ -79,7 +77,7 @@ class _LineDisplay:
     def __call__(self, progress: Progress) -> None:
         rate = self._rate.text(progress)
         if isinstance(progress.result, Failure):
-            click.echo(_failure_text(progress.result), err=True)
+            say(_failure_text(progress.result))
         completed = progress.num_kept_before + progress.num_done
         is_last = completed == progress.num_shards
         if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
@@ -87,27 +85,28 @@ class _LineDisplay:
         self._last = time.monotonic()
         left = self._rate.seconds_left(progress)
         time_left = "" if left is None or is_last else f" {left:.0f} s left"
-        click.echo(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"), err=True)
+        say(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"))
 
 
 def _failure_text(failure: Failure) -> str:
-    return f"failed: {failure.shard.title}: {failure.error}"
+    # 'status --failures' shows the whole of it.
+    return clipped(f"failed: {failure.shard.title}: {failure.error}", NOTE_WIDTH)
 
 
 @contextmanager
 def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
     """Yield what training tells its epochs to: a bar on a terminal, a line now and then elsewhere."""
-    if not sys.stderr.isatty() or os.environ.get("CI"):
+    if not is_interactive():
         yield _EpochLines(name)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("epochs {task.fields[loss]}"),
     )
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"training {name}", total=None, loss="")
+    with Bar(*columns, TimeRemainingColumn(), console=bar_console(), transient=True) as bar:
+        task = bar.add_task(f"training {clipped(name)}", total=None, loss="")
 
         def on_epoch(report: EpochReport) -> None:
             bar.update(task, total=report.num_epochs, completed=report.epoch, loss=_epoch_text(report))
@@ -126,7 +125,7 @@ class _EpochLines:
             return
         self._last = time.monotonic()
         epochs = f"epoch {report.epoch} of {report.num_epochs}"
-        click.echo(f"training {self._name}: {epochs}, {_epoch_text(report)}", err=True)
+        say(f"training {self._name}: {epochs}, {_epoch_text(report)}")
 
 
 def _epoch_text(report: EpochReport) -> str:

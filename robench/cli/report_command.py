@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.options import limit_option, model_option, option, results_option, seed_option, suite_option
+from robench.cli.terminal import out_document, say
 from robench.declare import find_suite
 from robench.reports import RENDERERS, build_report, needs
 from robench.store import FolderStore
@@ -56,15 +57,14 @@ def command(
             limit=limit,
             seed=seed,
         )
-        click.echo(render(report), nl=False)
+        out_document(render(report))
         _explain_empty(report, results)
     return 0
 
 
 def _explain_empty(report: Report, results: Path) -> None:
     if not report.rows:
-        click.echo(
+        say(
             f"No results for suite {report.suite!r} (seed {report.seed}) in {results}: measure them with "
-            f"'robench run --suite {report.suite} --model NAME --results {results}'.",
-            err=True,
+            f"'robench run --suite {report.suite} --model NAME --results {results}'."
         )

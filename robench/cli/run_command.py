@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.main import INTERRUPTED
 from robench.cli.options import (
     data_root_option,
     device_option,
@@ -23,6 +21,7 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
+from robench.cli.terminal import out, out_document, out_json, say
 
 if TYPE_CHECKING:
     from robench.core.protocols import Store
@@ -92,19 +91,19 @@ def command(
     if not dry_run:
         store.check_writable()
     count = len(request.checkpoints)
-    click.echo(f"checking data and weights of {count} model{'s' * (count != 1)}", err=True)
+    say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
     if dry_run:
         _print_plan(prepared, store, as_json)
         return 0
-    interrupted, progress = measured(prepared, store)
+    stopped_with, progress = measured(prepared, store)
     reports = [prepared.report(suite, store) for suite in request.suites]
-    _print_reports(reports, as_json)
+    _print_reports(reports, as_json, if_lost=f"what was measured is kept in {results}, and the same command prints it")
     if progress.num_failed:
-        click.echo(f"{progress.num_failed} shards failed; the same command tries them again.", err=True)
-    if interrupted:
-        click.echo("Interrupted. What was measured is kept; the same command goes on from there.", err=True)
-        return INTERRUPTED
+        say(f"{progress.num_failed} shards failed; the same command tries them again.")
+    if stopped_with:
+        say("Interrupted. What was measured is kept; the same command goes on from there.")
+        return stopped_with
     return 0 if all(report.is_complete for report in reports) and not progress.num_failed else 1
 
 
@@ -114,18 +113,19 @@ def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:
     num_examples = sum(shard.stop - shard.start for shard in todo)
     if as_json:
         plan = {"shards": num_shards, "kept": num_shards - len(todo), "todo": len(todo), "examples": num_examples}
-        click.echo(json.dumps({**plan, "titles": [shard.header.title for shard in todo]}, indent=2))
+        out_json({**plan, "titles": [shard.header.title for shard in todo]})
         return
-    click.echo(f"{num_shards} shards, {num_shards - len(todo)} kept, {len(todo)} to do ({num_examples} examples)")
-    for shard in todo:
-        click.echo(f"  {shard.header.title}")
+    out(
+        f"{num_shards} shards, {num_shards - len(todo)} kept, {len(todo)} to do ({num_examples} examples)",
+        *(f"  {shard.header.title}" for shard in todo),
+    )
 
 
-def _print_reports(reports: list[Report], as_json: bool) -> None:
+def _print_reports(reports: list[Report], as_json: bool, *, if_lost: str) -> None:
     from robench.reports import RENDERERS
 
     if not as_json:
-        click.echo("\n\n".join(RENDERERS["text"](report).rstrip("\n") for report in reports))
+        out_document("\n\n".join(RENDERERS["text"](report).rstrip("\n") for report in reports), if_lost=if_lost)
         return
     documents = [RENDERERS["json"](report) for report in reports]
-    click.echo(documents[0] if len(documents) == 1 else "[" + ",".join(documents) + "]", nl=False)
+    out_document(documents[0] if len(documents) == 1 else f"[{','.join(documents)}]", if_lost=if_lost)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 import yaml
 
-from robench.cli.catalogue import CATALOGUE
+from robench.cli.catalogue import CATALOGUE, Entry
 from robench.cli.options import json_option, registry_option
+from robench.cli.terminal import out_document, out_json
 from robench.core.errors import UnknownNameError
 
 
@@ -24,9 +24,14 @@ def command(name: str, registries: tuple[Path, ...], as_json: bool) -> int:
     if not found:
         raise UnknownNameError("name", name, [str(entry["name"]) for _, entry in entries])
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        out_json(found)
     else:
-        click.echo(
-            "---\n".join(yaml.safe_dump(entry, sort_keys=False, allow_unicode=True) for entry in found), nl=False
-        )
+        out_document("---\n".join(map(_yaml, found)))
     return 0
+
+
+def _yaml(entry: Entry) -> str:
+    text = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True)
+    # YAML leaves bidi marks and the like as they are unless it escapes all that is not ASCII.
+    is_inert = text.replace("\n", "").isprintable()
+    return text if is_inert else yaml.safe_dump(entry, sort_keys=False, allow_unicode=False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tabulate import tabulate
 
 from robench.cli.options import json_option, option, results_option, seed_option, suite_option
+from robench.cli.terminal import out, out_json, out_table
 from robench.declare import find_suite, shipped_suites
 from robench.reports import coverages_by_model, needs
 from robench.store import FolderStore
@@ -31,13 +30,14 @@ def command(suites: tuple[str, ...], show_failures: bool, results: Path, seed: i
     store = FolderStore(results)
     rows = [row for name in dict.fromkeys(suites or shipped_suites()) for row in _rows(name, store, seed)]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        out_json(rows)
         return 0
-    table = [["?" if row[column] is None else str(row[column]) for column in COLUMNS] for row in rows]
-    click.echo(tabulate(table, headers=COLUMNS, tablefmt="plain", disable_numparse=True))
+    out_table(COLUMNS, [["?" if row[column] is None else str(row[column]) for column in COLUMNS] for row in rows])
     if show_failures:
         for failure in store.failures():
-            click.echo(f"\n{failure.shard.title}: {failure.error}\n{failure.traceback}".rstrip())
+            # Indented, so that no line of a traceback can pass for another failure.
+            traceback = [f"  {line}" for line in failure.traceback.rstrip().splitlines()]
+            out("", f"{failure.shard.title}: {failure.error}", *traceback)
     return 0
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import signal
 import sys
 import traceback
 from contextlib import contextmanager
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.main import INTERRUPTED
-from robench.cli.options import registry_option
+from robench.cli.options import AbsolutePath, registry_option
+from robench.cli.terminal import say, unguarded_streams
 from robench.core.errors import RobenchError, UsageError
 from robench.declare import read_registries
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("timm", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @registry_option
-@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("script", type=AbsolutePath())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ...]) -> int:
     """Run the Python file SCRIPT with ARGS, as `python SCRIPT ARGS` does.
@@ -31,7 +34,8 @@ def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ..
     `robench timm train.py DATA --model robench_rpc_symvit` trains it with timm's own script; options of robench
     stand before SCRIPT. On several GPUs: `torchrun --nproc-per-node N -m robench timm train.py ...`.
     """
-    if not script.is_file():
+    # pathlib raises for a name that is too long.
+    if not os.path.isfile(script):  # noqa: PTH113
         raise UsageError(f"no such file: {script}. SCRIPT is a Python file such as timm's train.py")
     checkpoints = read_registries(registries).values()
     # Imported here, so that help needs no torch.
@@ -39,7 +43,7 @@ def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ..
     from robench.training.posterizing import posterizing_to_black
 
     register_in_timm(checkpoints)
-    with _as_main(script, arguments), posterizing_to_black():
+    with _as_main(script, arguments), unguarded_streams(), posterizing_to_black():
         return _run(script)
 
 
@@ -48,7 +52,7 @@ def _run(script: Path) -> int:
         runpy.run_path(str(script), run_name="__main__")
     except SystemExit as end:
         if isinstance(end.code, str):
-            click.echo(end.code, err=True)
+            say(*end.code.split("\n"))
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except RobenchError:
         raise
@@ -56,18 +60,20 @@ def _run(script: Path) -> int:
         return INTERRUPTED
     # Broad because the script is the user's: what it raises is shown as Python shows it, and is no fault of robench.
     except Exception as error:
-        traceback.print_exception(error)
+        say(*"".join(traceback.format_exception(error)).splitlines())
         return 1
     return 0
 
 
 @contextmanager
 def _as_main(script: Path, arguments: tuple[str, ...]) -> Iterator[None]:
-    """Let the script find its arguments, and modules beside it, where Python puts them."""
+    """Let the script find its arguments, and modules beside it, where Python puts them, and end by SIGTERM at once."""
     before = sys.argv, sys.path
     sys.argv = [str(script), *arguments]
     sys.path = [str(script.resolve().parent), *sys.path]
+    on_sigterm = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         yield
     finally:
+        signal.signal(signal.SIGTERM, on_sigterm or signal.SIG_DFL)
         sys.argv, sys.path = before

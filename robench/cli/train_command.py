@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import data_root_option, option, registry_option
+from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
+from robench.cli.terminal import out, say
 from robench.core.checkpoint import Weights
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
@@ -48,7 +49,7 @@ class Asked:
 @option("--num-epochs", type=click.IntRange(min=1), metavar="N", help="In place of the entry's; needs --output.")
 @option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=AbsolutePath(),
     metavar="FILE",
     help="Write the weights there and leave the registry as it is.",
 )
@@ -127,7 +128,7 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
 
 def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
     if asked.output is not None:
-        return asked.output.absolute()
+        return asked.output
     return checkpoint.folder / _uri(checkpoint)
 
 
@@ -160,7 +161,7 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
         uri = _uri(checkpoint)
         set_weights(registry, checkpoint.name, digest, expected, uri=None if uri == checkpoint.weights.uri else uri)
     state_path(path).unlink(missing_ok=True)
-    click.echo(f"{checkpoint.name}: {shown}, {len(content)} bytes, sha256 {digest}, {path}")
+    out(f"{checkpoint.name}: {shown}, {len(content)} bytes, sha256 {digest}, {path}")
 
 
 def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
@@ -195,5 +196,6 @@ def _clean_accuracy(checkpoint: Checkpoint, asked: Asked) -> float | None:
     try:
         return clean_accuracy(checkpoint, training.dataset, data_root=asked.data_root, device=asked.device).value
     except MissingDataError as error:
-        click.echo(f"The weights are kept, but their accuracy is not measured: {error}", err=True)
+        first, *others = error.lines
+        say(f"The weights are kept, but their accuracy is not measured: {first}", *others)
         return None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.main import INTERRUPTED
 from robench.cli.options import (
+    SuiteName,
     data_root_option,
     device_option,
     executor_option,
@@ -20,6 +20,7 @@ from robench.cli.options import (
     seed_option,
     workers_option,
 )
+from robench.cli.terminal import out_document, say
 from robench.reports import RENDERERS
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command("transfer")
-@option("--suite", required=True, metavar="NAME|FILE", help="A shipped suite or a YAML file.")
+@option("--suite", required=True, type=SuiteName(), metavar="NAME|FILE", help="A shipped suite or a YAML file.")
 @option("--condition", required=True, metavar="NAME", help="An attack of the suite; of a sweep also NAME@8/255, say.")
 @model_option(required=True)
 @option(
@@ -95,27 +96,30 @@ def command(
     store = FolderStore(results)
     store.check_writable()
     count = len({*models, *targets})
-    click.echo(f"checking data and weights of {count} model{'s' * (count != 1)}", err=True)
+    say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare_transfer(request, condition, scored_on)
-    is_interrupted, num_failed = _measured(prepared, store)
+    stopped_with, num_failed = _measured(prepared, store)
     report = prepared.report(store)
-    click.echo(RENDERERS["json" if as_json else format_name](report), nl=False)
+    out_document(
+        RENDERERS["json" if as_json else format_name](report),
+        if_lost=f"what was measured is kept in {results}, and the same command prints it",
+    )
     if num_failed:
-        click.echo(f"{num_failed} shards failed; the same command tries them again.", err=True)
-    if is_interrupted:
-        click.echo("Interrupted. What was measured is kept; the same command goes on from there.", err=True)
-        return INTERRUPTED
+        say(f"{num_failed} shards failed; the same command tries them again.")
+    if stopped_with:
+        say("Interrupted. What was measured is kept; the same command goes on from there.")
+        return stopped_with
     return 0 if report.is_complete and not num_failed else 1
 
 
-def _measured(prepared: PreparedTransfer, store: FolderStore) -> tuple[bool, int]:
-    """Attack, then score unless that was interrupted; return whether anything was, and how many shards failed."""
+def _measured(prepared: PreparedTransfer, store: FolderStore) -> tuple[int, int]:
+    """Attack, then score unless that was stopped; return the exit code of what stopped it or 0, and failed shards."""
     from robench.cli.measuring import measured
 
-    click.echo(f"attacking: {prepared.view.label}", err=True)
-    is_interrupted, attacked = measured(prepared.attacks, store)
-    if is_interrupted:
-        return True, attacked.num_failed
-    click.echo("scoring the adversarial examples", err=True)
-    is_interrupted, scored = measured(prepared.scorable(store), store)
-    return is_interrupted, attacked.num_failed + scored.num_failed
+    say(f"attacking: {prepared.view.label}")
+    stopped_with, attacked = measured(prepared.attacks, store)
+    if stopped_with:
+        return stopped_with, attacked.num_failed
+    say("scoring the adversarial examples")
+    stopped_with, scored = measured(prepared.scorable(store), store)
+    return stopped_with, attacked.num_failed + scored.num_failed

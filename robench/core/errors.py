@@ -26,9 +26,21 @@ if TYPE_CHECKING:
 
 
 class RobenchError(Exception):
-    """Base of all errors that robench raises on purpose."""
+    """Base of all errors that robench raises on purpose.
+
+    Its arguments are the lines of the message: a line break inside one of them came with a name or from a library, and
+    is escaped where the message is printed.
+    """
 
     exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Lines of the message."""
+        return tuple(map(str, self.args))
 
 
 class UsageError(RobenchError):

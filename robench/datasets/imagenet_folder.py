@@ -163,7 +163,7 @@ def find_folder(data_root: Path | None, layout: Layout) -> Path:
             loose = sum(1 for _ in images_in(place, target=0))
             holds = f"{loose:,} images outside class folders" if loose else "no class folders"
             tried.append(f"  {place}: {holds}")
-    raise MissingDataError("\n".join([f"{layout.title} not found. Tried:", *tried, _how_to_give(layout)]))
+    raise MissingDataError(f"{layout.title} not found. Tried:", *tried, _how_to_give(layout))
 
 
 def class_folders(place: Path, layout: Layout) -> list[Path]:

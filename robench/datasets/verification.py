@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from robench.core.errors import MissingDataError, UnknownNameError
+from robench.core.inert import printable
 from robench.datasets import open_dataset
 from robench.datasets.decoding import examine
 from robench.datasets.imagenet_folder import class_folders, find_folder, images_in, refuse_other_class
@@ -137,7 +138,8 @@ def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = Fals
         for name in images:
             findings += _file_findings(classes[name], images[name])
     except MissingDataError as error:
-        return _unread(layout, "absent", str(error))
+        # Several lines, which list what was tried; none more comes with the name of a folder.
+        return _unread(layout, "absent", "\n".join(map(printable, error.lines)))
     except OSError as error:
         return _unread(layout, "unreadable", f"cannot read {error.filename} of {layout.title}: {error.strerror}")
     paths = [path for found in images.values() for path in found]

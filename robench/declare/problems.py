@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError
+from robench.core.inert import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +27,7 @@ class Problem:
         parts = [f"line {self.line}" if self.line is not None else "", path_of(self.place), self.message]
         text = ": ".join(part for part in parts if part)
         # What a stranger's file holds must not steer the reader's terminal.
-        return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+        return printable(text)
 
 
 def path_of(place: Place) -> str:
@@ -55,4 +56,4 @@ def declaration_error(source: str, problems: Iterable[Problem]) -> DeclarationEr
     """Return the one error that lists all problems, by line, under the name of where they were met."""
     by_line = sorted(problems, key=lambda problem: problem.line or 0)
     count = f"{len(by_line)} problem{'s' if len(by_line) > 1 else ''}"
-    return DeclarationError("\n".join([f"{source}: {count}", *(f"  {problem}" for problem in by_line)]))
+    return DeclarationError(f"{source}: {count}", *(f"  {problem}" for problem in by_line))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UnknownNameError
+from robench.core.files import absolute, is_file_name
 from robench.declare.registry import merge, read_registry
 from robench.declare.suites import read_suite
 
@@ -42,8 +43,8 @@ def find_suite(name_or_path: str | Path) -> Suite:
         UnknownNameError: no suite of this name is shipped.
         DeclarationError: all that is wrong with the file.
     """
-    if isinstance(name_or_path, Path) or name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
-        return read_suite(Path(name_or_path))
+    if isinstance(name_or_path, Path) or is_file_name(name_or_path):
+        return read_suite(absolute(name_or_path, "suite"))
     shipped = shipped_suites()
     if name_or_path not in shipped:
         raise UnknownNameError("suite", name_or_path, shipped, "Or give the path of a YAML file.")
@@ -72,4 +73,5 @@ def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint
         UsageError: there is no such file.
         DeclarationError: all that is wrong with a file; or two files declare the same name.
     """
-    return merge({path: read_registry(path) for path in (shipped_registry(), *registry_files)})
+    files = (shipped_registry(), *(absolute(path, "registry") for path in registry_files))
+    return merge({path: read_registry(path) for path in files})

@@ -11,7 +11,7 @@ import io
 import unicodedata
 from typing import TYPE_CHECKING
 
-from robench.reports.inert import printable
+from robench.core.inert import printable
 
 if TYPE_CHECKING:
     from robench.core.report import Report, Row

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robench.reports.inert import NOTE_WIDTH, clipped
+from robench.core.inert import NOTE_WIDTH, clipped
 
 if TYPE_CHECKING:
     from robench.core.report import Cell, Estimate, Report, Row

@@ -5,10 +5,11 @@ Names stand in it as they are, so that they can be compared; everything outside 
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from math import inf
 from typing import TYPE_CHECKING
+
+from robench.core.inert import inert_json
 
 if TYPE_CHECKING:
     from robench.core.report import Cell, Report, Row
@@ -32,7 +33,7 @@ def render_json(report: Report) -> str:
         "provenance": dict(report.provenance),
         "rows": [_row(row, report.columns) for row in report.rows],
     }
-    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return inert_json(document) + "\n"
 
 
 def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:

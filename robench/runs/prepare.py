@@ -150,7 +150,8 @@ def _found(
             except MissingDataError as error:
                 problems[str(error)] = error
     if problems:
-        raise type(next(iter(problems.values())))("\n".join(problems))
+        lines = [line for problem in problems.values() for line in problem.lines]
+        raise type(next(iter(problems.values())))(*lines)
     return opened, digests
 
 

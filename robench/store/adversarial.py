@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
+from robench.core.files import absolute
 from robench.store.complaints import keeping, reading
 from robench.store.paths import ADVERSARIAL_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.publish import publish
 from robench.store.reading import read_whole
 from robench.store.safetensors_file import AdversarialExamples, decode_examples, encode_examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 logger = logging.getLogger("robench.store")
 
@@ -28,10 +32,13 @@ class AdversarialFolder:
     """Keeps adversarial examples below a results folder; can be sent to another process.
 
     Attributes:
-        results: the results folder; see ``paths`` for what is in it.
+        results: the results folder, made absolute; see ``paths`` for what is in it.
     """
 
     results: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "results", absolute(self.results, "results"))
 
     def keys(self) -> set[str]:
         """Keys of all shards whose examples are there; their files are only listed, and checked when they are read.

@@ -7,11 +7,10 @@ of one shard the first wins. Whatever is found damaged is set aside, said, and m
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from robench.core.errors import StoreError
-from robench.core.files import write_whole
+from robench.core.files import absolute, write_whole
 from robench.core.records import Failure
 from robench.store.adversarial import AdversarialFolder
 from robench.store.agreement import warn_if_other_outcomes
@@ -25,6 +24,7 @@ from robench.store.reading import read_whole
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from robench.core.records import Record
     from robench.core.shard import ShardHeader
@@ -40,11 +40,15 @@ class FolderStore:
     """Keeps what came of shards below one folder, which is created by the first write.
 
     Args:
-        path: the results folder; see ``paths`` for what is in it.
+        path: the results folder; see ``paths`` for what is in it. It is the one that the path means now, whatever
+            folder becomes the current one.
+
+    Raises:
+        UsageError: the path is empty, or of no user's home folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = absolute(path, "results")
         self._paths = Paths(self.path)
 
     def __repr__(self) -> str:

@@ -122,7 +122,7 @@ class TestPrepare:
             (("imagenet-x", "--archive", "x.tar", "--data-root", "."), "unknown published dataset 'imagenet-x'"),
             (("digits", "--archive", "x.tar", "--data-root", "."), "unknown published dataset 'digits'"),
             (("imagenet-a", "--archive", "x.tar"), "--data-root DIR or the variable ROBENCH_DATA"),
-            (("imagenet-a", "--archive", "none.tar", "--data-root", "."), "cannot read archive none.tar"),
+            (("imagenet-a", "--archive", "none.tar", "--data-root", "."), "none.tar: No such file"),
             (("imagenet-a", "--data-root", "."), "Missing option '--archive'"),
             (("imagenet-1k", "--archive", "x.tar", "--data-root", "."), "it has no class folders"),
         ],

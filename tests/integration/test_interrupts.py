@@ -9,6 +9,11 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -77,3 +82,88 @@ def test_two_runs_at_once_on_one_folder_both_end_well_with_the_same_table(
     assert tables[0][0] == tables[1][0]
     assert all("other outcomes" not in stderr for _, stderr in tables)
     assert len(FolderStore(tmp_path / "r").keys()) == 9
+
+
+def test_sigterm_drains_and_ends_with_143(small_suite: Callable[..., Path], tmp_path: Path) -> None:
+    suite = small_suite(**{"num_steps: 4": "num_steps: 40", "num_examples: 150": "num_examples: 600"})
+    run = begin(suite, tmp_path / "r", "--workers", "2")
+    wait_for_records(tmp_path / "r")
+    run.send_signal(signal.SIGTERM)
+    stdout, stderr = run.communicate()
+    assert run.returncode == 143
+    assert "Finishing the shards under way; another SIGTERM stops at once" in stderr
+    assert "the same command goes on from there" in stderr
+    assert "missing" in stdout
+    assert [word for word in ("Traceback", "leaked", "semaphore", "Warning") if word in stderr] == []
+    store = FolderStore(tmp_path / "r")
+    assert 0 < len(store.keys()) < 36
+    assert list(store.failures()) == []
+
+
+# Measures images of a folder in workers whose decoding processes share semaphores with them.
+DECODING_RUN = """\
+import sys
+sys.argv = ["robench", "run", "--suite", "suite.yaml", "--model", "mine", "--registry", "registry.yaml", "--workers",
+            "1", "--executor", "processes", "--data-root", ".", "--results", "r"]
+if __name__ == "__main__":
+    from robench.cli.main import main
+    main()
+"""
+DECODING_SUITE = """\
+name: decoding
+version: 1
+seed: 0
+dataset: imagenet-1k
+batch_size: 4
+conditions:
+  - {name: clean}
+  - {name: pgd, perturbation: {kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 100000}}
+metrics: [top1_accuracy]
+audit: false
+"""
+DECODING_REGISTRY = """\
+checkpoints:
+  mine:
+    architecture: {backbone: timm, name: vit_tiny_patch16_224, arguments: {depth: 1}}
+    weights: {uri: mine.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5], resize: 256, crop: 224}
+"""
+
+
+def test_sigterm_twice_kills_workers_without_warning_of_what_they_shared(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    save_file(
+        timm.create_model("vit_tiny_patch16_224", depth=1, pretrained=False).state_dict(),
+        tmp_path / "mine.safetensors",
+    )
+    folder = tmp_path / "imagenet-1k" / "val" / "n01440764"
+    folder.mkdir(parents=True)
+    for number in range(4):
+        Image.new("RGB", (256, 256), (number, 0, 0)).save(folder / f"ILSVRC2012_val_{number:08}.JPEG")
+    for name, text in (("run.py", DECODING_RUN), ("suite.yaml", DECODING_SUITE), ("registry.yaml", DECODING_REGISTRY)):
+        (tmp_path / name).write_text(text)
+    run = subprocess.Popen(
+        [sys.executable, "run.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    wait_for_records(tmp_path / "r")
+    for _ in range(2):
+        run.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+    stdout, stderr = run.communicate()
+    assert run.returncode == 143
+    assert stdout == ""
+    assert "Terminated. What was kept is safe" in stderr
+    assert [word for word in ("Traceback", "leaked", "semaphore") if word in stderr] == []
+
+
+def test_sigterm_ends_a_command_that_measures_nothing_with_143(tmp_path: Path) -> None:
+    fifo = tmp_path / "suite.yaml"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "robench", "validate", str(fifo)]
+    validation = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # It waits in the middle of reading.
+    with fifo.open("w"):
+        validation.send_signal(signal.SIGTERM)
+        stdout, stderr = validation.communicate()
+    assert (validation.returncode, stdout) == (143, "")
+    assert stderr.strip() == "Terminated. What was kept is safe; the same command goes on from there."

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from robench.core.inert import clipped, printable
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.core.suite import Column
 from robench.reports import RENDERERS
 from robench.reports.grid import cell_text, grid_of
-from robench.reports.inert import clipped, printable
 
 CLEAN = Column(key="clean/top1_accuracy", label="clean", metric="top1_accuracy", conditions=("clean",))
 ROBUST = Column(key="robust", label="linf 8/255", metric="robust_accuracy", conditions=("clean", "pgd"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 NAME_WIDTH = 80
 NOTE_WIDTH = 400
 
@@ -25,6 +28,19 @@ def clipped(text: str, width: int = NAME_WIDTH) -> str:
     # An escape is up to 10 characters for one, so that cutting before escaping would not bound the width.
     shown = printable(text[: width + 1])
     return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+
+
+def inert_json(value: Any) -> str:
+    r"""Return ``value`` as JSON in printable ASCII, indented; JSON escapes what a terminal would obey, names included.
+
+    Raises:
+        ValueError: a number is NaN or infinite, which JSON cannot say.
+
+    >>> inert_json(["\x1b\u202e\x7f"])
+    '[\n  "\\u001b\\u202e\\u007f"\n]'
+    """
+    # The one control character that the library leaves alone; it can only stand inside a text.
+    return json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def _escape(character: str) -> str:
