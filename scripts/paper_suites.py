@@ -5,11 +5,15 @@ Budgets, steps and deltas are in normalised units, labels are the victim's own p
 range of pixels, because cleverhans is called so. The digits twins have the same calls with budgets that move accuracy
 on the digits checkpoints, whose images are divided by 0.35 (ImageNet's by 0.226), and fewer examples and steps where an
 attack takes many passes.
+
+A condition without a suffix is what code does; where the paper's text says otherwise, ``-paper`` is beside it: the call
+of the code with the numbers of the text, or, where the authors published no call, the text alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +24,9 @@ SUITES = Path(__file__).parents[1] / "suites"
 BUDGETS = (1, 2, 3, 4, 5, 6)
 # Four times the budget moves the digits' accuracy about as far as the papers' moves ImageNet's.
 DIGITS_SCALE = 4
-DIGITS_SPSA = "0.4"
 UNCLIPPED = "space: normalised, labels: predicted, clip: none"
+# What the vendored AutoAttack does with inputs that are normalised already: it cuts them to the range of images.
+CUT = "space: normalised, clip: unit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +36,24 @@ class Protocol:
     Attributes:
         source: where that was read, or what it was inferred from.
         budgets: of FGSM and PGD, in 255ths.
-        spsa: updates and budget of SPSA; ``cw``: its other fields, None where it is not called.
+        spsa: updates and budget of SPSA as it is called; ``spsa_of_text``: as the paper's text has them, None where
+            they are the same.
+        ensemble: budget of AutoAttack and of Square; ``cw``: its other fields. None where they are not called.
     """
 
     name: str
     title: str
     source: str
     budgets: tuple[int, ...] = BUDGETS
-    spsa: tuple[int, str] | None = None
+    spsa: tuple[int, Fraction] | None = None
+    spsa_of_text: tuple[int, Fraction] | None = None
+    ensemble: Fraction | None = None
     has_sparse_l1: bool = False
     has_noise: bool = False
     cw: str | None = None
 
 
+TENTH, LEVEL = Fraction(1, 10), Fraction(1, 255)
 CONFIDENT = "num_steps: {steps}, num_search_steps: 5, initial_c: 0.01, learning_rate: 0.005, confidence: {confidence}"
 OWN_TARGET = "num_steps: 10, num_search_steps: 5, initial_c: 0.01, learning_rate: 0.1, confidence: 10, target: own"
 PROTOCOLS = (
@@ -51,7 +61,9 @@ PROTOCOLS = (
         name="rpc",
         title="RPC-Attention",
         source="rachtsy/KPCA_code, Attack/engine.py lines 77-115 and its scripts",
-        spsa=(10, "0.1"),
+        spsa=(10, TENTH),
+        spsa_of_text=(40, TENTH),
+        ensemble=LEVEL,
         has_sparse_l1=True,
         has_noise=True,
         cw=CONFIDENT,
@@ -60,7 +72,9 @@ PROTOCOLS = (
         name="rkde",
         title="robust KDE",
         source="aaronhan223/robust_transformer, imagenet/engine.py lines 88-105 and its scripts",
-        spsa=(40, "0.1"),
+        spsa=(40, TENTH),
+        # The text gives the budget of all attacks, and no number of updates.
+        spsa_of_text=(40, LEVEL),
         has_sparse_l1=True,
         has_noise=True,
         cw=CONFIDENT,
@@ -69,7 +83,7 @@ PROTOCOLS = (
         name="elliptical",
         title="Elliptical attention",
         source="stefvk/Elliptical-Attention, ImageAttack/engine.py lines 95-140",
-        spsa=(40, "0.1"),
+        spsa=(40, TENTH),
         has_sparse_l1=True,
         cw=OWN_TARGET,
     ),
@@ -78,7 +92,7 @@ PROTOCOLS = (
         title="Twicing attention",
         source="inferred: no attack code is published; FGSM and PGD at 4/255 match this in normalised space",
         budgets=(4,),
-        spsa=(40, "1/255"),
+        spsa=(40, LEVEL),
     ),
     Protocol(
         name="boost",
@@ -128,12 +142,12 @@ def _gradients(budget: int, scale: int) -> Iterator[str]:
 
 
 def _many_passes(protocol: Protocol, *, digits: bool) -> Iterator[str]:
-    if protocol.spsa is not None:
-        num_steps, epsilon = protocol.spsa
-        yield from _named("spsa", "20" if digits else None)
-        yield f"      {{kind: spsa, epsilon: {DIGITS_SPSA if digits else epsilon}, num_steps: {num_steps},"
-        yield "       learning_rate: 0.01, delta: 0.01, num_samples: 128, formula: released, returns: last,"
-        yield f"       {UNCLIPPED}}}"
+    for name, spsa in (("spsa", protocol.spsa), ("spsa-paper", protocol.spsa_of_text)):
+        if spsa is not None:
+            yield from _named(name, "20" if digits else None)
+            yield f"      {{kind: spsa, epsilon: {_budget(spsa[1], digits=digits)}, num_steps: {spsa[0]},"
+            yield "       learning_rate: 0.01, delta: 0.01, num_samples: 128, formula: released, returns: last,"
+            yield f"       {UNCLIPPED}}}"
     if protocol.has_sparse_l1:
         yield "  # Whatever budget the scripts name: cleverhans' default is what is run."
         yield from _named("sld")
@@ -147,6 +161,46 @@ def _many_passes(protocol: Protocol, *, digits: bool) -> Iterator[str]:
         yield f"       continues: true, stops_early: false, clip_min: 0, clip_max: 1, {UNCLIPPED}}}"
     if protocol.has_noise:
         yield f"  - {{name: noise, perturbation: {{kind: uniform-noise, epsilon: 0.3, {UNCLIPPED}}}}}"
+    if protocol.ensemble is not None:
+        yield from _ensembles(_budget(protocol.ensemble, digits=digits), digits=digits)
+
+
+def _ensembles(epsilon: str, *, digits: bool) -> Iterator[str]:
+    yield "  # No call is published: as by the AutoAttack that is copied into stefvk/Elliptical-Attention, the"
+    yield "  # budget in normalised units, points cut to [0, 1] there; -paper is the text, both in pixels."
+    for suffix, limits in (("", f", {CUT}"), ("-paper", "")):
+        yield from _named(f"autoattack{suffix}", "20" if digits else None)
+        if digits:
+            yield from _few_steps(epsilon, limits)
+        else:
+            yield f"      {{kind: autoattack, variant: standard, epsilon: {epsilon}, returns: published{limits}}}"
+    for suffix, limits in (("", f", {CUT}"), ("-paper", "")):
+        yield from _named(f"square{suffix}", "20" if digits else None)
+        num_queries = 200 if digits else 5000
+        yield f"      {{kind: square, epsilon: {epsilon}, num_queries: {num_queries}, p_init: 0.8,"
+        yield f"       stop: at_success, returns: published{limits}}}"
+
+
+def _few_steps(epsilon: str, limits: str) -> Iterator[str]:
+    """Yield the standard ensemble with a tenth of the steps, a third of the targets and 200 queries."""
+    shared = f"epsilon: {epsilon}{limits}"
+    yield f"      kind: autoattack\n      variant: custom\n      epsilon: {epsilon}\n      returns: published"
+    yield from (f"      {limit}" for limit in limits.split(", ") if limit)
+    yield "      members:"
+    for fields in (
+        "kind: apgd, num_steps: 10, returns: published",
+        "kind: apgd, num_steps: 10, loss: dlr-targeted, num_restarts: 3, returns: published",
+        "kind: fab, num_steps: 10, num_targets: 3, num_final_steps: 0, stop: at_success",
+        "kind: square, num_queries: 200, p_init: 0.8, stop: at_success, returns: published",
+    ):
+        yield f"        - {{{fields},\n           {shared}}}"
+
+
+def _budget(epsilon: Fraction, *, digits: bool) -> str:
+    """Return a budget as YAML has it: a decimal where it is one, else in 255ths."""
+    scaled = DIGITS_SCALE * epsilon if digits else epsilon
+    decimal = str(float(scaled))
+    return decimal if Fraction(decimal) == scaled else f"{255 * scaled}/255"
 
 
 def _named(name: str, num_examples: str | None = None) -> Iterator[str]:

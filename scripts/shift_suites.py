@@ -62,11 +62,11 @@ SUITES_OF_CORRUPTIONS = (
     ),
     Corruptions(
         name="imagenet-c-extra",
-        comment="The published files of the 4 extra types, for which nobody printed AlexNet's errors.",
-        title="The four extra types of ImageNet-C at five severities: mean error",
+        comment="The published files of the 4 extra types, in units of AlexNet's errors: a mean of their own.",
+        title="The four extra types of ImageNet-C at five severities: mCE over the four",
         dataset="imagenet-1k",
         types=EXTRA_CORRUPTIONS,
-        metrics="[mean_error]",
+        metrics=f"[{MEAN_ERRORS}]",
         condition=published,
     ),
     Corruptions(

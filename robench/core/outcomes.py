@@ -20,6 +20,8 @@ class Outcome:
         found: whether a search for the nearest adversarial example found one; None of other perturbations.
         num_queries, num_gradients: passes of the victim that the perturbation took, forward and backward; None where
             nobody counts.
+        num_clamped: values of the input that the attack returned outside [0, 1] by more than rounding, which were then
+            clamped; None where there were none.
         epsilon: of a sweep, the budget that this is the outcome under, as an exact fraction such as ``4/255``.
     """
 
@@ -31,6 +33,7 @@ class Outcome:
     found: bool | None = None
     num_queries: int | None = None
     num_gradients: int | None = None
+    num_clamped: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class ClassificationOutcome(Outcome):
             None where one was made. ``num_correct``: in how many of them the true class came first.
 
     Top-5, confidence and loss are None where an attack left the example alone once it was fooled, and so did not do its
-    worst.
+    worst, unless the condition asks for the point that the attack's published code leaves.
     """
 
     target: int

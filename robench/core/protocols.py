@@ -49,12 +49,15 @@ class Perturbed:
         found: (B,) truth values, whether a search for the nearest adversarial example found one; None where a budget
             is given instead. Where it found none, the input is the clean one.
         num_queries, num_gradients: (B,) passes of the victim that each example went through, forward, and backward.
+        num_clamped: (B,) values of each input that lay outside [0, 1] by more than rounding before they were clamped;
+            None where nothing is clamped.
     """
 
     inputs: torch.Tensor
     found: torch.Tensor | None = None
     num_queries: torch.Tensor | None = None
     num_gradients: torch.Tensor | None = None
+    num_clamped: torch.Tensor | None = None
 
 
 class Victim(Protocol):

@@ -20,7 +20,8 @@ class ThreatModel:
 
     Attributes:
         space: what the budget is a length in: ``pixel``, or ``normalised`` by the victim's mean and deviation.
-        clip: whether what comes back must lie in [0, 1] (``box``) or not (``none``).
+        clip: whether what comes back must lie in [0, 1] (``box``), in [0, 1] after normalisation, to which the clean
+            input is cut first (``unit``), or anywhere (``none``).
         labels: whether the attack moves away from the ``true`` classes or from the victim's ``predicted`` ones.
     """
 
@@ -31,9 +32,8 @@ class ThreatModel:
     labels: str = "true"
 
     def __str__(self) -> str:
-        others = [("normalised", self.space), ("none", self.clip), ("predicted", self.labels)]
-        marks = {"normalised": "normalised", "none": "unclipped", "predicted": "predicted-labels"}
-        said = [marks[unusual] for unusual, met in others if met == unusual]
+        marks = {"normalised": "normalised", "none": "unclipped", "unit": "unit", "predicted": "predicted-labels"}
+        said = [marks[met] for met in (self.space, self.clip, self.labels) if met in marks]
         return "-".join([self.norm, self.epsilon_text, *said])
 
     @property

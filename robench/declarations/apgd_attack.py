@@ -25,6 +25,7 @@ class Apgd(SearchingAttack):
 
     kind: ClassVar[str] = "apgd"
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
+    published_stop: ClassVar[Literal["never"]] = "never"
 
     num_steps: Count
     loss: ApgdLoss = "ce"

@@ -26,7 +26,10 @@ class Attack(DeclarationBase):
     Attributes:
         space: where budgets, steps and distances are meant: pixels in [0, 1], or pixels after the victim's mean and
             standard deviation (``normalised``), as in the code of some papers.
-        clip: cut to [0, 1] (``box``), or not at all (``none``): what comes back may then be no image.
+        clip: cut to [0, 1] in pixels (``box``), or not at all (``none``): what comes back may then be no image; or all
+            points of the budget, the clean input too, cut to [0, 1] after normalisation (``unit``), as attacks that are
+            written for images cut inputs that are already normalised. A value that lies outside by more than the budget
+            can then take the nearest limit alone.
         labels: what the attack moves away from: the true classes, or the victim's own clean predictions
             (``predicted``), as in cleverhans' default.
         backend: whose code runs: robench's own, or a library's (``declarations.backends`` says which has what).
@@ -36,15 +39,19 @@ class Attack(DeclarationBase):
     """
 
     space: Literal["pixel", "normalised"] = "pixel"
-    clip: Literal["box", "none"] = "box"
+    clip: Literal["box", "none", "unit"] = "box"
     labels: Literal["true", "predicted"] = "true"
     backend: Backend = "robench"
     gradients: Literal["own", "through_solvers"] = "own"
     exact: bool = False
 
     def __post_init__(self) -> None:
-        """Check the fields, and then whether the backend can do what they say."""
+        """Check the fields, and then whether the space has such limits and the backend can do what they say."""
         DeclarationBase.__post_init__(self)
+        if self.clip == "unit" and self.space == "pixel":
+            raise ValueError("clip must be box with space pixel, where that is [0, 1], got unit")
+        if self.clip == "unit" and self.budget[0] != "linf":
+            raise ValueError(f"norm must be linf with clip unit, got {self.budget[0]}")
         if problems := backend_problems(self):
             raise ValueError("; ".join(problems))
 
@@ -99,13 +106,19 @@ class SearchingAttack(BoundedAttack):
     Attributes:
         num_restarts: searches from different starts; an example keeps the best of all.
         returns: of the points visited, the one of highest loss, those that fool the victim before all others
-            (``best``); or each search's ``last``, as in the papers' code.
+            (``best``); each search's ``last``, as in the papers' code; or the point that the attack's own published
+            code leaves (``published``): the last point that fooled the victim in the first search that did, and the
+            clean input where none did or where it is misclassified itself.
         stop: search on to the end (``never``), or leave an example alone once it is fooled (``at_success``): quicker,
-            but loss, confidence and top-5 of a fooled example then say nothing, and are not kept.
+            but loss, confidence and top-5 of a fooled example then say nothing, and are not kept, unless ``returns``
+            is ``published``: they are then of that point, and no worst case.
+        published_stop: ``stop`` of the attack's own published code; None where ``returns`` has no such value.
     """
 
+    published_stop: ClassVar[Literal["never", "at_success"] | None] = None
+
     num_restarts: Count = 1
-    returns: Literal["best", "last"] = "best"
+    returns: Literal["best", "last", "published"] = "best"
     stop: Literal["never", "at_success"] = "never"
 
     def contradictions(self) -> list[str]:
@@ -115,4 +128,11 @@ class SearchingAttack(BoundedAttack):
             problems.append("returns must be best with stop at_success, got last")
         if self.stop == "at_success" and self.labels == "predicted":
             problems.append("labels must be true with stop at_success, got predicted")
+        if self.returns == "published" and self.published_stop is None:
+            problems.append(f"returns must be best or last for {self.kind}, got published")
+        elif self.returns == "published" and self.stop != self.published_stop:
+            problems.append(
+                f"stop must be {self.published_stop} with returns published, as in the code of {self.kind}, "
+                f"got {self.stop}"
+            )
         return problems

@@ -29,6 +29,10 @@ class AutoAttack(BoundedAttack):
             paper's code; or ``custom``, those of ``members``.
         members: of a custom ensemble, declarations of attacks in the order in which they run, the cheap ones first, all
             of this norm, budget, space, clipping and labels. An attack without a budget counts within this one.
+        returns: what fools the victim, as soon as it does, or else the point of smallest margin (``best``); or the
+            point that the paper's code leaves (``published``): where a member fools the victim, that member's, for APGD
+            the last of its search that does; the clean input where none does or where it is misclassified itself.
+            Top-5, loss and confidence are kept with ``published`` alone: they are of that point, and no worst case.
     """
 
     kind: ClassVar[str] = "autoattack"
@@ -39,6 +43,7 @@ class AutoAttack(BoundedAttack):
 
     variant: Literal["standard", "plus", "rand", "custom"]
     members: tuple[DeclarationBase, ...] = ()
+    returns: Literal["best", "published"] = "best"
 
     def attacks(self, num_classes: int) -> tuple[Attack, ...]:
         """Return the attacks in their order, with no more targets than there are other classes.
@@ -90,7 +95,9 @@ class AutoAttack(BoundedAttack):
 
     # Any: fields of the declarations that these make.
     def _apgd(self, **fields: Any) -> Apgd:
-        return Apgd(**self._shared, epsilon=self.epsilon, stop="at_success", num_steps=100, **fields)
+        stop: Literal["never", "at_success"] = "never" if self.returns == "published" else "at_success"
+        returns = self.returns
+        return Apgd(**self._shared, epsilon=self.epsilon, stop=stop, returns=returns, num_steps=100, **fields)
 
     def _targeted(self, num_targets: int) -> Apgd:
         return self._apgd(loss="dlr-targeted", num_restarts=num_targets)
@@ -99,7 +106,8 @@ class AutoAttack(BoundedAttack):
         return Fab(**self._shared, epsilon=self.epsilon, stop="at_success", num_steps=100, num_final_steps=0, **fields)
 
     def _square(self) -> Square:
-        return Square(**self._shared, epsilon=self.epsilon, stop="at_success", num_queries=5000, p_init=0.8)
+        fields = {**self._shared, "epsilon": self.epsilon, "returns": self.returns}
+        return Square(**fields, stop="at_success", num_queries=5000, p_init=0.8)
 
     @property
     def _shared(self) -> dict[str, Any]:

@@ -143,4 +143,12 @@ def _limits_problem(attack: Any) -> str:
     return "clip_min and clip_max must be given with clip none and backend cleverhans, which has no cw without limits"
 
 
-RELATIONS: tuple[Callable[[Any], str], ...] = (_box_problem, _fab_problem, _limits_problem)
+def _unit_problem(attack: Any) -> str:
+    """Limits that an input is cut to after normalisation are robench's own."""
+    fixed = SERVED[attack.backend][attack.kind].fixed
+    if attack.clip != "unit" or "clip" in fixed:
+        return ""
+    return f"clip must be box or none with backend {attack.backend}, got unit"
+
+
+RELATIONS: tuple[Callable[[Any], str], ...] = (_box_problem, _unit_problem, _fab_problem, _limits_problem)

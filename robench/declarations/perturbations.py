@@ -88,5 +88,20 @@ def batch_dependence_of(declaration: Declaration) -> str:
 
 
 def leaves_at_success(declaration: Declaration) -> bool:
-    """Return whether examples are left alone once they are fooled, so that their scores say no more than that."""
+    """Return whether examples are left alone once they are fooled."""
     return getattr(declaration, "stop", "never") == "at_success"
+
+
+def keeps_scores(declaration: Declaration) -> bool:
+    """Return whether top-5, loss and confidence are kept beside the verdict.
+
+    They are not where examples are left alone once they are fooled, since the attack did not do its worst; unless the
+    point that the attack's published code leaves is asked for by name.
+    """
+    return not leaves_at_success(declaration) or leaves_published_point(declaration)
+
+
+def leaves_published_point(declaration: Declaration) -> bool:
+    """Return whether an attack returns the point that its own published code leaves."""
+    attack = declaration.first if isinstance(declaration, Sweep) else declaration
+    return getattr(attack, "returns", "best") == "published"

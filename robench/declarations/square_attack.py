@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Gt, Le
 
@@ -22,6 +22,7 @@ class Square(SearchingAttack):
 
     kind: ClassVar[str] = "square"
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
+    published_stop: ClassVar[Literal["at_success"]] = "at_success"
 
     num_queries: Count
     p_init: Annotated[float, Gt(0), Le(1)]

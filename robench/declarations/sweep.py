@@ -81,8 +81,8 @@ class Sweep(DeclarationBase):
         problems = []
         if self.first.labels == "predicted":
             problems.append("carry must be false with labels predicted: what is fooled is wrong of the true class")
-        if getattr(self.first, "returns", "best") == "last":
-            problems.append("carry must be false with returns last: what a smaller budget returned is not the last")
+        if (returns := getattr(self.first, "returns", "best")) != "best":
+            problems.append(f"carry must be false with returns {returns}: a smaller budget returned another point")
         return problems
 
     def _warm_start_problems(self) -> list[str]:

@@ -15,7 +15,7 @@ from robench.declarations.corruptions import SEVERITIES
 from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import Clean, is_attack
 from robench.metrics import METRICS, CorruptionMetric
-from robench.metrics.corruptions import COMMON, REFERENCES
+from robench.metrics.corruptions import REFERENCES, averaged_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,19 +133,15 @@ def _reference_problems(family: str, types: Types, metric: CorruptionMetric) -> 
     if family not in REFERENCES:
         known = ", ".join(REFERENCES)
         return [f"{metric.name} needs a reference's errors, which {known} have and {family} has not; take mean_error"]
-    reference = REFERENCES[family]
-    if metric.needs_clean and (harmless := [each for each in COMMON if reference.corrupted[each] <= reference.clean]):
+    reference, wanted = REFERENCES[family], averaged_types(types)
+    if metric.needs_clean and (harmless := [each for each in wanted if reference.corrupted[each] <= reference.clean]):
         return [
             f"{metric.name} of {family} is undefined: {', '.join(harmless)} does not raise {reference.model}'s error"
         ]
-    if metric.scope == "family":
-        missing = ", ".join(each for each in COMMON if each not in types)
-        return [f"{metric.name} is over 15 corruptions of {family}; add {missing}, or take mean_error"] * bool(missing)
-    return [
-        f"{metric.name} of {family} {each} needs {reference.model}'s error, which nobody states; take mean_error"
-        for each in types
-        if each not in reference.corrupted
-    ]
+    missing = ", ".join(each for each in wanted if each not in types)
+    if metric.scope == "family" and missing:
+        return [f"{metric.name} is over {len(wanted)} corruptions of {family}; add {missing}, or take mean_error"]
+    return []
 
 
 def _is_of_corruptions(metric: str) -> bool:

@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Lt, MinLen
 from robench.core.suite import Condition, Suite
 from robench.declarations.base import DeclarationBase
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import Clean, leaves_at_success
+from robench.declarations.perturbations import Clean, keeps_scores
 from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
 from robench.declare.names import DatasetName, MetricName, Name
 from robench.declare.python_source import document_from_python
@@ -188,7 +188,7 @@ def _metric_problems(document: Document, conditions: Mapping[int, Condition]) ->
         # Whether an attack or a clean condition is missing shows only once all conditions can be read.
         return
     for index, name in _known_metrics(document).items():
-        stopping = [each.name for each in conditions.values() if leaves_at_success(each.perturbation)]
+        stopping = [each.name for each in conditions.values() if not keeps_scores(each.perturbation)]
         if METRICS[name].reads_scores and stopping:
             message = (
                 f"{name} cannot be read where an attack stops at success, as in {', '.join(stopping)}; leave it out"

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.errors import BudgetExceededError, ContractError
-from robench.declarations.perturbations import threat_model_of
+from robench.declarations.perturbations import leaves_published_point, threat_model_of
 
 if TYPE_CHECKING:
     from robench.core.protocols import Batch, Declaration, Victim
     from robench.core.suite import ThreatModel
 
-# Rounding of a third party's float32 arithmetic; robench's own attacks stay within the exact budget.
+# Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
+# stay within the exact budget.
 BUDGET_TOLERANCE = 1e-6
 
 
@@ -42,10 +43,11 @@ def check_perturbed(
     """Measure what a perturbation returned against the clean inputs (B, ...), and refuse what breaks its promise.
 
     Distances are in pixel units whatever the attack's space; its budget is checked in its own space. Inputs of an
-    attack without ``clip`` may lie outside [0, 1], but must be finite.
+    attack without ``clip`` may lie outside [0, 1], but must be finite. Those of an attack that cuts to [0, 1] after
+    normalisation must lie there; a value that only was cut has not moved, of its budget.
 
     Raises:
-        ContractError: another shape, NaN, or values outside [0, 1].
+        ContractError: another shape, NaN, or values outside the limits of ``clip``.
         BudgetExceededError: an input was moved by more than the threat model allows.
     """
     kind, threat_model = declaration.kind, threat_model_of(declaration)
@@ -53,14 +55,38 @@ def check_perturbed(
         raise ContractError(
             f"perturbation {kind!r} returned shape {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}"
         )
-    if getattr(declaration, "clip", "box") == "box":
+    clip = getattr(declaration, "clip", "box")
+    if clip == "box":
         _check_range(perturbed, f"perturbation {kind!r} returned inputs")
     elif not bool(torch.isfinite(perturbed).all()):
         raise ContractError(f"perturbation {kind!r} returned NaN or infinite inputs")
-    change = perturbed.double() - clean.double()
+    change = within = perturbed.double() - clean.double()
+    if clip == "unit":
+        within = _change_but_cut(perturbed, clean, declaration, victim)
     if threat_model is not None:
-        _check_budget(change, kind, threat_model, victim)
+        _check_budget(within, kind, threat_model, victim)
     return _distances(change)
+
+
+def _change_but_cut(
+    perturbed: torch.Tensor, clean: torch.Tensor, declaration: Declaration, victim: Victim
+) -> torch.Tensor:
+    """Return the changes (B, ...), 0 of each value that was cut to [0, 1] after normalisation and no more.
+
+    An attack that returns what its published code does leaves some inputs whole, before any cut.
+    """
+    mean, std = (channels.double() for channels in victim.normalisation)
+    points = perturbed.double()
+    whole = (perturbed == clean).flatten(1).all(1) & leaves_published_point(declaration)
+    inside = torch.clamp(points, mean - BUDGET_TOLERANCE, mean + std + BUDGET_TOLERANCE)
+    if not bool(((inside == points).flatten(1).all(1) | whole).all()):
+        normalised = ((points - mean) / std)[~whole]
+        raise ContractError(
+            f"perturbation {declaration.kind!r} returned inputs from {float(normalised.min()):.6g} to "
+            f"{float(normalised.max()):.6g} after normalisation, wanted [0, 1]"
+        )
+    is_cut = (points - torch.clamp(clean.double(), mean, mean + std)).abs() <= BUDGET_TOLERANCE
+    return torch.where(is_cut, 0.0, points - clean.double())
 
 
 def _distances(change: torch.Tensor) -> Distances:

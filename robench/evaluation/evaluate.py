@@ -14,7 +14,7 @@ from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.datasets.class_subsets import class_indices_of
 from robench.declarations.audit import Audit
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import drawn_as, epsilon_of, leaves_at_success
+from robench.declarations.perturbations import drawn_as, epsilon_of, keeps_scores, leaves_at_success
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.audit import audit
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
@@ -109,7 +109,7 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
             epsilon=None if attack is declaration else epsilon_of(attack),
             classes=classes,
             has_right_class=has_right_class,
-            scores_say_all=not leaves_at_success(declaration),
+            scores_say_all=keeps_scores(declaration),
         )
         by_budget.append(judge(first, batch, measured, num_examples))
     return tuple(outcome for example in zip(*by_budget, strict=True) for outcome in example)

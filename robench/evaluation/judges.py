@@ -28,7 +28,8 @@ class Measured:
         epsilon: the budget, where a sweep has several.
         classes: those that may be predicted; None for all.
         has_right_class: whether any class is right; of out-of-distribution examples none is.
-        scores_say_all: whether more than the prediction may be read off the scores; not where an attack stopped early.
+        scores_say_all: whether more than the prediction may be read off the scores; not where an attack stopped early,
+            unless the point at which it did is what was asked for.
     """
 
     distances: Distances
@@ -59,9 +60,9 @@ def judge_classification(
     confidences = log_shares.amax(1).exp()
     distances, perturbed = measured.distances, measured.perturbed
     linf, l2, l1 = (values.tolist() for values in (distances.linf, distances.l2, distances.l1))
-    found, num_queries, num_gradients = (
+    found, num_queries, num_gradients, num_clamped = (
         [None] * len(targets) if values is None else values.tolist()
-        for values in (perturbed.found, perturbed.num_queries, perturbed.num_gradients)
+        for values in (perturbed.found, perturbed.num_queries, perturbed.num_gradients, perturbed.num_clamped)
     )
     return tuple(
         ClassificationOutcome(
@@ -73,6 +74,8 @@ def judge_classification(
             found=found[i],
             num_queries=num_queries[i],
             num_gradients=num_gradients[i],
+            # None for 0, which records that were kept before anything was counted have too.
+            num_clamped=num_clamped[i] or None,
             target=int(targets[i]),
             prediction=int(predictions[i]),
             correct_top1=bool(places[i] == 0),

@@ -28,8 +28,8 @@ def rescore(
 ) -> Record:
     """Return the record of a shard whose adversarial examples are read and not made; else as ``evaluate``.
 
-    Of the very shard that they were made in, the outcomes are those of its record again, but for the counts of passes,
-    which are None. ``limit`` is that of the run, for the record's provenance alone.
+    Of the very shard that they were made in, the outcomes are those of its record again, but for the counts of passes
+    and of clamped values, which are None. ``limit`` is that of the run, for the record's provenance alone.
 
     Args:
         shard: the one that the examples were made in, or one whose perturbation is ``Transferred`` from it.

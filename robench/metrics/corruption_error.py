@@ -63,7 +63,7 @@ def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> E
 
     Args:
         corrupted: by type and severity (1 to 5), outcomes of the same examples everywhere.
-        reference: whose errors are the units; ``ALEXNET`` has the fifteen of ImageNet-C.
+        reference: whose errors are the units; ``ALEXNET.over(COMMON_CORRUPTIONS)`` has the fifteen of ImageNet-C.
 
     Raises:
         IncompleteError: a type, a severity or an example is missing.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,10 @@ class ReferenceErrors:
                     f"{self.model}'s error under {corruption} must be a share in (0, 1] to be a unit, got {error}; "
                     "choose another reference or leave the corruption out"
                 )
+
+    def over(self, corruptions: Iterable[str]) -> ReferenceErrors:
+        """Return the errors under some of the types alone, those that a mean is taken over."""
+        return replace(self, corrupted={each: self.corrupted[each] for each in corruptions})
 
     @property
     def degradations(self) -> dict[str, float]:

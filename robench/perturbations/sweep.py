@@ -91,12 +91,15 @@ class _Attacked:
         # Each example went through the prediction that told whether it stands.
         num_queries = torch.ones(len(self.batch.ids), dtype=torch.int64)
         num_gradients = torch.zeros_like(num_queries)
+        num_clamped = None if before.num_clamped is None else before.num_clamped.clone()
         if chosen := places.tolist():
             made = self._taken(chosen, places).everywhere(attack, None if start is None else start[places])
             inputs[places] = made.inputs
             for counts, met in ((num_queries, made.num_queries), (num_gradients, made.num_gradients)):
                 counts[chosen] += 0 if met is None else met
-        return Perturbed(inputs=inputs, num_queries=num_queries, num_gradients=num_gradients)
+            if num_clamped is not None and made.num_clamped is not None:
+                num_clamped[places] = made.num_clamped
+        return Perturbed(inputs=inputs, num_queries=num_queries, num_gradients=num_gradients, num_clamped=num_clamped)
 
     def _standing(self, inputs: Tensor) -> Tensor:
         """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""

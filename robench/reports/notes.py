@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.declarations.perturbations import batch_dependence_of
+from robench.declarations.perturbations import batch_dependence_of, drawn_as, leaves_published_point
 from robench.metrics.intervals import INTERVAL
 
 if TYPE_CHECKING:
@@ -20,13 +20,16 @@ def notes_of(
 ) -> tuple[str, ...]:
     """Return one sentence for each failed condition, each mix of devices, and one for what was passed over.
 
-    Of ``conditions``, those are named whose outcomes depend on who shares a batch.
+    Of ``conditions``, those are named whose outcomes depend on who shares a batch, whose attack returned values outside
+    [0, 1], and whose scores are of the point that an attack's published code leaves.
     """
     return (
         *(_failure_note(coverage) for coverage in coverages.values() if coverage.failures),
         *_device_notes(columns, coverages),
         *_older_notes(coverages),
         *_dependence_notes(coverages, conditions),
+        *_clamped_notes(coverages, conditions),
+        *_published_notes(coverages, conditions),
     )
 
 
@@ -66,6 +69,26 @@ def _dependence_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Co
         f"{condition.name}: batch-dependent: {attack}"
         for condition in conditions
         if (attack := batch_dependence_of(condition.perturbation)) and coverages[condition.name].records
+    ]
+
+
+def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
+    notes = []
+    for condition in conditions:
+        outcomes = [outcome for record in coverages[condition.name].records for outcome in record.outcomes]
+        if num_clamped := sum(bool(outcome.num_clamped) for outcome in outcomes):
+            kind = drawn_as(condition.perturbation)
+            notes.append(
+                f"{condition.name}: {num_clamped} of {len(outcomes)} inputs returned by {kind} were clamped to [0, 1]"
+            )
+    return notes
+
+
+def _published_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
+    return [
+        f"{condition.name}: scores are of the point that the attack's published code leaves, not of a worst case"
+        for condition in conditions
+        if leaves_published_point(condition.perturbation) and coverages[condition.name].records
     ]
 
 

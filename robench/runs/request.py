@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UsageError
 from robench.declarations.attack_base import Attack, BoundedAttack
+from robench.declarations.sweep import Sweep
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -81,4 +82,10 @@ class RunRequest:
                         f"condition {condition.name!r} of suite {suite.name!r} ({attack.kind}) looks for the nearest "
                         "adversarial example, which float16 would round back across the boundary; use "
                         "--keep-adversarial float32"
+                    )
+                attack = attack.first if isinstance(attack, Sweep) else attack
+                if getattr(attack, "clip", "box") == "unit":
+                    raise UsageError(
+                        f"condition {condition.name!r} of suite {suite.name!r} cuts its inputs to [0, 1] after "
+                        "normalisation, outside of which float16 would round them; use --keep-adversarial float32"
                     )

@@ -34,7 +34,7 @@ def cells_of(ended: Any) -> dict[str, float]:
 
 def test_the_protocol_of_rpc_runs_on_digits_and_says_nothing_of_robustness(robench: Robench, tmp_path: Path) -> None:
     ended = robench(
-        "run", "--suite", "digits-adv-rpc", "--model", "digits-vit", "--limit", 20, "--executor", "serial",
+        "run", "--suite", "digits-adv-rpc", "--model", "digits-vit", "--limit", 10, "--executor", "serial",
         "--results", tmp_path / "r", "--json",
     )  # fmt: skip
     found = cells_of(ended)
@@ -43,6 +43,10 @@ def test_the_protocol_of_rpc_runs_on_digits_and_says_nothing_of_robustness(roben
     assert accuracies == sorted(accuracies, reverse=True)
     assert accuracies[-1] < found["clean/top1_accuracy"] - 0.3
     assert found["cw/top1_accuracy"] < 0.3
+    # Of the point that is left: what stands is clean, and what fell may still be among the first five.
+    for name in ("autoattack", "autoattack-paper", "square", "square-paper"):
+        assert found[f"{name}/top1_accuracy"] <= found[f"{name}/top5_accuracy"]
+    assert found["autoattack/top1_accuracy"] < 0.6 < found["autoattack-paper/top1_accuracy"]
 
 
 def test_stopping_at_success_changes_no_accuracy(robench: Robench, tmp_path: Path) -> None:
@@ -73,4 +77,21 @@ def test_a_metric_that_needs_more_than_verdicts_is_refused_with_it(robench: Robe
     assert ended.code == 2
     assert (
         "top5_accuracy cannot be read where an attack stops at success, as in stopping" in ended.stderr + ended.stdout
+    )
+
+
+def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robench: Robench, tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    square = "kind: square, epsilon: 16/255, num_queries: 30, p_init: 0.8, stop: at_success, returns: published"
+    text = STOPPING[: STOPPING.index("  - {name: whole")]
+    suite.write_text(
+        f"{text}  - {{name: square, num_examples: 60, perturbation: {{{square}}}}}\nmetrics: [top1_accuracy, top5_accuracy]\n"
+    )
+    command = ("run", "--suite", suite, "--model", "digits-vit", "--executor", "serial", "--results", tmp_path / "r")
+    ended = robench(*command, "--json")
+    found = cells_of(ended)
+    assert found["square/top1_accuracy"] < found["square/top5_accuracy"]
+    (row,) = json.loads(ended.stdout)["rows"]
+    assert (
+        "square: scores are of the point that the attack's published code leaves, not of a worst case" in row["notes"]
     )

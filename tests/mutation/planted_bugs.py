@@ -133,8 +133,8 @@ BUGS = (
     Bug(
         "autoattack leaves the budget",
         A + "autoattack.py",
-        "candidates = standing.region.project(reached.points)",
-        "candidates = reached.points",
+        "torch.where(is_clean, reached.points, standing.region.project(reached.points))",
+        "reached.points",
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from robench.core.errors import DeclarationError
-from robench.declarations.corruptions import COMMON_CORRUPTIONS
+from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import parse_suite
 
 CLEAN = {"name": "clean", "dataset": "digits"}
@@ -63,6 +63,19 @@ class TestColumns:
         assert [column.key for column in columns] == ["imagenet-c/mean_error", "imagenet-c-live/mean_error"]
         assert not set(columns[0].conditions) & set(columns[1].conditions)
 
+    def test_the_extra_four_have_a_mean_of_their_own_and_an_error_each(self) -> None:
+        extra = [
+            {"name": f"{kind}-{s}", "dataset": f"imagenet-c/{kind}/{s}"}
+            for kind in EXTRA_CORRUPTIONS
+            for s in (1, 2, 3, 4, 5)
+        ]
+        columns = parsed(extra, "mean_corruption_error", "corruption_error").columns
+        assert [column.key for column in columns] == [
+            "imagenet-c/mean_corruption_error",
+            *(f"imagenet-c/{kind}/corruption_error" for kind in EXTRA_CORRUPTIONS),
+        ]
+        assert len(columns[0].conditions) == 20
+
     def test_detection_has_a_column_over_the_examples_and_then_their_negatives(self) -> None:
         columns = parsed([CLEAN, OUT], "aupr", "top1_accuracy").columns
         assert [(each.key, each.conditions) for each in columns] == [
@@ -104,8 +117,13 @@ class TestMistakes:
             ),
             (
                 [{"name": f"s-{s}", "dataset": f"imagenet-c/saturate/{s}"} for s in (1, 2, 3, 4, 5)],
-                "corruption_error",
-                "of imagenet-c saturate needs AlexNet's error, which nobody states; take mean_error",
+                "mean_corruption_error",
+                "is over 4 corruptions of imagenet-c; add speckle_noise, gaussian_blur, spatter, or take mean_error",
+            ),
+            (
+                [CLEAN, *corrupted(*EXTRA_CORRUPTIONS)],
+                "relative_mean_corruption_error",
+                "of digits-c is undefined: gaussian_blur does not raise digits-vit's error",
             ),
             ([CLEAN], "aupr", "aupr needs a condition whose examples are out of distribution"),
             ([CLEAN, {"name": "o", "dataset": "digits-o"}], "aupr", "aupr needs the negatives of o: name a condition"),

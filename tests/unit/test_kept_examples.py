@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,9 @@ from examples import CHECKPOINT, HEADER, NEXT_HEADER, everything, failure_of, re
 
 from robench.core.errors import UsageError
 from robench.core.suite import Condition, Suite
+from robench.declarations.attacks import Fgsm
 from robench.declarations.cw_attack import Cw
+from robench.declarations.sweep import Sweep
 from robench.declare import find_suite
 from robench.runs import RunRequest
 from robench.runs.kept_examples import WithExamples, folder_of
@@ -83,6 +86,18 @@ def test_a_search_for_the_nearest_is_not_rounded_across_the_boundary() -> None:
     suite = replace(SUITE, conditions=(Condition(name="nearest", dataset="digits", perturbation=cw),))
     RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float32")
     with pytest.raises(UsageError, match=r"condition 'nearest' of suite 'digits-adv' \(cw\) looks for the nearest"):
+        RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float16")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_is_cut_in_normalised_space_is_not_rounded_out_of_it(several: bool) -> None:
+    attack = Fgsm(epsilon=Fraction(1, 255), space="normalised", clip="unit")
+    perturbation = Sweep(attacks=(attack, replace(attack, epsilon=Fraction(2, 255)))) if several else attack
+    suite = replace(SUITE, conditions=(Condition(name="cut", dataset="digits", perturbation=perturbation),))
+    RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float32")
+    with pytest.raises(
+        UsageError, match=r"condition 'cut' of suite 'digits-adv' cuts its inputs to \[0, 1\] after norm"
+    ):
         RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float16")
 
 

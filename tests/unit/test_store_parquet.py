@@ -265,10 +265,11 @@ def test_parquet_that_lacks_a_column_without_default_is_damaged() -> None:
         decode_record(resealed(table.drop_columns(["target"]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)}))
 
 
-def test_a_field_that_was_added_with_a_default_has_it_in_older_files() -> None:
+@pytest.mark.parametrize("added", ["l2", "num_clamped"])
+def test_a_field_that_was_added_with_a_default_has_it_in_older_files(added: str) -> None:
     table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
-    older = resealed(table.drop_columns(["l2"]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)})
-    assert decode_record(older).outcomes == (dataclasses.replace(OUTCOME, l2=None),)
+    older = resealed(table.drop_columns([added]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)})
+    assert decode_record(older).outcomes == (dataclasses.replace(OUTCOME, **{added: None}),)
 
 
 def test_an_unknown_column_is_of_a_newer_robench() -> None:

@@ -7,16 +7,21 @@ cw) counts within it, and the projection of its point, where that lies further a
 
 Where libraries differ: the paper's code steps on with what is fooled until a member's last step, returns the clean
 image for what stands, and with fewer classes than targets warns, and then fails on an index; here there are fewer
-targets, fewer than four classes are refused, and what stands is returned at the point of smallest margin. Its ensemble
-in l1 (apgd of shrinking radii, 5 restarts and 5 targets, fab, square in l1; Croce & Hein 2021, arXiv:2103.01208) has no
-named variant here, since square is written for linf and l2 alone. torchattacks' AutoAttack is another attack of the
-same name: its APGD makes 10 steps.
+targets, fewer than four classes are refused, and what stands is returned at the point of smallest margin. With
+``returns: published`` what stands, and what is misclassified when clean, is returned clean, before any cut, and APGD
+steps on, so that the point left is the last of its search that fools, as there; FAB alone leaves at its first point
+within the budget, where the paper's code keeps the nearest of the search. Its ensemble in l1 (apgd of shrinking radii,
+5 restarts and 5 targets, fab, square in l1; Croce & Hein 2021, arXiv:2103.01208) has no named variant here, since
+square is written for linf and l2 alone. torchattacks' AutoAttack is another attack of the same name: its APGD makes 10
+steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import torch
 
 from robench.perturbations.attacks.attack import region_for
 from robench.perturbations.attacks.losses import margin_loss
@@ -39,7 +44,8 @@ def autoattack(declaration: AutoAttack, problem: Problem, functions: Mapping[typ
     Raises:
         DeclarationError: a member needs more classes than the victim has.
     """
-    points = problem.inputs.clone()
+    published = declaration.returns == "published"
+    points = (problem.clean if published else problem.inputs).clone()
     logits = problem.predict(points)
     margins, stands = margin_loss(logits, problem.labels), ~problem.fooled(logits)
     for member in declaration.attacks(num_classes=logits.shape[1]):
@@ -48,10 +54,12 @@ def autoattack(declaration: AutoAttack, problem: Problem, functions: Mapping[typ
             break
         standing = problem.take(places)
         reached = functions[type(member)](member, _met_by(member, declaration, standing))
-        candidates = standing.region.project(reached.points)
+        # What a member left as it was before any cut is no point of the region, and none that it found.
+        is_clean = reached.points == standing.clean
+        candidates = torch.where(is_clean, reached.points, standing.region.project(reached.points))
         logits = standing.predict(candidates)
         fooled, met = standing.fooled(logits), margin_loss(logits, standing.labels)
-        better = fooled | (met > margins[places])
+        better = fooled if published else fooled | (met > margins[places])
         points[places[better]], margins[places[better]] = candidates[better], met[better]
         stands[places] = ~fooled
     return Reached(points)
@@ -61,4 +69,4 @@ def _met_by(member: Attack, ensemble: AutoAttack, problem: Problem) -> Problem:
     """Return the problem with the region that the member itself is declared to search."""
     if member.budget == ensemble.budget:
         return problem
-    return replace(problem, region=region_for(member, problem.inputs, problem.scale, problem.shift))
+    return replace(problem, region=region_for(member, problem.clean, problem.scale, problem.shift))

@@ -85,12 +85,14 @@ class Problem:
     """Rows to be attacked.
 
     Attributes:
-        inputs: (B, ...) clean inputs in the attack's space; ``labels``: (B,) classes to move away from.
+        inputs: (B, ...) clean inputs in the attack's space, cut where ``uncut`` is given; ``labels``: (B,) classes to
+            move away from.
         region: what may be searched; ``draws``: random numbers of these rows.
         rows: (B,) int64 on the CPU, places of these rows in the batch, whose passes ``ledger`` counts.
         scale, shift: pixels are points times ``scale`` plus ``shift``; 1 and 0 where the attack's space is pixels.
         batch_size: most rows of one pass.
         start: (B, ...) points of the region at which the first search begins; None for an attack's usual start.
+        uncut: (B, ...) the clean inputs before they were cut; None where they lie within the limits.
     """
 
     victim: Victim
@@ -104,9 +106,15 @@ class Problem:
     shift: Tensor
     batch_size: int
     start: Tensor | None = None
+    uncut: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    @property
+    def clean(self) -> Tensor:
+        """(B, ...) the clean inputs as they were before any cut, in the attack's space."""
+        return self.inputs if self.uncut is None else self.uncut
 
     def pixels(self, points: Tensor) -> Tensor:
         """Return what the victim sees of points in the attack's space."""
@@ -124,6 +132,7 @@ class Problem:
             draws=self.draws.take(places.tolist()),
             rows=self.rows.index_select(0, places),
             start=None if self.start is None else self.start.index_select(0, here),
+            uncut=None if self.uncut is None else self.uncut.index_select(0, here),
         )
 
     def start_of(self, restart: int) -> Tensor | None:

@@ -48,7 +48,7 @@ class Region(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinfRegion:
-    """All points between two bounds: |x' - x| <= epsilon in every coordinate, and the box."""
+    """All points between two bounds: those with |x' - x| <= epsilon in every coordinate, cut to the box."""
 
     epsilon: float
     lower: Tensor
@@ -97,7 +97,8 @@ def _linf(clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> LinfRe
     below, above = (
         torch.cat(bounds) for bounds in zip(*(_bounds(rows, epsilon) for rows in clean.split(64)), strict=True)
     )
-    return LinfRegion(epsilon, torch.maximum(below, lower), torch.minimum(above, upper))
+    # Both limits of both bounds: around a clean input outside of the box, all of the ball is cut to it.
+    return LinfRegion(epsilon, torch.clamp(below, lower, upper), torch.clamp(above, lower, upper))
 
 
 def _bounds(clean: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:

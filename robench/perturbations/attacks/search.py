@@ -56,10 +56,14 @@ class Algorithm(Protocol[AnyState]):
 
 
 class Kept:
-    """The best point of each example so far: fooled before not fooled, and of these the one of highest loss."""
+    """The best point of each example so far: fooled before not fooled, and of these the one of highest loss.
 
-    def __init__(self, problem: Problem) -> None:
-        self.points = problem.inputs.clone()
+    With ``published`` the last that is fooled, and until there is one the clean input, as it was before any cut.
+    """
+
+    def __init__(self, problem: Problem, *, published: bool = False) -> None:
+        self.points = (problem.clean if published else problem.inputs).clone()
+        self._published = published
         self._values = torch.full((len(problem),), -torch.inf, device=problem.inputs.device)
         self._fooled = torch.zeros(len(problem), dtype=torch.bool, device=problem.inputs.device)
 
@@ -67,8 +71,13 @@ class Kept:
         """Keep what is better than before; ``places`` are those of the problem's rows in the batch."""
         fooled, was_fooled = problem.fooled(seen.logits), self._fooled.index_select(0, places)
         is_higher = seen.values > self._values.index_select(0, places)
-        rows = ((fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)).nonzero()[:, 0]
+        is_better = fooled if self._published else (fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)
+        rows = is_better.nonzero()[:, 0]
         self._put(places, rows, seen.points, seen.values, fooled)
+
+    def fooled(self, places: Tensor) -> Tensor:
+        """Return (B,) whether a point that fools the victim is kept of these examples."""
+        return self._fooled.index_select(0, places)
 
     def settle(self, places: Tensor, rows: Tensor, points: Tensor) -> None:
         """Keep the points of some of the rows for good."""
@@ -98,22 +107,29 @@ def search(
     With ``stop`` at_success an example that the victim gets wrong already is returned clean, and one that is fooled
     leaves as soon as the final prediction, made anew, confirms it. Of a victim that draws nothing it would be the same
     pass once more, and is left out.
+
+    With ``returns`` published the last point of a search that is fooled is kept, what a search fooled begins no other,
+    and what the victim gets wrong already, or nothing fools, is returned clean.
     """
-    kept, standing = Kept(problem), _Standing(problem, leaves=stop == "at_success")
-    standing.drop(problem.inputs, kept)
+    published = returns == "published"
+    kept, standing = Kept(problem, published=published), _Standing(problem, leaves=stop == "at_success")
+    if published or stop == "at_success":
+        standing.drop(kept.points, kept)
     for restart in range(num_restarts):
         if not len(standing):
             break
         state = algorithm.begin(standing.problem, restart)
         for step in range(algorithm.num_steps):
             state = algorithm.step(standing.problem, state, step)
-            if returns == "best" and state.seen is not None:
+            if returns != "last" and state.seen is not None:
                 kept.offer(standing.problem, standing.places, state.seen)
             state = standing.drop_fooled(state, kept)
             if not len(standing):
                 break
         else:
-            _finish(algorithm, standing, state, kept, num_draws if returns == "best" or num_restarts > 1 else 0)
+            _finish(algorithm, standing, state, kept, num_draws if returns != "last" or num_restarts > 1 else 0)
+        if published:
+            standing.drop_kept(kept)
     return Reached(kept.points)
 
 
@@ -139,8 +155,13 @@ class _Standing:
 
     def drop(self, points: Tensor, kept: Kept) -> None:
         """Let go of those whose final prediction at these points is wrong."""
-        if self._leaves:
-            self._let_go(self.problem.fooled(self.problem.predict(points)), points, kept)
+        self._let_go(self.problem.fooled(self.problem.predict(points)), points, kept)
+
+    def drop_kept(self, kept: Kept) -> None:
+        """Let go of those of which a point that fools the victim is kept."""
+        stays = ~kept.fooled(self.places)
+        if not bool(stays.all()):
+            self.problem, self.places = self.problem.take(stays), self.places[stays]
 
     def drop_fooled(self, state: AnyState, kept: Kept) -> AnyState:
         """Let go of those that the last pass saw fooled, and whose final prediction confirms it."""

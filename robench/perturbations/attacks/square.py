@@ -90,7 +90,13 @@ class SquareSearch:
 
 def square(declaration: Square, problem: Problem) -> Reached:
     """Return points (B, C, H, W) of the region, the best that ``num_restarts`` random searches came across."""
-    return search(SquareSearch(declaration), problem, num_restarts=declaration.num_restarts, stop=declaration.stop)
+    return search(
+        SquareSearch(declaration),
+        problem,
+        num_restarts=declaration.num_restarts,
+        returns=declaration.returns,
+        stop=declaration.stop,
+    )
 
 
 def share_of_pixels(step: int, num_queries: int, p_init: float) -> float:
