@@ -37,6 +37,7 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
             "licence": checkpoint.licence,
             "expected": to_plain(checkpoint.expected),
             "training": to_plain(checkpoint.training),
+            "coupled": checkpoint.coupled,
         }
         for checkpoint in read_registries(registries).values()
     ]

@@ -38,6 +38,8 @@ class Checkpoint:
 
     Attributes:
         expected: published scores by metric, shares in [0, 1]; what a run is compared with, never copied into a table.
+        coupled: rows of a batch may influence each other, so that numbers hold at their batch size only; not part of
+            keys, which have the batch size.
         folder: the folder of the registry file, against which relative uris are resolved.
     """
 
@@ -52,6 +54,7 @@ class Checkpoint:
     folder: Path
     expected: Mapping[str, float] = field(default_factory=dict)
     training: Declaration | None = None
+    coupled: bool = False
 
     @property
     def trained_on(self) -> str:

@@ -15,10 +15,14 @@ def absolute(path: str | os.PathLike[str], name: str = "the path") -> Path:
     ``name`` is what messages call it, such as ``--results``.
 
     Raises:
-        UsageError: it is empty, is of no user's home folder, or relative to a current folder that is gone.
+        UsageError: it is empty or can name no file, is of no user's home folder, or relative to a folder that is gone.
     """
     text = os.fspath(path)
-    if not text or "\0" in text:
+    try:
+        is_name = 0 not in os.fsencode(text) and bool(text)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
         raise UsageError(f"{name} must name a file or folder, got {text!r}")
     try:
         return Path(text).expanduser().absolute()

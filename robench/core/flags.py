@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The one flag that a report looks for by name: its numbers hold at one batch size.
+COUPLED_ROWS = "coupled rows"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:

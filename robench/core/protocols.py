@@ -68,7 +68,10 @@ class Victim(Protocol):
         """Where inputs must be."""
 
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        """Return (B, classes) scores; differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone."""
+        """Return (B, classes) scores; differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone.
+
+        The rows of a coupled model (``evaluation.coupling``) depend on each other as well.
+        """
 
     def through_solvers(self) -> Victim:
         """Return the same victim with gradients through whatever it solves apart from the graph, if it does."""

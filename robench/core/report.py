@@ -50,6 +50,7 @@ class Row:
 
     Attributes:
         limit: where only the first examples were asked for.
+        batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
         flags: signs that numbers under attack cannot be believed, raised or not; None where nothing was checked.
     """
 
@@ -58,6 +59,7 @@ class Row:
     limit: int | None = None
     notes: tuple[str, ...] = ()
     flags: tuple[Flag, ...] | None = None
+    batch_size: int | None = None
 
     @property
     def raised(self) -> tuple[Flag, ...]:

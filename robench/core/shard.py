@@ -118,6 +118,7 @@ class Shard:
             batch_size=measurement.batch_size,
             start=self.start,
             stop=self.stop,
+            coupled=measurement.checkpoint.coupled,
         )
 
 
@@ -128,6 +129,7 @@ class ShardHeader:
     Attributes:
         checkpoint, condition: the names under which it was measured.
         measurement_key, perturbation_key: identities, see ``core.identity``.
+        coupled: whether the registry permitted rows that influence each other; never part of a key.
     """
 
     key: str
@@ -142,6 +144,7 @@ class ShardHeader:
     batch_size: int
     start: int
     stop: int
+    coupled: bool = False
 
     @property
     def title(self) -> str:

@@ -69,4 +69,9 @@ class Python(DeclarationBase):
         return problems
 
 
+def couples_rows(architecture: DeclarationBase) -> bool | None:
+    """Return whether rows of a batch influence each other in an architecture; None where its code is not robench's."""
+    return False if isinstance(architecture, Transformer) else None
+
+
 BACKBONES: Mapping[str, type[DeclarationBase]] = {"vit": Vit, "fan": Fan, "timm": Timm, "python": Python}

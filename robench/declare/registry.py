@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
 from robench.core.errors import DeclarationError, did_you_mean
+from robench.declarations.architectures import couples_rows
 from robench.declarations.base import DeclarationBase
 from robench.declarations.layouts import LAYOUTS
 from robench.declare.names import MetricName, Name, Task, dataset_problem
@@ -76,6 +77,7 @@ class CheckpointEntry:
     licence: str = _NOT_STATED
     expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
     training: DeclarationBase | None = None
+    coupled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,7 @@ def registry_of(document: Document, folder: Path) -> dict[str, Checkpoint]:
     problems: list[Problem] = []
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
     problems += _unknown_training_data(document)
+    problems += _wrongly_coupled(document, entry)
     checkpoints = document.settle(entry, problems).checkpoints
     return {name: _checkpoint(name, checkpoint, folder) for name, checkpoint in checkpoints.items()}
 
@@ -141,6 +144,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
         folder=folder,
         expected=entry.expected,
         training=entry.training,
+        coupled=entry.coupled,
     )
 
 
@@ -150,3 +154,13 @@ def _unknown_training_data(document: Document) -> Iterator[Problem]:
         dataset = document.at(*place)
         if isinstance(dataset, str) and (wrong := dataset_problem(dataset)):
             yield document.problem(place, wrong)
+
+
+def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
+    """Yield a problem for each entry whose ``coupled`` is not what robench knows of the architecture's rows."""
+    for name, checkpoint in () if entry is None else entry.checkpoints.items():
+        known = couples_rows(checkpoint.architecture)
+        if known is not None and checkpoint.coupled != known:
+            does = "couples" if known else "does not couple"
+            wrong = f"must be {str(known).lower()}: backbone {checkpoint.architecture.kind} {does} the rows of a batch"
+            yield document.problem(("checkpoints", name, "coupled"), wrong)

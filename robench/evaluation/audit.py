@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from robench.core.flags import Flag
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
@@ -16,6 +14,7 @@ from robench.evaluation.indicators import indicators
 from robench.evaluation.probe import clean_correct
 from robench.evaluation.victim_checks import victim_checks
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.prediction import predict
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -43,9 +42,9 @@ def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fract
         probe = clean_correct(victim, batch, draws, epsilon, BATCH_SIZE)
         if not len(probe):
             return [_nothing_to_attack(len(batch.ids))]
-        with torch.no_grad():
-            logits = victim.logits(probe.batch.inputs[:1], probe.draws.prediction_seeds[:1])
-        check_logits(logits, 1, "audited")
+        # All rows that a pass has: a model on batch statistics may take no single one.
+        logits = predict(victim, probe.batch.inputs, probe.draws.prediction_seeds, BATCH_SIZE)
+        check_logits(logits, len(probe), "audited")
         return [*victim_checks(probe), *indicators(probe), *comparisons(probe, logits.shape[1])]
 
 

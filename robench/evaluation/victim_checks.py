@@ -1,4 +1,4 @@
-"""AutoAttack's checks of a victim, as its code makes them (checks.py of auto-attack), raw.
+"""AutoAttack's checks of a victim, as its code makes them (checks.py of auto-attack), raw, and that of coupled rows.
 
 Source: Croce & Hein 2020, arXiv:2003.01690, and the flags documented with the code: a victim that draws random numbers,
 one that returns probabilities for logits, and one without gradients. That Square beats the gradients is a comparison
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.flags import Flag
 from robench.declarations.attacks import Fgsm
+from robench.evaluation.coupling import coupling_flag, measure_coupling
 from robench.perturbations.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
 
 if TYPE_CHECKING:
@@ -23,13 +24,20 @@ SOURCE = "auto-attack, checks.py"
 NUM_PASSES = 5
 RANDOM = 1e-4
 SIMPLEX = 1e-5
+# Each of them needs a pass of as many rows: with 32, about as many passes as one of the audit's attacks of 40 steps.
+COUPLING_ROWS = 32
 
 
 def victim_checks(probe: Probe) -> list[Flag]:
-    """Return the checks of randomness, of probabilities, and of gradients that are zero."""
+    """Return the checks of randomness, of probabilities, of gradients that are zero, and of rows that are coupled."""
     problem = probe.problem(Fgsm(epsilon=probe.epsilon))
     passes = [problem.evaluate(problem.inputs, cross_entropy_loss).logits for _ in range(NUM_PASSES)]
-    return [_random(passes, problem.labels), _probabilities(passes[0]), _zero_gradients(probe, passes[0].shape[1])]
+    return [
+        _random(passes, problem.labels),
+        _probabilities(passes[0]),
+        _zero_gradients(probe, passes[0].shape[1]),
+        _coupled(probe),
+    ]
 
 
 def _random(passes: list[Tensor], labels: Tensor) -> Flag:
@@ -45,6 +53,11 @@ def _random(passes: list[Tensor], labels: Tensor) -> Flag:
         finding=f"the same inputs give logits up to {value:.2g} apart, and {len(counts)} different numbers right",
         advice="average gradients over draws (num_draws), and report several predictions",
     )
+
+
+def _coupled(probe: Probe) -> Flag:
+    inputs, seeds = probe.batch.inputs[:COUPLING_ROWS], probe.draws.prediction_seeds[:COUPLING_ROWS]
+    return coupling_flag(measure_coupling(probe.victim, inputs, seeds))
 
 
 def are_probabilities(logits: Tensor) -> bool:

@@ -17,7 +17,7 @@ from robench.metrics import METRICS
 from robench.reports.coverage import Coverage, cover
 from robench.reports.estimates import estimate_of
 from robench.reports.flags import flags_of, tried_of
-from robench.reports.notes import notes_of, provenance_of
+from robench.reports.notes import are_coupled, coupled_note, notes_of, provenance_of
 from robench.reports.selection import needs
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def build_report(
     limit: int | None = None,
     measurements: Mapping[str, Collection[str]] | None = None,
     seed: int | None = None,
+    coupled: Collection[str] = (),
 ) -> Report:
     """Return the table of a suite, the same for any order of the records.
 
@@ -49,6 +50,7 @@ def build_report(
         measurements: the keys of the measurements that count, by model: a row then holds those alone, whatever name
             they were measured under. None takes the names under which results were measured.
         seed: in place of the suite's own.
+        coupled: models whose entry says so, beside those whose records do; older records than the entry do not.
 
     Raises:
         UsageError: the limit is below 1.
@@ -68,7 +70,7 @@ def build_report(
         results = by_model.get(model, [])
         coverages = cover(suite.conditions, results, dataset_sizes=sizes, limit=limit)
         audits = cover(audits_of(suite), results, dataset_sizes=sizes, limit=limit)
-        row = _row(suite, model, coverages, audits, limit)
+        row = _row(suite, model, coverages, audits, limit, model in coupled)
         if limit is not None or not _is_known_from_limited_runs_alone(row, results):
             rows.append(row)
             used += [
@@ -145,6 +147,7 @@ def _row(
     coverages: Mapping[str, Coverage],
     audits: Mapping[str, Coverage],
     limit: int | None,
+    is_coupled: bool,
 ) -> Row:
     cells: dict[str, Cell] = {}
     reasons: list[str] = []
@@ -156,11 +159,14 @@ def _row(
         reasons += [f"{column.label}: {reason}"] if reason else []
         # Devices and failures are of a whole sweep.
         columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
+    is_coupled = is_coupled or are_coupled([*coverages.values(), *audits.values()])
+    coupled = [coupled_note(suite.batch_size)] if is_coupled else []
     return Row(
         model=model,
         cells=cells,
         limit=limit,
-        notes=(*notes_of(columns, {**coverages, **audits}, suite.conditions), *reasons),
+        batch_size=suite.batch_size if is_coupled else None,
+        notes=(*coupled, *notes_of(columns, {**coverages, **audits}, suite.conditions), *reasons),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
     )
 

@@ -28,12 +28,15 @@ _HEADER = (
     "high",
     "num_examples",
     "missing",
+    "batch_size",
 )
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def render_csv(report: Report) -> str:
     """Return the report as CSV: nothing between two commas where there is no number; conditions joined by ``+``.
+
+    ``batch_size`` is that of a coupled model, and empty for all others.
 
     A model that was checked has one more line, ``flags``, with the number of flags that are raised.
     """
@@ -43,7 +46,8 @@ def render_csv(report: Report) -> str:
     for row in report.rows:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
-            writer.writerow((_text(row.model), row.limit, "flags", "num_raised", "", len(row.raised), *[None] * 4))
+            flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
+            writer.writerow((_text(row.model), row.limit, *flags, row.batch_size))
     return file.getvalue()
 
 
@@ -59,6 +63,7 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
         *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
         cell.num_examples,
         cell.missing,
+        row.batch_size,
     )
 
 

@@ -87,5 +87,8 @@ def _number_text(number: float, unit: str) -> str:
 
 
 def _row_name(row: Row) -> str:
-    name = clipped(row.model)
-    return name if row.limit is None else f"{name} (first {row.limit})"
+    """Return the model's name with what its numbers hold for, such as ``vit (first 100, batch size 20)``."""
+    limit = [] if row.limit is None else [f"first {row.limit}"]
+    batch_size = [] if row.batch_size is None else [f"batch size {row.batch_size}"]
+    restrictions = ", ".join([*limit, *batch_size])
+    return f"{clipped(row.model)} ({restrictions})" if restrictions else clipped(row.model)

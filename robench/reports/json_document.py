@@ -21,10 +21,10 @@ Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 def render_json(report: Report) -> str:
     """Return the report as JSON.
 
-    A row has ``limit`` only where one was asked for, ``notes`` only where there are any, and ``flags``, raised or not,
-    only where its model was checked. ``value``, ``low`` and
-    ``high`` are null where examples are missing; ``num_examples`` is then what is in. They are null too where they are
-    infinite, as a median distance can be, which JSON cannot say: ``missing`` is then 0. Raises ValueError for NaN.
+    A row has ``limit`` only where one was asked for, ``batch_size`` only where its model is coupled, ``notes`` only
+    where there are any, and ``flags``, raised or not, only where its model was checked. ``value``, ``low`` and ``high``
+    are null where examples are missing; ``num_examples`` is then what is in. They are null too where they are infinite,
+    as a median distance can be, which JSON cannot say: ``missing`` is then 0. Raises ValueError for NaN.
     """
     document: Json = {
         "suite": report.suite,
@@ -40,6 +40,8 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
     document: dict[str, Json] = {"model": row.model}
     if row.limit is not None:
         document["limit"] = row.limit
+    if row.batch_size is not None:
+        document["batch_size"] = row.batch_size
     document["cells"] = {column.key: _cell(row.cells[column.key]) for column in columns}
     if row.notes:
         document["notes"] = list(row.notes)

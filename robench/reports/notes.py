@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robench.core.flags import COUPLED_ROWS
 from robench.declarations.perturbations import batch_dependence_of, drawn_as, leaves_published_point
 from robench.metrics.intervals import INTERVAL
 
@@ -30,6 +31,23 @@ def notes_of(
         *_dependence_notes(coverages, conditions),
         *_clamped_notes(coverages, conditions),
         *_published_notes(coverages, conditions),
+    )
+
+
+def coupled_note(batch_size: int) -> str:
+    """Return the sentence beside the numbers of a model whose rows influence each other."""
+    return (
+        f"coupled rows: every number holds at batch size {batch_size} only, because the examples of a batch influence "
+        "each other"
+    )
+
+
+def are_coupled(coverages: Iterable[Coverage]) -> bool:
+    """Return whether a model is coupled: the entry said so when a record was made, or the audit raised it."""
+    return any(
+        record.shard.coupled or any(flag.name == COUPLED_ROWS and flag.is_raised for flag in record.flags)
+        for coverage in coverages
+        for record in coverage.records
     )
 
 

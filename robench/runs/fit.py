@@ -2,7 +2,8 @@
 
 A few examples are shown to it before anything is measured: sizes, channels and classes must be those of the dataset,
 what it returns must be logits and not probabilities, and it must be right about as often as its entry expects. So
-wrong weights, a wrong normalisation or classes in another order cost seconds and not a night.
+wrong weights, a wrong normalisation or classes in another order cost seconds and not a night. Rows must not influence
+each other, unless the entry permits it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 
 from robench.core.errors import ExampleError, UsageError
 from robench.declarations.datasets import DATASETS
+from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
 from robench.models import load_victim
 
@@ -26,32 +28,39 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Victim
 
 NUM_EXAMPLES = 32
+# Not one: a model on batch statistics may take no single row, which is no matter of sizes.
+FEW = 2
 # So rarely is a model refused that is what its entry says.
 CHANCE = 1e-6
 EXPECTED = "top1_accuracy"
+# Seven passes of eight rows, forward and backward: the batch twice, permuted, and copies of four of its rows.
+COUPLING_ROWS = 8
+COUPLING_COPIED = 4
 
 
 def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset]) -> None:
     """Refuse a model that cannot be measured on one of the datasets, or is not what its registry entry says.
 
-    Of the data that it was trained for it is shown 32 examples, of others one.
+    Of the data that it was trained for it is shown 32 examples, of others two, and eight to see that rows are apart.
 
     Raises:
-        UsageError: another number of classes, inputs that it cannot take, probabilities for logits, or far fewer right
-            answers than expected.
+        UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
+            answers than expected, or rows that influence each other where the entry does not permit it.
     """
     victim = load_victim(checkpoint)
     for name, dataset in datasets.items():
         is_expected = checkpoint.trained_on == name and EXPECTED in checkpoint.expected
         # An unreadable example is the business of its shard, which will fail and name it.
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
-        examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else 1))
+        examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
             logits = _logits(checkpoint, victim, name, torch.stack([image for image, _ in examples]))
             _check_logits(checkpoint, name, logits)
             if is_expected and bool(torch.isfinite(logits).all()):
                 targets = torch.tensor([target for _, target in examples])
                 _check_expected(checkpoint, name, int((logits.argmax(1) == targets).sum()), len(examples))
+    if not checkpoint.coupled:
+        _check_rows_are_apart(checkpoint, victim, datasets)
 
 
 def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
@@ -87,6 +96,29 @@ def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, n
             f"{dataset_name!r}, where its registry entry expects {share:.1%}: check its weights, its preprocessing "
             "(mean, std, resize) and the order of its classes, or correct `expected`"
         )
+
+
+def _check_rows_are_apart(checkpoint: Checkpoint, victim: Victim, datasets: Mapping[str, Dataset]) -> None:
+    """Refuse a model whose rows influence each other, measured on the first dataset with two readable examples.
+
+    The batch has eight rows whatever the suite's batch size; fewer examples are repeated.
+    """
+    for dataset in datasets.values():
+        found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
+        images = [each[0] for each in islice((each for each in found if each is not None), COUPLING_ROWS)]
+        if len(images) > 1:
+            break
+    else:
+        return
+    rows = [row % len(images) for row in range(COUPLING_ROWS)]
+    try:
+        coupling = measure_coupling(victim, torch.stack([images[row] for row in rows]), rows, COUPLING_COPIED)
+    except Exception as error:  # whatever a model raises, it does not take such a batch
+        raise UsageError(
+            f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples: {error}"
+        ) from error
+    if coupling is not None and coupling.is_coupled:
+        raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
 
 
 def _logits(checkpoint: Checkpoint, victim: Victim, dataset_name: str, images: torch.Tensor) -> torch.Tensor:

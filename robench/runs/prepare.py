@@ -90,6 +90,7 @@ class PreparedRun:
             limit=self.request.limit,
             measurements=keys,
             seed=seed,
+            coupled=self.request.coupled,
         )
 
 

@@ -67,6 +67,11 @@ class RunRequest:
                     )
         self._check_kept()
 
+    @property
+    def coupled(self) -> frozenset[str]:
+        """Names of the models whose registry entry permits rows that influence each other."""
+        return frozenset(checkpoint.name for checkpoint in self.checkpoints if checkpoint.coupled)
+
     def _check_kept(self) -> None:
         if self.keep_adversarial not in (None, *get_args(KeptDtype)):
             raise UsageError(

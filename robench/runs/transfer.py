@@ -46,6 +46,7 @@ class PreparedTransfer:
         attacks: the run that makes the adversarial examples, and measures clean accuracy.
         scores: the run that scores them: all targets and sources are among its measurements, the diagonal is in none of
             its shards.
+        coupled_sources: sources whose rows influence each other, with the batch size at which their examples were made.
         diagonal: by the key of each source's measurement of the attack, the place of its outcomes in the matrix.
     """
 
@@ -54,6 +55,7 @@ class PreparedTransfer:
     attacks: PreparedRun
     scores: PreparedRun
     diagonal: Mapping[str, Measurement]
+    coupled_sources: tuple[str, ...] = ()
 
     def scorable(self, store: Store) -> PreparedRun:
         """Return the run of scores without those whose adversarial examples are missing, as their attack failed."""
@@ -69,7 +71,7 @@ class PreparedTransfer:
         wanted = set().union(*keys.values())
         records = store.records(lambda shard: shard.measurement_key in wanted)
         request = self.scores.request
-        return build_report(
+        report = build_report(
             self.matrix,
             [self._in_matrix(record) for record in records],
             [self._in_matrix(failure) for failure in store.failures() if failure.shard.measurement_key in wanted],
@@ -77,7 +79,13 @@ class PreparedTransfer:
             limit=request.limit,
             measurements=keys,
             seed=request.seed,
+            coupled=request.coupled,
         )
+        if not self.coupled_sources:
+            return report
+        # Not every format shows the columns' labels.
+        sources = {"coupled sources": ", ".join(self.coupled_sources)}
+        return replace(report, provenance={**report.provenance, **sources})
 
     def _in_matrix(self, result: Result) -> Result:
         """Return a result of the attack itself as one of the diagonal, and all others as they are."""
@@ -118,7 +126,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
     attacks = _without_attacks_on(attacks, {each.name for each in everyone} - {each.name for each in sources})
     measured = {(each.checkpoint.name, each.condition.name): each for each in attacks.measurements[suite.name]}
     conditions = {each.name: _transferred(view, measured[each.name, view.condition.name]) for each in sources}
-    matrix = _matrix(suite, view, clean, conditions)
+    matrix = _matrix(suite, view, clean, [(each, conditions[each.name]) for each in sources])
     scores = {
         (target.name, source): _scored(measured[target.name, view.condition.name], conditions[source])
         for target in targets
@@ -139,6 +147,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
             for source in conditions
             if (source, source) in scores
         },
+        coupled_sources=tuple(_marked(each, suite.batch_size) for each in sources if each.coupled),
     )
 
 
@@ -163,7 +172,7 @@ def _without_attacks_on(run: PreparedRun, targets_alone: set[str]) -> PreparedRu
 def _transferred(view: View, source: Measurement) -> Condition:
     mean, std = normalisation_of(source.checkpoint)
     perturbation = Transferred(source=source.key, attack=view.attack, mean=mean, std=std, budget=view.epsilon)
-    name = f"{view.name} from {source.checkpoint.name}"
+    name = f"{view.name} from {_marked(source.checkpoint, source.batch_size)}"
     return replace(view.condition, name=name, perturbation=perturbation, distances=())
 
 
@@ -171,18 +180,30 @@ def _scored(target: Measurement, condition: Condition) -> Measurement:
     return replace(target, condition=condition, adversarial_dtype=EXACT_DTYPE)
 
 
-def _matrix(suite: Suite, view: View, clean: Sequence[Condition], sources: Mapping[str, Condition]) -> Suite:
+def _marked(source: Checkpoint, batch_size: int) -> str:
+    """Return the name of a source, with the batch size at which its examples were made if its rows are coupled."""
+    return f"{source.name} (batch size {batch_size})" if source.coupled else source.name
+
+
+def _matrix(
+    suite: Suite, view: View, clean: Sequence[Condition], sources: Sequence[tuple[Checkpoint, Condition]]
+) -> Suite:
     of_clean = [
         Column(key=f"clean/{METRIC}", label="clean", metric=METRIC, conditions=(condition.name,)) for condition in clean
     ]
     of_sources = [
-        Column(key=f"from/{name}/{METRIC}", label=f"from {name}", metric=METRIC, conditions=(condition.name,))
-        for name, condition in sources.items()
+        Column(
+            key=f"from/{source.name}/{METRIC}",
+            label=f"from {_marked(source, suite.batch_size)}",
+            metric=METRIC,
+            conditions=(condition.name,),
+        )
+        for source, condition in sources
     ]
     return replace(
         suite,
         name=f"{suite.name}: transfer of {view.label}",
-        conditions=(*clean, *sources.values()),
+        conditions=(*clean, *(condition for _, condition in sources)),
         metrics=(METRIC,),
         columns=(*of_clean, *of_sources),
         audit=False,

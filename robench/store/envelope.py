@@ -43,7 +43,12 @@ def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -
 
 def members_of(shard: ShardHeader) -> dict[str, Any]:
     """Return a shard as what JSON can say, which ``shard_of`` reads back as an envelope's ``shard``."""
-    return _fields(shard) | {"dataset": _fields(shard.dataset)}
+    members = _fields(shard) | {"dataset": _fields(shard.dataset)}
+    if not shard.coupled:
+        # Left out as in records that were kept before there was the field, so that those of all other models keep their
+        # bytes; a robench that does not know the field refuses the record instead of showing its numbers unmarked.
+        del members["coupled"]
+    return members
 
 
 def read_envelope(text: str | bytes) -> Mapping[str, Any]:

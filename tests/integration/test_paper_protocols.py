@@ -84,9 +84,8 @@ def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robenc
     suite = tmp_path / "suite.yaml"
     square = "kind: square, epsilon: 16/255, num_queries: 30, p_init: 0.8, stop: at_success, returns: published"
     text = STOPPING[: STOPPING.index("  - {name: whole")]
-    suite.write_text(
-        f"{text}  - {{name: square, num_examples: 60, perturbation: {{{square}}}}}\nmetrics: [top1_accuracy, top5_accuracy]\n"
-    )
+    condition = f"  - {{name: square, num_examples: 60, perturbation: {{{square}}}}}"
+    suite.write_text(f"{text}{condition}\nmetrics: [top1_accuracy, top5_accuracy]\n")
     command = ("run", "--suite", suite, "--model", "digits-vit", "--executor", "serial", "--results", tmp_path / "r")
     ended = robench(*command, "--json")
     found = cells_of(ended)

@@ -169,6 +169,7 @@ class TestPaths:
             (lambda: package.load_dataset("digits", data_root=""), "data_root"),
             (lambda: package.load_suite("~nobody-of-this-name/x.yaml"), "suite"),
             (lambda: FolderStore("nul\0"), "results"),
+            (lambda: FolderStore("half a character \ud83d"), "results"),
         ],
     )
     def test_the_python_api_names_the_argument(self, call: Callable[[], object], name: str) -> None:

@@ -38,7 +38,7 @@ A = "perturbations/attacks/"
 BUGS = (
     Bug("fgsm descends", A + "fgsm.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),
     Bug("pgd descends", A + "pgd.py", "mul_(float(", "mul_(-float("),
-    Bug("no box", A + "regions.py", "torch.minimum(above, upper)", "above"),
+    Bug("no box", A + "regions.py", "torch.clamp(above, lower, upper)", "above"),
     Bug(
         "budget over 255 twice",
         "declarations/attack_base.py",
@@ -117,6 +117,16 @@ BUGS = (
         "(values[:, num_pairs:] - values[:, :num_pairs])",
     ),
     Bug("the smallest gradients", A + "directions.py", "(sizes >= least)", "(sizes <= least)"),
+    Bug(
+        "rows are permuted and their seeds are not",
+        "evaluation/coupling.py",
+        "seeds[row] for row in",
+        "seeds[0] for row in",
+    ),
+    Bug(
+        "no row meets copies of itself", "evaluation/coupling.py", "for row in rows[:num_copied]", "for row in rows[:0]"
+    ),
+    Bug("coupling of logits alone", "evaluation/coupling.py", "return max(logits, gradients)", "return logits"),
     Bug("cw never lowers c", A + "cw.py", "torch.where(is_hit, torch.minimum(succeeded, c), succeeded)", "succeeded"),
     Bug(
         "the farthest for the nearest",

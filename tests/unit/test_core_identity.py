@@ -28,6 +28,7 @@ def with_measurement(**changes: Any) -> Shard:
         with_measurement(
             checkpoint=replace(CHECKPOINT, name="other", licence="GPL", source="there", expected={"a": 1.0})
         ),
+        with_measurement(checkpoint=replace(CHECKPOINT, coupled=True)),
         with_measurement(checkpoint=replace(CHECKPOINT, weights=Weights(uri="moved.safetensors", sha256="0" * 64))),
         with_measurement(checkpoint=replace(CHECKPOINT, weights=replace(CHECKPOINT.weights, layout="plain"))),
         with_measurement(condition=replace(MEASUREMENT.condition, name="renamed", num_examples=200)),
@@ -35,7 +36,7 @@ def with_measurement(**changes: Any) -> Shard:
         with_measurement(dataset=replace(MEASUREMENT.dataset, num_examples=500)),
         with_measurement(adversarial_dtype="float32"),
     ],
-    ids=["names", "uri", "layout", "condition", "default-spelled-out", "size", "exact"],
+    ids=["names", "coupled", "uri", "layout", "condition", "default-spelled-out", "size", "exact"],
 )
 def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
     assert shard.key == SHARD.key
@@ -146,6 +147,12 @@ def test_the_header_names_the_shard_and_its_identities() -> None:
     assert header.key == SHARD.key
     assert header.measurement_key == MEASUREMENT.key
     assert header.perturbation_key == key_of(PGD)
+    assert not header.coupled
+
+
+def test_the_header_of_a_coupled_model_says_so_and_differs_in_nothing_else() -> None:
+    header = with_measurement(checkpoint=replace(CHECKPOINT, coupled=True)).header
+    assert header == replace(SHARD.header, coupled=True)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,21 @@ def test_weights_are_looked_for_beside_the_file_from_any_folder(
     assert read_registry(Path("registry.yaml"))["mine"].folder == tmp_path
 
 
+@pytest.mark.parametrize(
+    ("text", "coupled"), [("", False), ("    coupled: false\n", False), ("    coupled: true\n", True)]
+)
+def test_rows_are_coupled_only_where_an_entry_says_so(tmp_path: Path, text: str, coupled: bool) -> None:
+    assert read_registry(write(tmp_path, SHORT + text))["mine"].coupled is coupled
+
+
+def test_rows_of_robenchs_own_backbones_are_known_not_to_be_coupled(tmp_path: Path) -> None:
+    text = FULL + "    coupled: true\n"
+    (problem,) = problems_of(tmp_path, text)
+    assert problem.startswith("line 18: checkpoints.digits-rpc-symvit.coupled: must be false: ")
+    assert problem.endswith("backbone vit does not couple the rows of a batch")
+    assert not read_registry(write(tmp_path, FULL + "    coupled: false\n"))["digits-rpc-symvit"].coupled
+
+
 def test_entries_keep_the_order_of_the_file(tmp_path: Path) -> None:
     entry = SHORT.split("\n", 1)[1]
     text = "checkpoints:\n" + entry.replace("mine:", "z:") + entry.replace("mine:", "a:") + entry.replace("mine:", "m:")
@@ -249,7 +264,8 @@ SHARE = "must be a share in [0, 1], 0.97 for 97 per cent, got"
         ),
         ("expected: [0.97]", "expected: must be a mapping, got a list"),
         ("task: clasification", "task: unknown task 'clasification'. Did you mean 'classification'? Known: "),
-        ("license: MIT", "license: unknown field 'license'. Did you mean 'licence'? Known: architecture, expected, "),
+        ("license: MIT", "license: unknown field 'license'. Did you mean 'licence'? Known: architecture, coupled, "),
+        ("coupled: 1", "coupled: must be true or false, got 1"),
         ("licence: 1.0", "licence: must be text, got 1.0; put it in quotes"),
         (
             f"training: {{{TRAINING.replace('digits', 'digit')}}}",

@@ -6,11 +6,13 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import torch
 from torch import nn
 
 import robench
 from robench.core.protocols import Batch
+from robench.evaluation import victim_checks
 from robench.evaluation.audit import audit
 
 if TYPE_CHECKING:
@@ -63,6 +65,13 @@ class Detached(Small):
         return super().logits(inputs.detach(), seeds)
 
 
+class Centred(Small):
+    """Statistics of the batch take part in each row."""
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return super().logits(inputs - 0.3 * inputs.mean(0, keepdim=True), seeds)
+
+
 class Noisy(Small):
     """Noise at test time, another for each pass."""
 
@@ -102,6 +111,29 @@ class TestPlanted:
     def test_noise_at_test_time_is_flagged(self) -> None:
         assert {"random victim", "unstable predictions"} <= raised(Noisy()).keys()
 
+    def test_rows_that_influence_each_other_are_flagged_with_value_limit_and_advice(self) -> None:
+        flag = raised(Centred())["coupled rows"]
+        assert flag.value is not None
+        assert flag.limit is not None
+        assert flag.value > 10 * flag.limit
+        assert "of their range" in flag.finding
+        assert "`coupled: true`" in flag.advice
+
+    def test_seeds_of_noise_travel_with_their_rows(self) -> None:
+        assert "coupled rows" not in raised(Noisy())
+
+    def test_a_single_example_has_no_company(self) -> None:
+        flags = {flag.name: flag for flag in audited(Small(), 1)}
+        assert (flags["coupled rows"].value, flags["coupled rows"].is_raised) == (None, False)
+
+    def test_it_takes_at_most_32_rows_however_many_are_audited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows = []
+        monkeypatch.setattr(victim_checks, "measure_coupling", lambda victim, inputs, seeds: rows.append(len(inputs)))
+        audited(Small(), 10)
+        audited(Small(), 60)
+        assert rows[0] <= 10
+        assert rows[1] == victim_checks.COUPLING_ROWS
+
     def test_gradients_that_vanish_at_large_logits_are_flagged_though_they_exist(self) -> None:
         found = raised(Small(lambda logits: 300 * logits))
         assert "random search beats gradients" in found or "unavailable gradients" in found
@@ -139,7 +171,7 @@ class TestAudit:
     def test_every_check_says_where_its_rule_is_from_and_what_to_do(self) -> None:
         flags = audited(Small(), 10)
         assert flags == audited(Small(), 10)
-        assert len({flag.name for flag in flags}) == len(flags) == 14
+        assert len({flag.name for flag in flags}) == len(flags) == 15
         assert all(flag.source and flag.finding for flag in flags)
         assert all(flag.advice for flag in flags)
 

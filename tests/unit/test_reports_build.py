@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robench.core.errors import UnknownNameError, UsageError
+from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
 from robench.declarations.architectures import Timm
 from robench.declarations.attacks import Fgsm, Pgd
+from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
 from robench.declarations.perturbations import Clean
 from robench.reports import build_report, needs
 
@@ -95,6 +97,41 @@ def only_row(report):
 
 def values(row) -> list[float | None]:
     return [None if cell.estimate is None else cell.estimate.value for cell in row.cells.values()]
+
+
+class TestCoupledModels:
+    def test_records_of_a_coupled_model_give_their_batch_size_and_a_note(self):
+        records = [replace(each, shard=replace(each.shard, coupled=True)) for each in whole()]
+        row = only_row(build_report(SUITE, records))
+        assert row.batch_size == 2
+        (note,) = row.notes
+        assert note.startswith("coupled rows: every number holds at batch size 2 only")
+        assert values(row) == values(only_row(build_report(SUITE, whole())))
+
+    def test_one_marked_record_marks_the_row(self):
+        first, *others = whole()
+        marked = replace(first, shard=replace(first.shard, coupled=True))
+        assert only_row(build_report(SUITE, [*others, marked])).batch_size == 2
+
+    @pytest.mark.parametrize(("is_raised", "batch_size"), [(True, 2), (False, None)])
+    def test_an_audit_that_found_it_marks_the_row_of_records_without_a_mark(self, is_raised, batch_size):
+        flag = Flag(
+            name="coupled rows", source="robench", value=3.0, limit=1.0, is_raised=is_raised, finding="f", advice="a"
+        )
+        condition = audits_of(SUITE)[0]
+        audited = replace(record(condition, verdicts="111111", batch_size=AUDIT_EXAMPLES), flags=(flag,))
+        row = only_row(build_report(SUITE, [*whole(), audited]))
+        assert row.batch_size == batch_size
+        assert row.flags is not None
+        assert flag in row.flags
+
+    def test_models_that_the_registry_declares_are_marked_and_no_others(self):
+        report = build_report(SUITE, [*whole(), *whole(model="other")], coupled={"vit"})
+        assert {row.model: row.batch_size for row in report.rows} == {"vit": 2, "other": None}
+
+    def test_a_model_that_is_not_coupled_has_neither(self):
+        row = only_row(build_report(SUITE, whole()))
+        assert (row.batch_size, row.notes) == (None, ())
 
 
 class TestNumbers:

@@ -143,7 +143,7 @@ def test_a_dataset_without_a_readable_example_is_left_to_its_shards(fit: Callabl
     fit(answers(0), Numbered(unreadable=range(SIZE)), expected={"top1_accuracy": 0.98})
 
 
-def test_the_model_is_loaded_once_and_shown_one_example_of_data_that_it_was_not_trained_for(
+def test_the_model_is_loaded_once_and_shown_two_examples_of_data_that_it_was_not_trained_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded, shown = [], []
@@ -160,4 +160,44 @@ def test_the_model_is_loaded_once_and_shown_one_example_of_data_that_it_was_not_
     monkeypatch.setattr(robench.runs.fit, "load_victim", load)
     checkpoint = replace(CHECKPOINT, training_data="digits", expected={"top1_accuracy": 0.98})
     check_fit(checkpoint, {"digits": Numbered(), "digits-r": Numbered(), "digits-a": Numbered(unreadable=[0])})
-    assert (len(loaded), shown) == (1, [32, 1, 1])
+    assert (len(loaded), shown) == (1, [32, 2, 2, *[8] * 7])
+
+
+def centred(inputs: torch.Tensor) -> torch.Tensor:
+    return answers(SIZE)(inputs) + inputs[:, :1, 0, 0] - inputs[:, 0, 0, 0].mean()
+
+
+@pytest.mark.parametrize("training_data", ["digits", "not stated"])
+def test_rows_that_influence_each_other_are_refused_with_what_was_found_and_what_to_do(
+    fit: Callable[..., None], training_data: str
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"model 'm' couples the rows .* up to [0-9.]+% of their range \(limit 0.01%\)"
+    ) as caught:
+        fit(centred, training_data=training_data)
+    assert "evaluation-mode statistics" in str(caught.value)
+    assert "`coupled: true`" in str(caught.value)
+
+
+def test_they_are_permitted_by_the_registry(fit: Callable[..., None]) -> None:
+    fit(centred, coupled=True)
+
+
+@pytest.mark.parametrize("others", [range(1, SIZE), range(SIZE)])
+def test_without_two_examples_nothing_is_said_of_rows(fit: Callable[..., None], others: range) -> None:
+    fit(centred, Numbered(unreadable=others))
+
+
+def test_two_readable_examples_are_enough_for_a_batch_of_eight(fit: Callable[..., None]) -> None:
+    with pytest.raises(UsageError, match="batches of 8"):
+        fit(centred, Numbered(unreadable=range(2, SIZE)))
+
+
+def test_a_batch_that_a_model_cannot_take_is_refused_with_its_own_words(fit: Callable[..., None]) -> None:
+    def narrow(inputs: torch.Tensor) -> torch.Tensor:
+        if len(inputs) > 4:
+            raise ValueError("out of memory")
+        return answers(SIZE)(inputs)
+
+    with pytest.raises(UsageError, match="cannot take a batch of 8 examples: out of memory"):
+        fit(narrow)

@@ -272,6 +272,16 @@ def test_a_field_that_was_added_with_a_default_has_it_in_older_files(added: str)
     assert decode_record(older).outcomes == (dataclasses.replace(OUTCOME, **{added: None}),)
 
 
+def test_a_header_says_that_a_model_is_coupled_and_is_otherwise_as_before_it_could() -> None:
+    coupled = dataclasses.replace(SHARD, coupled=True)
+    assert decode_record(encode_record(record(shard=coupled))).shard == coupled
+    assert decode_failure(encode_failure(failure_of(coupled))).shard == coupled
+    assert "coupled" not in envelope.envelope_text(SHARD, PROVENANCE)
+    assert decode_header(encode_record(record())) == SHARD
+    members = envelope.members_of(SHARD)
+    assert envelope.shard_of({"shard": {**members, "coupled": True}}) == coupled
+
+
 def test_an_unknown_column_is_of_a_newer_robench() -> None:
     table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
     newer = resealed(table.append_column("margin", [[0.5]]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)})

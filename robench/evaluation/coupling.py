@@ -1,0 +1,210 @@
+"""Coupling: rows of a batch that influence each other's logits or gradients, as with batch norm on batch statistics.
+
+Each row's logits and input gradient are compared between passes that differ only in the other rows: its batch, the
+batch permuted, and a batch filled with copies of the row. All passes have the same number of rows, because kernels
+round differently for other sizes, and each row keeps its seed, so that a model that draws random numbers per example is
+not coupled. A model is coupled if logits differ by more than 1e-4 of their range, or gradients by more than 1e-3.
+
+A permutation reveals rows that depend on their position or their neighbours, copies reveal rows that depend on the
+contents of the batch. Copies need one pass for each row that is tested, all others three passes together.
+
+The gradient is that of the cross-entropy, summed over rows, toward each row's least likely class and in float64: toward
+the true class, the gradient of a confident row is little more than rounding errors. The batch is passed twice as it is:
+a model that draws from a global generator differs there as well, and is coupled only if it differs several times more
+in other company. On a CPU, all of robench's own digits checkpoints differ by exactly 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from robench.core.flags import COUPLED_ROWS, Flag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from robench.core.protocols import Victim
+
+LOGITS_LIMIT = 1e-4
+GRADIENTS_LIMIT = 1e-3
+NOISE_FACTOR = 4.0
+# Over the whole range of a pixel, a gradient of this many ranges of the logits changes nothing: it is rounding errors.
+FLAT = 1e-6
+ADVICE = (
+    "use evaluation-mode statistics, so that each row depends on itself alone; if the mechanism needs its batch, say "
+    "`coupled: true` in the registry entry and compare numbers at equal batch sizes only"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Largest differences of any row between two passes.
+
+    Attributes:
+        logits: as a proportion of the range of all logits; 1 where only one of the two is finite.
+        gradients: as a proportion of the norm of the row's gradient, or of 1e-6 of the logits' range if that is larger;
+            None for a model without gradients.
+    """
+
+    logits: float
+    gradients: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coupling:
+    """Influence of the rows of a batch on each other.
+
+    Attributes:
+        num_rows: rows of each pass.
+        among_others: differences between passes in which a row has other company.
+        repeated: differences between two passes of the same batch; 0 unless the model is random.
+    """
+
+    num_rows: int
+    among_others: Difference
+    repeated: Difference
+
+    @property
+    def excess(self) -> float:
+        """Largest difference as a multiple of its limit."""
+        logits = self.among_others.logits / max(LOGITS_LIMIT, NOISE_FACTOR * self.repeated.logits)
+        gradients = (self.among_others.gradients or 0.0) / max(
+            GRADIENTS_LIMIT, NOISE_FACTOR * (self.repeated.gradients or 0.0)
+        )
+        return max(logits, gradients)
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether a difference exceeds its limit."""
+        return self.excess > 1
+
+    @property
+    def finding(self) -> str:
+        """What was measured, in a sentence."""
+        logits, gradients = self.among_others.logits, self.among_others.gradients
+        by_gradients = "has no gradients" if gradients is None else f"its gradients by {gradients:.1%}"
+        return (
+            f"with other rows beside it, a row's logits change by up to {logits:.2%} of their range (limit "
+            f"{LOGITS_LIMIT:.2%}) and {by_gradients} (limit {GRADIENTS_LIMIT:.1%}), in batches of {self.num_rows}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What a model gives for a batch: (B, classes) logits and (B, D) gradients, None where there are none."""
+
+    logits: Tensor
+    gradients: Tensor | None
+
+
+def measure_coupling(
+    victim: Victim, inputs: Tensor, seeds: Sequence[int], num_copied: int | None = None
+) -> Coupling | None:
+    """Measure the influence of rows on each other; None for fewer than two rows.
+
+    Args:
+        victim: the model.
+        inputs: (B, ...), on its device.
+        seeds: one prediction seed a row.
+        num_copied: number of rows, the first ones, that are compared with copies of themselves, each in a pass of its
+            own; None for all.
+    """
+    num_rows = len(inputs)
+    if num_rows < 2:
+        return None
+    rows = torch.arange(num_rows)
+    base = _pass(victim, inputs, seeds, rows)
+    labels = base.logits.argmin(1)
+    repeated = _difference(base, _pass(victim, inputs, seeds, rows, labels), rows)
+    others = [_moved(num_rows), *(row.expand(num_rows) for row in rows[:num_copied])]
+    found = [_difference(base, _pass(victim, inputs, seeds, each, labels), each) for each in others]
+    gradients = [each.gradients for each in found if each.gradients is not None]
+    among_others = Difference(max(each.logits for each in found), max(gradients, default=None))
+    return Coupling(num_rows=num_rows, among_others=among_others, repeated=repeated)
+
+
+def _moved(num_rows: int) -> Tensor:
+    """Return the first drawn order in which no row is where it was.
+
+    It is drawn because a rotation would keep neighbours together, and a reversal opposite rows.
+    """
+    generator, rows = torch.Generator().manual_seed(0), torch.arange(num_rows)
+    order = rows
+    while bool((order == rows).any()):
+        order = torch.randperm(num_rows, generator=generator)
+    return order
+
+
+def coupling_flag(coupling: Coupling | None) -> Flag:
+    """Return the coupling as a flag, whose value is the largest difference as a multiple of its limit."""
+    return Flag(
+        name=COUPLED_ROWS,
+        source="robench",
+        value=None if coupling is None else coupling.excess,
+        limit=None if coupling is None else 1.0,
+        is_raised=coupling is not None and coupling.is_coupled,
+        finding="not measured on a single example" if coupling is None else coupling.finding,
+        advice=ADVICE,
+    )
+
+
+def _pass(victim: Victim, inputs: Tensor, seeds: Sequence[int], rows: Tensor, labels: Tensor | None = None) -> _Pass:
+    """Pass the chosen rows with their seeds and labels, by default those of their least likely classes."""
+    chosen, of_rows = inputs[rows.to(inputs.device)], [seeds[row] for row in rows.tolist()]
+    try:
+        with torch.enable_grad():
+            logits = victim.logits(chosen.requires_grad_(), of_rows)
+    except Exception:  # whatever a model raises that is to be differentiated, its logits may still be had
+        with torch.no_grad():
+            logits = victim.logits(chosen.detach(), of_rows)
+    labels = logits.argmin(1) if labels is None else labels[rows.to(labels.device)]
+    return _Pass(logits.detach().double(), _gradients(logits, chosen, labels))
+
+
+def _gradients(logits: Tensor, inputs: Tensor, labels: Tensor) -> Tensor | None:
+    if not logits.requires_grad:
+        return None
+    try:
+        with torch.enable_grad():
+            loss = cross_entropy(logits.double(), labels, reduction="sum")
+        (gradient,) = torch.autograd.grad(loss, inputs, allow_unused=True)
+    except Exception:  # whatever a backward pass raises, there are no gradients to compare
+        return None
+    return None if gradient is None else gradient.flatten(1).double()
+
+
+def _difference(base: _Pass, other: _Pass, rows: Tensor) -> Difference:
+    """Compare each row of a pass with the row of the base that it shows."""
+    rows = rows.to(base.logits.device)
+    logits = _apart(base.logits[rows], other.logits)
+    seen = torch.cat([base.logits.flatten(), other.logits.flatten()])
+    seen = seen[seen.isfinite()]
+    span = float(seen.max() - seen.min()) if len(seen) else 0.0
+    by_logits = _proportion(logits.amax(1), torch.full_like(logits[:, 0], span))
+    if base.gradients is None or other.gradients is None:
+        return Difference(by_logits, None)
+    wanted = base.gradients[rows]
+    norms = torch.maximum(_norms(wanted), _norms(other.gradients)).clamp(min=FLAT * span)
+    return Difference(by_logits, _proportion(_apart(wanted, other.gradients).norm(dim=1), norms))
+
+
+def _apart(wanted: Tensor, found: Tensor) -> Tensor:
+    """Return absolute differences: 0 where both are the same or NaN, infinite where only one of them is a number."""
+    is_same = (wanted == found) | (wanted.isnan() & found.isnan())
+    return torch.where(is_same, 0.0, (wanted - found).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
+
+
+def _norms(gradients: Tensor) -> Tensor:
+    return gradients.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).norm(dim=1)
+
+
+def _proportion(differences: Tensor, of: Tensor) -> float:
+    """Return the largest quotient; 0 over 0 is 0, and what is not finite counts as the whole."""
+    quotients = torch.where(differences == 0, 0.0, differences / of)
+    return float(quotients.nan_to_num(nan=1.0, posinf=1.0).max())
