@@ -88,6 +88,7 @@ def run(
     device: str = "auto",
     workers: int | None = 1,
     executor: ExecutorName = "auto",
+    shard_timeout: float | None = None,
     data_root: str | Path | None = None,
     audit: bool = True,
     keep_adversarial: KeptDtype | None = None,
@@ -98,7 +99,8 @@ def run(
     Models of suites with attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
     attacks make, too: as it is (``float32``), or rounded toward the clean image before it is scored (``float16``).
     One worker measures in this process; more than one start processes, which need the calling script to guard its
-    entry point by ``if __name__ == "__main__"``.
+    entry point by ``if __name__ == "__main__"``. With ``shard_timeout`` one worker is a process, too, and a shard that
+    takes longer than so many seconds is tried again, three times at most.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
@@ -112,6 +114,7 @@ def run(
         device=device,
         workers=workers,
         executor=executor,
+        shard_timeout=shard_timeout,
         data_root=_data_root(data_root),
         audit=audit,
         keep_adversarial=keep_adversarial,
@@ -136,6 +139,7 @@ def transfer(
     device: str = "auto",
     workers: int | None = 1,
     executor: ExecutorName = "auto",
+    shard_timeout: float | None = None,
     data_root: str | Path | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
@@ -156,6 +160,7 @@ def transfer(
         device=device,
         workers=workers,
         executor=executor,
+        shard_timeout=shard_timeout,
         data_root=_data_root(data_root),
     )
     store = FolderStore(results)

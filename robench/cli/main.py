@@ -19,6 +19,7 @@ import click
 
 from robench.cli.terminal import OutputError, check_output, guarded_streams, route_messages, say
 from robench.core.errors import RobenchError, did_you_mean
+from robench.core.standard_output import divert_at_exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +92,8 @@ def main() -> NoReturn:
         route_messages()
         _let_trackers_clean_up_silently()
         code = _exit_code()
+    # All is said; functions that a model registered for the end of the process have nothing to add to it.
+    divert_at_exit()
     sys.exit(code)
 
 

@@ -98,6 +98,12 @@ executor_option = option(
     show_default=True,
     help="Measure in this process, or in workers.",
 )
+shard_timeout_option = option(
+    "--shard-timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Time a shard may take in a worker process before it is tried again; default: a day.",
+)
 limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
 seed_option = option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness, in place of the suite's."

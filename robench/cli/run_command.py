@@ -18,6 +18,7 @@ from robench.cli.options import (
     registry_option,
     results_option,
     seed_option,
+    shard_timeout_option,
     suite_option,
     workers_option,
 )
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 @device_option
 @workers_option
 @executor_option
+@shard_timeout_option
 @results_option
 @option(
     "--keep-adversarial",
@@ -57,6 +59,7 @@ def command(
     device: str,
     workers: int | None,
     executor: ExecutorName,
+    shard_timeout: float | None,
     results: Path,
     keep_adversarial: KeptDtype | None,
     seed: int | None,
@@ -83,6 +86,7 @@ def command(
         device=device,
         workers=workers,
         executor=executor,
+        shard_timeout=shard_timeout,
         data_root=data_root,
         audit=not no_audit,
         keep_adversarial=keep_adversarial,

@@ -18,6 +18,7 @@ from robench.cli.options import (
     registry_option,
     results_option,
     seed_option,
+    shard_timeout_option,
     workers_option,
 )
 from robench.cli.terminal import out_document, say
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 @device_option
 @workers_option
 @executor_option
+@shard_timeout_option
 @results_option
 @seed_option
 @data_root_option
@@ -67,6 +69,7 @@ def command(
     device: str,
     workers: int | None,
     executor: ExecutorName,
+    shard_timeout: float | None,
     results: Path,
     seed: int | None,
     data_root: Path | None,
@@ -90,6 +93,7 @@ def command(
         device=device,
         workers=workers,
         executor=executor,
+        shard_timeout=shard_timeout,
         data_root=data_root,
     )
     scored_on = find_checkpoints(list(dict.fromkeys(targets)), registries)

@@ -115,6 +115,36 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"{hint} Known: {', '.join(shown)}." if known else f"{hint} None are declared."
 
 
+MESSAGE_LENGTH = 2000
+
+
+def described(error: BaseException) -> str:
+    """Return the message of an error, with its type unless robench raised it; at most some 2,000 characters.
+
+    Errors may be of anybody's making: their own ``__str__`` may raise, or return megabytes.
+    """
+    try:
+        text = str(error)
+    except BaseException as another:  # __str__ is code of a model's author, like all that led here
+        text = f"(its message cannot be shown: __str__ raised {type(another).__name__})"
+    text = shortened(text)
+    return text if isinstance(error, RobenchError) else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def shortened(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Leave out the middle of a text that is longer than ``length``, and escape what no file can hold.
+
+    >>> shortened("abcdefghij", 4)
+    'ab [... 6 characters left out ...] ij'
+    """
+    # A subclass of str may do anything when it is asked for its length.
+    text, half = str.__str__(text), length // 2
+    if (left_out := len(text) - 2 * half) > length % 2:
+        text = f"{text[:half]} [... {left_out} characters left out ...] {text[-half:]}"
+    # Half of a surrogate pair, say.
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _family(name: str, known: Iterable[str]) -> str:
     """Return what a name is shown as beside a hundred others: one in parts as its family."""
     first, _, rest = name.partition("/")

@@ -5,10 +5,10 @@ This module imports nothing heavy, because threads are limited before the librar
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import threading
+
+from robench.core.parent_process import end_with_parent
 
 
 def begin() -> None:
@@ -16,12 +16,4 @@ def begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Read when the numerical libraries are loaded, which is after this.
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    # A parent that was killed closes no pool, and its processes would wait for work for ever.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_parent()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.errors import RobenchError, StoreError, UsageError
+from robench.core.errors import StoreError, UsageError, described, shortened
 from robench.core.records import Failure, Record
 from robench.core.shard import shard_key
 from robench.datasets import open_dataset
@@ -18,7 +18,7 @@ from robench.declarations.transferred import Transferred, makes_inputs
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.keeping import Attacked
 from robench.evaluation.rescore import rescore
-from robench.models import load_victim
+from robench.models import Contained, load_victim
 from robench.store.adversarial import AdversarialFolder
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Declaration, Victim
     from robench.core.shard import Measurement, Shard
     from robench.store.safetensors_file import AdversarialExamples
+
+TRACEBACK_LENGTH = 20_000
 
 
 @dataclass(slots=True)
@@ -49,14 +51,17 @@ class Evaluator:
         """Return the record of ``shard``, or the failure that says why there is none."""
         started = time.perf_counter()
         try:
-            return self._measured(shard)
+            with Contained():
+                return self._measured(shard)
         except Exception as error:  # the one broad catch: whatever a plug-in raises costs its shard alone
-            return Failure(
-                shard=shard.header,
-                error=str(error) if isinstance(error, RobenchError) else f"{type(error).__name__}: {error}",
-                traceback=traceback.format_exc(),
-                provenance=provenance(torch.device(self.device), started, self.limit),
-            )
+            # Once more, because the text of an error may be code of the plug-in, too.
+            with Contained():
+                return Failure(
+                    shard=shard.header,
+                    error=described(error),
+                    traceback=shortened(traceback.format_exc(), TRACEBACK_LENGTH),
+                    provenance=provenance(torch.device(self.device), started, self.limit),
+                )
 
     def _measured(self, shard: Shard) -> Record:
         declaration = shard.measurement.condition.perturbation

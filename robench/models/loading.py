@@ -10,6 +10,7 @@ import torch
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.containment import Contained
 from robench.models.layouts import layouts_for
 from robench.models.state_files import load_state
 from robench.models.victim import ClassifierVictim
@@ -32,6 +33,7 @@ def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> C
         WeightsError: the weights are missing, unsafe, not what the registry says, or do not fit the architecture.
         DeclarationError: the architecture cannot be built, or the preprocessing is not of images.
         UsageError: this machine has no such device.
+        ContractError: the model's own code tried to end the process.
     """
     preprocessing = checkpoint.preprocessing
     if not isinstance(preprocessing, ImagePreprocessing):
@@ -41,10 +43,11 @@ def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> C
     usable = _usable(device)
     path, _ = resolve(checkpoint)
     state = load_state(path, checkpoint.weights.layout)
-    with _own_generator(usable):
-        module = build(checkpoint.architecture)
-    load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
-    return ClassifierVictim(module, preprocessing, usable)
+    with Contained(keeps_environment=True):
+        with _own_generator(usable):
+            module = build(checkpoint.architecture)
+        load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
+        return ClassifierVictim(module, preprocessing, usable)
 
 
 def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) -> None:

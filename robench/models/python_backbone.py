@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from robench.core.errors import ContractError, DeclarationError, UnknownNameError
+from robench.core.errors import ContractError, DeclarationError, UnknownNameError, described
+from robench.models.containment import Contained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,13 +39,14 @@ def build_python(architecture: Python) -> nn.Module:
     function = _function(_import(module_name, target), function_name, target)
     arguments = dict(architecture.arguments)
     try:
-        model = function(**arguments)
+        with Contained(keeps_environment=True):
+            model = function(**arguments)
     # Broad because the function is the user's, and whatever it raises is for the user to read.
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         raise DeclarationError(
-            f"target {target!r}, called with {arguments}, raised {_told(error)}. Make it return the model when it is"
-            " called with the `arguments` of the checkpoint's architecture, by name"
-        ) from error
+            f"target {target!r}, called with {arguments}, raised {described(_raised(error))}. Make it return the"
+            " model when it is called with the `arguments` of the checkpoint's architecture, by name"
+        ) from _raised(error)
     if not isinstance(model, nn.Module):
         raise DeclarationError(
             f"target {target!r} returned {model!r:.100} of type {type(model).__name__}, wanted a torch.nn.Module."
@@ -100,9 +102,10 @@ def _import(module_name: str, target: str) -> ModuleType:
         sys.path.append(str(folder))
     importlib.invalidate_caches()
     try:
-        return importlib.import_module(module_name)
+        with Contained(keeps_environment=True):
+            return importlib.import_module(module_name)
     # Broad because a module's top level is the user's code; SystemExit comes from scripts without a __main__ guard.
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module_name}.".startswith(f"{missing}."):
             raise DeclarationError(
@@ -110,9 +113,9 @@ def _import(module_name: str, target: str) -> ModuleType:
                 " Install the package, or run from the folder that holds it"
             ) from error
         raise DeclarationError(
-            f"target {target!r}: importing {module_name} raised {_told(error)}. Mend it until"
+            f"target {target!r}: importing {module_name} raised {described(_raised(error))}. Mend it until"
             f" `python -c 'import {module_name}'` works in this environment"
-        ) from error
+        ) from _raised(error)
 
 
 def _function(module: ModuleType, name: str, target: str) -> Callable[..., object]:
@@ -127,5 +130,6 @@ def _function(module: ModuleType, name: str, target: str) -> Callable[..., objec
     return function
 
 
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def _raised(error: Exception) -> BaseException:
+    """Return what the user's code raised, which ``Contained`` may have replaced."""
+    return error.__cause__ if isinstance(error, ContractError) and error.__cause__ else error

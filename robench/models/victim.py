@@ -9,6 +9,7 @@ import torch
 
 from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
+from robench.models.containment import KeptSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,13 +66,15 @@ class ClassifierVictim:
         self._check_inputs(inputs)
         if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
+        # The model's own copy: what it writes into its input reaches nobody else.
         normalised = (inputs - self._mean_C11) / self._std_C11
-        if self._takes_seeds:
-            # Lazy ones are not read here: a model without random numbers does without them.
-            given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
-            output = self._module(normalised, given)
-        else:
-            output = self._module(normalised)
+        with KeptSettings():
+            if self._takes_seeds:
+                # Lazy ones are not read here: a model without random numbers does without them.
+                given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
+                output = self._module(normalised, given)
+            else:
+                output = self._module(normalised)
         return _logits_of(output, len(inputs))
 
     def through_solvers(self) -> ClassifierVictim:

@@ -9,7 +9,7 @@ from robench.datasets import open_dataset
 from robench.declarations.datasets import DATASETS
 from robench.declarations.training import DeitTraining, Training
 from robench.evaluation.audit import audit
-from robench.models import load_victim
+from robench.models import blamed, load_victim
 from robench.runs.devices import choose_workers
 
 if TYPE_CHECKING:
@@ -48,4 +48,5 @@ def audit_checkpoint(
     found = choose_workers(device, 1, "serial")
     examples = open_dataset(dataset, data_root=data_root, preprocessing=checkpoint.preprocessing)
     batch = examples.batch(0, min(num_examples, len(examples)))
-    return audit(load_victim(checkpoint, found.devices[0]), batch, examples.identity, epsilon)
+    with blamed(f"model {checkpoint.name!r} cannot be audited"):
+        return audit(load_victim(checkpoint, found.devices[0]), batch, examples.identity, epsilon)

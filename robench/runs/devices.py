@@ -23,8 +23,12 @@ class Workers:
     decode_workers: int
 
 
-def choose_workers(device: str, workers: int | None, executor: ExecutorName) -> Workers:
+def choose_workers(
+    device: str, workers: int | None, executor: ExecutorName, shard_timeout: float | None = None
+) -> Workers:
     """Return a worker for each GPU, or for each CPU core, unless ``workers`` says how many.
+
+    Where ``shard_timeout`` limits the time of a shard even one worker has a process, because nothing else can be ended.
 
     Raises:
         UsageError: no such device on this machine; the message says which there are.
@@ -37,7 +41,7 @@ def choose_workers(device: str, workers: int | None, executor: ExecutorName) -> 
         count = workers
     else:
         count = cores if found == ["cpu"] else len(found)
-    in_process = executor == "serial" or (executor == "auto" and count == 1)
+    in_process = executor == "serial" or (executor == "auto" and count == 1 and shard_timeout is None)
     return Workers(
         devices=tuple(found[i % len(found)] for i in range(count)),
         in_process=in_process,

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.errors import ExampleError, UsageError
+from robench.core.errors import ExampleError, UsageError, described
 from robench.declarations.datasets import DATASETS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
-from robench.models import load_victim
+from robench.models import Contained, blamed, load_victim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,8 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset]) -> None:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
             answers than expected, or rows that influence each other where the entry does not permit it.
     """
-    victim = load_victim(checkpoint)
+    with blamed(f"model {checkpoint.name!r} cannot be loaded"):
+        victim = load_victim(checkpoint)
     for name, dataset in datasets.items():
         is_expected = checkpoint.trained_on == name and EXPECTED in checkpoint.expected
         # An unreadable example is the business of its shard, which will fail and name it.
@@ -111,25 +112,21 @@ def _check_rows_are_apart(checkpoint: Checkpoint, victim: Victim, datasets: Mapp
     else:
         return
     rows = [row % len(images) for row in range(COUPLING_ROWS)]
-    try:
+    with blamed(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
         coupling = measure_coupling(victim, torch.stack([images[row] for row in rows]), rows, COUPLING_COPIED)
-    except Exception as error:  # whatever a model raises, it does not take such a batch
-        raise UsageError(
-            f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples: {error}"
-        ) from error
     if coupling is not None and coupling.is_coupled:
         raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
 
 
 def _logits(checkpoint: Checkpoint, victim: Victim, dataset_name: str, images: torch.Tensor) -> torch.Tensor:
     try:
-        with torch.no_grad():
+        with Contained(), torch.no_grad():
             return victim.logits(images, list(range(len(images))))
     except Exception as error:  # whatever a model raises on a strange input, it does not fit
-        raise UsageError(
-            f"model {checkpoint.name!r} cannot take the examples {tuple(images.shape[1:])} of dataset "
-            f"{dataset_name!r}: {error}"
-        ) from error
+        title = f"cannot take the examples {tuple(images.shape[1:])} of dataset {dataset_name!r}"
+        with Contained():  # even the text of an error may be code
+            reason = described(error)
+        raise UsageError(f"model {checkpoint.name!r} {title}: {reason}") from error
 
 
 def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, int] | None:

@@ -17,6 +17,7 @@ from robench.perturbations.backends.installed import check_installed
 from robench.reports import build_report, needs
 from robench.runs.devices import choose_workers
 from robench.runs.fit import check_fit
+from robench.runs.fit_apart import check_fit_apart, checks_apart
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
 
@@ -50,7 +51,7 @@ class PreparedRun:
             UsageError: adversarial examples are to be kept, but not by such a store.
         """
         request = self.request
-        workers = choose_workers(request.device, request.workers, request.executor)
+        workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
         evaluators = [
             Evaluator(
                 device=device,
@@ -61,7 +62,9 @@ class PreparedRun:
             )
             for device in workers.devices
         ]
-        return SerialExecutor(evaluators[0]) if workers.in_process else ProcessExecutor(evaluators)
+        if workers.in_process:
+            return SerialExecutor(evaluators[0])
+        return ProcessExecutor(evaluators, request.shard_timeout)
 
     def measure(
         self, store: Store, executor: Executor, on_progress: Callable[[Progress], None] = lambda progress: None
@@ -102,14 +105,17 @@ def prepare(request: RunRequest) -> PreparedRun:
         MissingDataError: a dataset is not there.
         WeightsError: weights are missing, or not what the registry says.
     """
-    choose_workers(request.device, request.workers, request.executor)
+    workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
     for suite in request.suites:
         for condition in suite.conditions:
             check_installed(getattr(condition.perturbation, "backend", ""))
     names = tuple(dict.fromkeys(condition.dataset for suite in request.suites for condition in suite.conditions))
     opened, digests = _found(request, names)
+    apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
     for checkpoint in request.checkpoints:
-        check_fit(checkpoint, {name: opened[name, checkpoint.preprocessing] for name in names})
+        if checkpoint not in apart:
+            check_fit(checkpoint, {name: opened[name, checkpoint.preprocessing] for name in names})
+    check_fit_apart(apart, names, request)
     identities = {name: dataset.identity for (name, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
     audits = {suite.name: _audits(suite, request, digests, identities) for suite in request.suites}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -29,6 +30,7 @@ class RunRequest:
         workers: processes that measure; None for one a GPU, or one a CPU core.
         data_root: folder that holds datasets which are not embedded.
         audit: measure the audits of suites that have one.
+        shard_timeout: seconds that a shard may take in a worker process before it is ended; None for a day.
         keep_adversarial: also keep what every perturbation makes, exactly (``float32``) or in half the space
             (``float16``), rounded toward the clean input before it is scored; None keeps outcomes alone.
     """
@@ -43,6 +45,7 @@ class RunRequest:
     data_root: Path | None = None
     audit: bool = True
     keep_adversarial: KeptDtype | None = None
+    shard_timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -53,6 +56,7 @@ class RunRequest:
             raise UsageError(
                 f"--executor serial measures in one process, but --workers is {self.workers}; leave one of them out"
             )
+        self._check_timeout()
         names = [suite.name for suite in self.suites]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UsageError(
@@ -71,6 +75,17 @@ class RunRequest:
     def coupled(self) -> frozenset[str]:
         """Names of the models whose registry entry permits rows that influence each other."""
         return frozenset(checkpoint.name for checkpoint in self.checkpoints if checkpoint.coupled)
+
+    def _check_timeout(self) -> None:
+        if self.shard_timeout is None:
+            return
+        if not 0 < self.shard_timeout < inf:
+            raise UsageError(f"--shard-timeout must be a number of seconds above 0, got {self.shard_timeout}")
+        if self.executor == "serial":
+            raise UsageError(
+                "--executor serial measures in the process of the run, which cannot end itself after --shard-timeout; "
+                "leave one of them out"
+            )
 
     def _check_kept(self) -> None:
         if self.keep_adversarial not in (None, *get_args(KeptDtype)):

@@ -2,7 +2,18 @@
 
 from robench.scheduling.measure import Progress, measure, missing
 from robench.scheduling.plan import plan
-from robench.scheduling.processes import ProcessExecutor
+from robench.scheduling.processes import ProcessExecutor, answers_in_a_process
 from robench.scheduling.serial import SerialExecutor
+from robench.scheduling.worker_process import DEFAULT_LIMIT_SECONDS, Death
 
-__all__ = ["ProcessExecutor", "Progress", "SerialExecutor", "measure", "missing", "plan"]
+__all__ = [
+    "DEFAULT_LIMIT_SECONDS",
+    "Death",
+    "ProcessExecutor",
+    "Progress",
+    "SerialExecutor",
+    "answers_in_a_process",
+    "measure",
+    "missing",
+    "plan",
+]

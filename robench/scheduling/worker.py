@@ -1,29 +1,79 @@
-"""What runs in a worker process: shards come in by a pipe, results go out by it."""
+"""A worker process from the inside: tasks come in by a pipe, answers go out by it."""
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from robench.core.parent_process import end_with_parent
+from robench.core.standard_output import divert_for_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from robench.core.records import Failure, Record
-    from robench.core.shard import Shard
-
 # Read by numerical libraries when they are first imported: one thread a worker, see evaluation/arithmetic.py.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Bytes that begin each message; a worker's own, so that nothing else in the pipe can be taken for one.
+TOKEN_SIZE = 16
+LENGTH_SIZE = 8
 
 
-def work(pipe: Connection, evaluator: Callable[[Shard], Record | Failure]) -> None:
-    """Measure what comes until None comes or the parent is gone."""
+def work(pipe: Connection, answer: Callable[[Any], object], token: bytes) -> None:
+    """Say that the worker is ready, and answer each task until None comes or the parent is gone."""
+    # A group of its own: whatever a model starts can be ended with it.
+    os.setsid()
+    end_with_parent(kills_group=True)
+    divert_for_good()
     # Warnings about data were given when the run was prepared.
     logging.getLogger("robench").setLevel(logging.ERROR)
     try:
-        while (shard := pipe.recv()) is not None:
-            pipe.send(evaluator(shard))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        # Killed parents close the pipe: leave at once, before libraries' own threads hold the exit up.
+        _send(pipe, token, None)
+        while (task := pipe.recv()) is not None:
+            _send(pipe, token, answer(task))
+    except (EOFError, OSError):
+        # The pipe is closed: leave at once, before libraries' own threads hold the exit up.
         os._exit(1)
+
+
+def _send(pipe: Connection, token: bytes, message: object) -> None:
+    content = pickle.dumps(message)
+    rest = memoryview(token + len(content).to_bytes(LENGTH_SIZE) + content)
+    while rest:
+        rest = rest[os.write(pipe.fileno(), rest) :]
+
+
+class GarbledError(Exception):
+    """Something other than messages came out of a worker's pipe."""
+
+
+class Inbox:
+    """Messages put together from the bytes that come out of a worker's pipe."""
+
+    def __init__(self, token: bytes) -> None:
+        self._token = token
+        self._held = bytearray()
+
+    def messages(self, received: bytes) -> list[object]:
+        """Return the messages that are whole now.
+
+        Raises:
+            GarbledError: the bytes are of no message.
+        """
+        self._held += received
+        whole: list[object] = []
+        head = TOKEN_SIZE + LENGTH_SIZE
+        while self._held:
+            if not (self._token.startswith(self._held[:TOKEN_SIZE])):
+                raise GarbledError
+            end = head + int.from_bytes(self._held[TOKEN_SIZE:head])
+            if len(self._held) < head or len(self._held) < end:
+                break
+            try:
+                whole.append(pickle.loads(self._held[head:end]))
+            except Exception as error:
+                raise GarbledError from error
+            del self._held[:end]
+        return whole

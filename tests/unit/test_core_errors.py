@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from robench.core import errors
-from robench.core.errors import RobenchError, UnknownNameError
+from robench.core.errors import RobenchError, UnknownNameError, UsageError, described, shortened
 
 EXIT_CODES = {
     "RobenchError": 1,
@@ -54,3 +54,57 @@ def test_names_in_parts_are_shown_as_one_family_and_still_pointed_to() -> None:
     message = str(UnknownNameError("dataset", "c/snow/3", known))
     assert "Did you mean 'c/snow/" in message
     assert message.endswith("Known: a, c/....")
+
+
+class OddError(Exception):
+    def __init__(self, text: object) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        if isinstance(self.text, BaseException):
+            raise self.text
+        return self.text  # type: ignore[return-value]
+
+
+class OddText(str):
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise SystemExit
+
+    def encode(self, *_: object) -> bytes:
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError(), "ValueError"),
+        (UsageError("no such device"), "no such device"),
+        (SystemExit(0), "SystemExit: 0"),
+        (OddError(ValueError()), "OddError: (its message cannot be shown: __str__ raised ValueError)"),
+        (OddError(SystemExit()), "OddError: (its message cannot be shown: __str__ raised SystemExit)"),
+        (OddError(7), "OddError: (its message cannot be shown: __str__ raised TypeError)"),
+        (OddError(OddText("odd")), "OddError: odd"),
+        (ValueError("half \ud83d"), "ValueError: half \\ud83d"),
+    ],
+    ids=repr,
+)
+def test_any_error_can_be_described(error: BaseException, text: str) -> None:
+    found = described(error)
+    assert found == text
+    assert type(found) is str
+
+
+def test_a_long_message_keeps_its_beginning_and_end() -> None:
+    text = described(ValueError("begin" + "x" * 50_000_000 + "end"))
+    assert text.startswith("ValueError: beginxxx")
+    assert text.endswith("xxxend")
+    assert "[... 49998008 characters left out ...]" in text
+    assert len(text) < 2100
+
+
+@pytest.mark.parametrize("length", [4, 5])
+def test_a_text_of_the_wanted_length_is_left_alone(length: int) -> None:
+    assert shortened("x" * length, length) == "x" * length

@@ -49,6 +49,10 @@ class TestWithoutGpu:
         assert not choose_workers("cpu", 1, "processes").in_process
         assert choose_workers("cpu", None, "serial").in_process
 
+    def test_with_a_limit_of_time_even_one_worker_is_a_process(self) -> None:
+        assert not choose_workers("cpu", 1, "auto", 5.0).in_process
+        assert choose_workers("cpu", None, "serial").in_process
+
     def test_cores_that_do_not_measure_decode(self) -> None:
         assert choose_workers("cpu", 2, "auto").decode_workers == 4
 
@@ -88,6 +92,9 @@ class TestRequest:
             ({"limit": 0}, "--limit must be at least 1, got 0"),
             ({"workers": 0}, "--workers must be at least 1, got 0"),
             ({"executor": "serial", "workers": 2}, "leave one of them out"),
+            ({"shard_timeout": 0.0}, "--shard-timeout must be a number of seconds above 0, got 0.0"),
+            ({"shard_timeout": float("nan")}, "--shard-timeout must be a number of seconds above 0, got nan"),
+            ({"shard_timeout": 5.0, "executor": "serial"}, "--shard-timeout; leave one of them out"),
             ({"suites": (SUITE, SUITE)}, "two of the suites are named digits-adv"),
             (
                 {"checkpoints": (replace(CHECKPOINT, task="language"),)},

@@ -1,0 +1,31 @@
+"""Processes that end when the process ends that started them, also when it was killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def end_with_parent(*, kills_group: bool = False) -> None:
+    """Start a thread that ends this process, or with ``kills_group`` its whole process group, once its parent is gone.
+
+    A pipe from the parent would not tell: other children of the parent, such as one that a model forked, may have
+    inherited its other end.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid is not None:
+        threading.Thread(target=_watch, args=(parent.pid, kills_group), name="end-with-parent", daemon=True).start()
+
+
+def _watch(parent: int, kills_group: bool) -> None:
+    # An orphan gets another parent.
+    while os.getppid() == parent:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    if kills_group:
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

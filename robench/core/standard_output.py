@@ -1,0 +1,140 @@
+"""Standard output kept for robench's own words while code of others runs: what that code prints goes to stderr.
+
+Python's ``sys.stdout`` and descriptor 1 are both diverted, because libraries in C and child processes know the
+descriptor alone. Descriptors 1 and 2 and the streams are restored exactly, even where they were closed in between.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import fcntl
+import os
+import sys
+import threading
+from contextlib import suppress
+from io import TextIOWrapper
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import TextIO
+
+_C_LIBRARY = ctypes.CDLL(None)
+STDOUT, STDERR = 1, 2
+# Copies lie above the numbers that a process expects for its standard streams, one of which may be closed.
+FIRST_COPY = 10
+
+
+class StdoutDiverted:
+    """A context in which whatever is printed goes to stderr.
+
+    Contexts may be nested and entered by several threads: the first to begin diverts, the last to end restores.
+    """
+
+    _lock = threading.RLock()
+    _depth = 0
+    _kept: _Streams | None = None
+
+    def __enter__(self) -> None:
+        cls = type(self)
+        with cls._lock:
+            if cls._depth == 0:
+                cls._kept = _Streams()
+            cls._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        cls = type(self)
+        with cls._lock:
+            cls._depth -= 1
+            if cls._depth == 0 and cls._kept is not None:
+                kept, cls._kept = cls._kept, None
+                kept.restore()
+
+    @classmethod
+    def forget(cls) -> None:
+        """Close the copies of the streams in a forked child, whose reader would otherwise wait for its end."""
+        if cls._kept is not None:
+            cls._kept.close()
+
+
+class _Streams:
+    """The standard streams as they were, while stdout is diverted."""
+
+    def __init__(self) -> None:
+        self._objects: tuple[TextIO | None, TextIO | None] = (sys.stdout, sys.stderr)
+        _flush(sys.stdout, sys.__stdout__, sys.stderr)
+        self._copies = {number: _copy(number) for number in (STDOUT, STDERR)}
+        if self._copies[STDERR] is None:
+            # Nobody listens to a stderr that is closed.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, STDERR)
+            if nowhere != STDERR:
+                os.close(nowhere)
+        os.dup2(STDERR, STDOUT)
+        # Streams of its own: a model that closes them closes nothing else.
+        sys.stdout = _stream_to_stderr()
+        if self._objects[1] is not None and self._objects[1] is sys.__stderr__:
+            sys.stderr = _stream_to_stderr()
+
+    def restore(self) -> None:
+        """Write what was printed and not yet written, and bring the streams back."""
+        # What the replaced streams and C libraries still hold belongs to stderr, too.
+        _flush(sys.stdout, sys.stderr, *self._objects, sys.__stdout__)
+        sys.stdout, sys.stderr = self._objects  # type: ignore[assignment]  # None where it was closed at the start
+        for number, copy in self._copies.items():
+            if copy is None:
+                with suppress(OSError):
+                    os.close(number)
+            else:
+                os.dup2(copy, number)
+        self.close()
+
+    def close(self) -> None:
+        """Close the copies of the descriptors."""
+        for copy in self._copies.values():
+            if copy is not None:
+                with suppress(OSError):
+                    os.close(copy)
+        self._copies = {}
+
+
+def divert_for_good() -> None:
+    """Point stdout at stderr for the rest of this process, as in a worker."""
+    StdoutDiverted().__enter__()
+
+
+def divert_at_exit() -> None:
+    """Point stdout at stderr when the interpreter ends, before functions run that were registered until now."""
+    atexit.register(divert_for_good)
+
+
+def _copy(number: int) -> int | None:
+    try:
+        return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST_COPY)
+    except OSError:
+        return None
+
+
+def _stream_to_stderr() -> TextIO:
+    # Closing it leaves the descriptor open, and who still has it later writes to where stderr then leads.
+    return TextIOWrapper(
+        os.fdopen(STDERR, "wb", buffering=0, closefd=False),
+        encoding="utf-8",
+        errors="backslashreplace",
+        write_through=True,
+    )
+
+
+def _flush(*streams: TextIO | None) -> None:
+    for stream in streams:
+        # A stream may be anything by now, closed or somebody's own; what it cannot write is not worth a run.
+        with suppress(Exception):
+            if stream is not None:
+                stream.flush()
+    _C_LIBRARY.fflush(None)
+
+
+os.register_at_fork(after_in_child=StdoutDiverted.forget)

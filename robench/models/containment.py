@@ -1,0 +1,214 @@
+"""Code of a model's author, contained: what it does to the process is undone, and no error of its ends the run.
+
+A model runs in the process that measures. What it prints goes to stderr; the current folder, signal handlers, tracing,
+random generators and torch's settings are afterwards as they were before; an error that would end the process, such as
+``sys.exit``, becomes a ``ContractError``. A crash, an endless loop and ``os._exit`` are for worker processes to survive
+(``scheduling/processes.py``); docs/reliability.md lists all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from robench.core.errors import ContractError, RobenchError, described
+from robench.core.standard_output import StdoutDiverted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType, TracebackType
+
+    Handler = Callable[[int, FrameType | None], Any] | int | None
+
+# What a forked copy of this process ends with, when it returns from where the model forked.
+FORKED = 70
+
+# A getter and a setter each. These few take nanoseconds to read, and any pass may change what the next one computes.
+_OF_A_PASS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+    (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+)
+_OF_A_SHARD = (
+    *_OF_A_PASS,
+    # Where none is set, torch says that it is the CPU.
+    (torch.get_default_device, lambda value: torch.set_default_device(None if value.type == "cpu" else value)),
+    (lambda: torch.is_autocast_enabled("cpu"), lambda value: torch.set_autocast_enabled("cpu", value)),
+    (lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
+    (lambda: torch.backends.cudnn.benchmark, lambda value: setattr(torch.backends.cudnn, "benchmark", value)),
+    (lambda: torch.backends.cudnn.deterministic, lambda value: setattr(torch.backends.cudnn, "deterministic", value)),
+)
+
+
+class KeptSettings:
+    """A context after which torch's settings for the whole process are as they were at its start.
+
+    Of one pass through a model those that the arithmetic of the next pass depends on.
+    """
+
+    __slots__ = ("_before", "_settings")
+
+    def __init__(self, *, of_a_pass: bool = True) -> None:
+        self._settings = _OF_A_PASS if of_a_pass else _OF_A_SHARD
+
+    def __enter__(self) -> None:
+        self._before = [get() for get, _ in self._settings]
+
+    def __exit__(self, *_: object) -> None:
+        for (get, set_), value in zip(self._settings, self._before, strict=True):
+            if get() != value:
+                set_(value)
+
+
+class Contained:
+    """A context for code of a model's author; may be nested.
+
+    KeyboardInterrupt leaves it as it is when the user pressed Ctrl-C, and is an error like others when the model raised
+    it. With ``keeps_environment`` variables that the code sets stay: a module may set them when it is imported, and
+    read them when it runs.
+
+    Raises:
+        ContractError: in place of an error that is no ``Exception`` and would have ended the process.
+    """
+
+    def __init__(self, *, keeps_environment: bool = False) -> None:
+        self._keeps_environment = keeps_environment
+
+    def __enter__(self) -> None:
+        self._process = os.getpid()
+        self._stdout = StdoutDiverted()
+        self._stdout.__enter__()
+        self._settings = KeptSettings(of_a_pass=False)
+        self._settings.__enter__()
+        self._state = _ProcessState()
+        self._environment = None if self._keeps_environment else dict(os.environ)
+        self._interrupts = _Interrupts()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if os.getpid() != self._process:
+            # The model forked and both went on. The copy must not measure, write or print in the run's name.
+            os._exit(FORKED)
+        was_interrupted = self._interrupts.end()
+        try:
+            if error is not None and not isinstance(error, Exception):
+                is_interrupt = isinstance(error, KeyboardInterrupt) and was_interrupted
+                if not is_interrupt:
+                    raise ContractError(
+                        f"{described(error)}, which ends a process, was raised by the model's code. Let it raise an "
+                        "ordinary exception"
+                    ) from error
+        finally:
+            self._state.restore()
+            if self._environment is not None and self._environment != os.environ:
+                _restore_environment(self._environment)
+            self._settings.__exit__()
+            self._stdout.__exit__(None, None, None)
+
+
+@contextmanager
+def blamed(title: str) -> Iterator[None]:
+    """Contain code of a model's author, and begin the message of whatever error it raises with ``title``.
+
+    Raises:
+        ContractError: in place of any error that robench did not raise on purpose.
+    """
+    try:
+        with Contained():
+            yield
+    except RobenchError:
+        raise
+    except Exception as error:  # whatever a model raises is for its author to read
+        with Contained():  # even the text of an error may be code
+            reason = described(error)
+        raise ContractError(f"{title}: {reason}") from error
+
+
+class _ProcessState:
+    """Settings of Python that a model may change."""
+
+    def __init__(self) -> None:
+        self._folder = _folder()
+        self._tracing = sys.gettrace(), sys.getprofile()
+        self._recursion_limit = sys.getrecursionlimit()
+        self._generators = random.getstate(), np.random.get_state()
+        self._torch_generator = torch.get_rng_state()
+        # What a model draws from generators of the whole process is the same in every process.
+        random.seed(0)
+        np.random.seed(0)
+        torch.default_generator.manual_seed(0)
+
+    def restore(self) -> None:
+        """Bring them back."""
+        if self._folder is not None and _folder() != self._folder:
+            with suppress(OSError):
+                os.chdir(self._folder)
+        trace, profile = self._tracing
+        if sys.gettrace() is not trace:
+            sys.settrace(trace)
+        if sys.getprofile() is not profile:
+            sys.setprofile(profile)
+        if sys.getrecursionlimit() != self._recursion_limit:
+            sys.setrecursionlimit(self._recursion_limit)
+        python, numpy = self._generators
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(self._torch_generator)
+
+
+class _Interrupts:
+    """Handlers of signals that remember whether one came, around those that were there; main thread alone."""
+
+    NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self._came = False
+        self._before: dict[int, Handler] = {}
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in self.NUMBERS:
+            self._before[number] = signal.getsignal(number)
+            if callable(self._before[number]):
+                signal.signal(number, self._note)
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
+        handler = self._before[number]
+        assert callable(handler)
+        handler(number, frame)
+
+    def end(self) -> bool:
+        """Bring the handlers back, and return whether a signal came."""
+        for number, handler in self._before.items():
+            # None is a handler that Python did not set, and cannot set again.
+            if handler is not None:
+                signal.signal(number, handler)
+        if self._before:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        return self._came
+
+
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def _restore_environment(before: dict[str, str]) -> None:
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)

@@ -1,0 +1,86 @@
+"""The preflight check in a process of its own, so that a model that hangs or crashes is named."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UsageError, WeightsError
+from robench.datasets import open_dataset
+from robench.declarations.architectures import Python
+from robench.runs.fit import check_fit
+from robench.scheduling import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.runs.devices import Workers
+    from robench.runs.request import RunRequest
+
+# Those that end a command with another exit code than others do, and the one that any other stands for.
+_ERRORS: tuple[type[RobenchError], ...] = (WeightsError, MissingDataError, DeclarationError, UsageError, RobenchError)
+
+
+def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
+    """Return whether a model is checked in a process of its own.
+
+    With worker processes that is a model of the user's own code, and with ``shard_timeout`` any.
+    """
+    is_own_code = isinstance(checkpoint.architecture, Python)
+    return not workers.in_process and (is_own_code or request.shard_timeout is not None)
+
+
+def check_fit_apart(checkpoints: Sequence[Checkpoint], datasets: tuple[str, ...], request: RunRequest) -> None:
+    """Check models as ``check_fit`` does, in a process of its own and each within the time of a shard.
+
+    Raises:
+        UsageError: as of ``check_fit``, or a model crashed, hung or ended the process.
+        RobenchError: as of ``check_fit``.
+    """
+    if not checkpoints:
+        return
+    limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
+    answers = answers_in_a_process(_Check(datasets, request.data_root), checkpoints, limit)
+    # Closed at once where a model is refused, which ends the process.
+    with closing(answers):
+        for checkpoint, found in zip(checkpoints, answers, strict=True):
+            if isinstance(found, _Refusal):
+                raise found.kind(found.message)
+            if isinstance(found, Death):
+                raise UsageError(
+                    f"model {checkpoint.name!r} cannot be checked on {', '.join(datasets)}: the process that checks "
+                    f"it {found.what}; {found.advice}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """An error as it can be sent between processes."""
+
+    kind: type[RobenchError]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A preflight check that can be sent to another process."""
+
+    datasets: tuple[str, ...]
+    data_root: Path | None
+
+    def __call__(self, checkpoint: Checkpoint) -> _Refusal | str:
+        """Return why the model is refused, or that it fits."""
+        try:
+            check_fit(
+                checkpoint,
+                {
+                    name: open_dataset(name, data_root=self.data_root, preprocessing=checkpoint.preprocessing)
+                    for name in self.datasets
+                },
+            )
+        except RobenchError as error:
+            return _Refusal(next(kind for kind in _ERRORS if isinstance(error, kind)), str(error))
+        return "fits"

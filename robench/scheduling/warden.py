@@ -1,0 +1,84 @@
+"""A small process that outlives a run by a moment: it ends the run's workers when the run was killed.
+
+A worker watches its parent in a thread, which does not run while native code of a model hangs and holds the
+interpreter; and what a model forked has no such thread. The warden needs neither. It is started from this file alone,
+so that it imports nothing of robench.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from multiprocessing import spawn
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+class Warden:
+    """A context in which process groups are ended should this process be killed."""
+
+    def __enter__(self) -> Warden:
+        executable = os.fsdecode(spawn.get_executable() or sys.executable)
+        self._process = subprocess.Popen(
+            [executable, "-I", "-S", __file__, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Neither Ctrl-C nor what ends the run's own group is meant for it.
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        # It has nothing left to do; where a process that a model forked keeps its pipe open, it would not know.
+        self._process.kill()
+        self._process.wait()
+
+    def watch(self, group: int) -> None:
+        """End this process group when the run is killed."""
+        self._tell(f"+{group}\n")
+
+    def forget(self, group: int) -> None:
+        """Leave this process group alone: it has ended, and its number may go to another."""
+        self._tell(f"-{group}\n")
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        # Without a warden the workers' own threads are left.
+        with suppress(OSError):
+            os.write(self._process.stdin.fileno(), line.encode())
+
+
+def stand_guard(parent: int) -> None:
+    """Read process groups from stdin until the parent is gone, and end those that it left."""
+    groups: set[int] = set()
+    held = b""
+    while os.getppid() == parent:
+        if not select.select([0], [], [], SECONDS_BETWEEN_LOOKS)[0]:
+            continue
+        received = os.read(0, 4096)
+        if not received:
+            break
+        *lines, held = (held + received).split(b"\n")
+        for line in lines:
+            (groups.add if line.startswith(b"+") else groups.discard)(int(line[1:]))
+    for group in groups:
+        with suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    stand_guard(int(sys.argv[1]))

@@ -1,0 +1,146 @@
+"""Models that misbehave, by the whole program: a few of each kind; tests/slow has them all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from misbehaving_models import BATCH_SIZE, Model
+from safetensors.torch import save_file
+
+import robench as package
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from conftest import Robench
+
+SUITE = f"""\
+name: small
+version: 1
+seed: 0
+dataset: digits
+batch_size: {BATCH_SIZE}
+conditions: [{{name: fgsm, num_examples: {BATCH_SIZE}, perturbation: {{kind: fgsm, epsilon: 8/255}}}}]
+metrics: [top1_accuracy]
+audit: false
+"""
+ENTRY = """\
+  NAME:
+    architecture: {backbone: python, target: 'misbehaving_models:build', arguments: {kind: KIND}}
+    weights: {uri: weights.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.3, 0.3, 0.3], std: [0.4, 0.4, 0.4]}
+"""
+HARMLESS = ["print", "close-streams", "no-gradients", "default-dtype", "chdir"]
+FAILING = {
+    "exit-0": "SystemExit: 0",
+    "raise-keyboard-interrupt": "KeyboardInterrupt: not the user's",
+    "raise-generator-exit": "GeneratorExit: why not",
+    "raise-group": "BaseExceptionGroup: several",
+    "raise-without-text": "its message cannot be shown",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    # Worker processes look for the models there.
+    tests = str(Path(__file__).parents[1])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([tests, *sys.path]))
+    save_file(Model("honest", False).state_dict(), "weights.safetensors")
+    names = ["honest", "os-exit-3", "hang", *HARMLESS, *FAILING]
+    entries = [(name, name) for name in names] + [(f"{name}-at-once", f"{name}, at_once: true") for name in names]
+    text = "".join(ENTRY.replace("NAME", name).replace("KIND", kind) for name, kind in entries)
+    built = ENTRY.replace("NAME", "built").replace("KIND", "exit-0").replace(":build'", ":build_badly'")
+    Path("registry.yaml").write_text(f"checkpoints:\n{text}{built}")
+    Path("suite.yaml").write_text(SUITE)
+    return tmp_path
+
+
+def command(*names: str) -> list[str]:
+    models = [each for name in names for each in ("--model", name)]
+    return ["run", "--suite", "suite.yaml", "--registry", "registry.yaml", *models, "--results", "r", "--json"]
+
+
+def test_errors_that_would_end_the_run_are_failures_and_prints_stay_out_of_json(robench: Robench, folder: Path) -> None:
+    ended = robench(*command("honest", *FAILING, *HARMLESS), "--executor", "serial")
+    assert ended.code == 1
+    rows = {row["model"] for row in json.loads(ended.stdout)["rows"]}
+    assert rows == {"honest", *FAILING, *HARMLESS}
+    assert "printed by the model" in ended.stderr
+    errors = {failure.shard.checkpoint: failure.error for failure in FolderStore(folder / "r").failures()}
+    assert set(errors) == set(FAILING)
+    for name, error in FAILING.items():
+        assert error in errors[name]
+    records = {each.shard.checkpoint: each.outcomes for each in FolderStore(folder / "r").records(lambda shard: True)}
+    assert all(records[name] == records["honest"] for name in HARMLESS)
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_the_preflight_check_refuses_by_name(robench: Robench, folder: Path, name: str) -> None:
+    ended = robench(*command(f"{name}-at-once"), "--executor", "serial")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert f"model '{name}-at-once' cannot take the examples" in ended.stderr
+    assert FAILING[name] in ended.stderr
+
+
+def test_a_function_that_builds_a_model_cannot_end_the_run_either(robench: Robench, folder: Path) -> None:
+    ended = robench(*command("built"), "--executor", "serial")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "'misbehaving_models:build_badly'" in ended.stderr
+    assert "raised SystemExit: 0" in ended.stderr
+
+
+def test_workers_survive_what_a_serial_run_cannot(robench: Robench, folder: Path) -> None:
+    ended = robench(*command("honest", "os-exit-3", "hang", "print"), "--shard-timeout", 20, "--workers", 2)
+    assert ended.code == 1
+    assert len(json.loads(ended.stdout)["rows"]) == 4
+    errors = {failure.shard.checkpoint: failure.error for failure in FolderStore(folder / "r").failures()}
+    assert set(errors) == {"os-exit-3", "hang"}
+    assert "ended itself with exit code 3, 3 times" in errors["os-exit-3"]
+    assert "took longer than 20 s, 3 times" in errors["hang"]
+    records = {each.shard.checkpoint: each.outcomes for each in FolderStore(folder / "r").records(lambda shard: True)}
+    assert records["print"] == records["honest"]
+
+
+def test_with_a_limit_the_preflight_check_survives_it_too(robench: Robench, folder: Path) -> None:
+    ended = robench(*command("os-exit-3-at-once"), "--shard-timeout", 60)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "model 'os-exit-3-at-once' cannot be checked on digits: the process that checks it ended" in ended.stderr
+
+
+def test_the_audit_names_the_model(robench: Robench, folder: Path) -> None:
+    arguments = ["--registry", "registry.yaml", "--model", "exit-0-at-once", "--dataset", "digits", "--json"]
+    ended = robench("audit", *arguments, "--num-examples", 4)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "SystemExit: 0" in ended.stderr
+
+
+def test_transfer_prints_its_matrix_alone(robench: Robench, folder: Path) -> None:
+    options = ["--condition", "fgsm", "--executor", "serial"]
+    ended = robench(*["transfer" if each == "run" else each for each in command("honest", "print")], *options)
+    assert ended.code == 0
+    assert len(json.loads(ended.stdout)["rows"]) == 2
+    assert "printed by the model" in ended.stderr
+
+
+def test_the_api_prints_nothing_but_what_the_program_does(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    options: dict[str, Any] = {"registry": ["registry.yaml"], "results": "r"}
+    report = package.run("suite.yaml", ["print"], **options, on_progress=lambda progress: print("progress"))  # noqa: T201
+    assert report.is_complete
+    captured = capfd.readouterr()
+    assert set(captured.out.split()) == {"progress"}
+    assert "printed by the model" in captured.err
+
+
+def test_a_checkpoint_is_loaded_without_a_word_on_stdout(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("registry.yaml").write_text(
+        "checkpoints:\n" + ENTRY.replace("NAME", "built").replace("KIND", "print").replace(":build'", ":build_badly'")
+    )
+    package.load_checkpoint("built", registry=["registry.yaml"])
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "printed by the model" in captured.err
