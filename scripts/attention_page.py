@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from robench.attention import ATTENTIONS
 from robench.declarations import attentions
 from robench.models.blocks import BoostBlock, FeatScaleBlock
-from robench.models.fan_layers import ChannelProcessing
+from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ HEADER = """\
 
 Written by `make docs` from the docstrings of `robench/attention/`; edit those. `attention: {kind: KIND}` in the
 architecture of a checkpoint takes each of these, with the fields named; what is not given takes its default. Backbone
-`vit` takes all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel attention.
+`vit` takes all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel and class attention.
 
 Axes: N tokens, H heads, D width of a head, C = H D.
 """
@@ -34,6 +34,7 @@ BESIDE: Mapping[str, type] = {
     "residual boost": BoostBlock,
     "residual featscale": FeatScaleBlock,
     "channel attention": ChannelProcessing,
+    "symmetric class attention": SymmetricClassAttention,
 }
 
 

@@ -47,7 +47,9 @@ class Asked:
     metavar="N",
     help="Examples that pass through the model at once; gradients add up to a batch's. Default: the whole batch.",
 )
-@option("--num-epochs", type=click.IntRange(min=1), metavar="N", help="In place of the entry's; needs --output.")
+@option(
+    "--num-epochs", type=click.IntRange(min=1), metavar="N", help="In all, in place of the entry's; needs --output."
+)
 @option(
     "--output",
     type=AbsolutePath(),
@@ -127,6 +129,14 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
         raise UsageError(f"{path} is there already; remove it, or give --output FILE")
 
 
+def _shortened(training: object, num_epochs: int) -> Training | DeitTraining:
+    """Return the training with so many epochs in all, and no cool-down after them."""
+    if isinstance(training, DeitTraining):
+        return replace(training, num_epochs=num_epochs, cooldown_epochs=0)
+    assert isinstance(training, Training)
+    return replace(training, num_epochs=num_epochs)
+
+
 def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
     if asked.output is not None:
         return asked.output
@@ -144,7 +154,7 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     from robench.training import state_path
 
     if asked.num_epochs is not None:
-        checkpoint = replace(checkpoint, training=replace(checkpoint.training, num_epochs=asked.num_epochs))  # type: ignore[type-var]  # a dataclass
+        checkpoint = replace(checkpoint, training=_shortened(checkpoint.training, asked.num_epochs))
     path = _path(checkpoint, asked)
     content = _content(checkpoint, asked, path)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from robench.declarations.attentions import PlainResidual, Rpc, Softmax, Symmetric
 from robench.declarations.dot_attentions import Twicing
@@ -28,6 +28,8 @@ class Fan(Transformer):
     Attributes:
         patch_size: 8 or 16 pixels, embedded by three or four convolutions.
         num_class_blocks: class-attention blocks after the ``depth`` others, the only ones that see the class token.
+        class_attention: ``softmax`` has a query projection (NVlabs/FAN); in ``symmetric`` the query is the class
+            token's key, whatever ``attention`` is (rachtsy/FAN, models/fan_sym.py).
         attention: how tokens are mixed in the ``depth`` blocks: softmax, symmetric, rpc or twicing.
         residual: plain or boost.
     """
@@ -35,6 +37,7 @@ class Fan(Transformer):
     kind: ClassVar[str] = "fan"
 
     num_class_blocks: Count = 2
+    class_attention: Literal["softmax", "symmetric"] = "softmax"
 
     def contradictions(self) -> list[str]:
         """Sizes that do not divide, layers that do not exist, and what this backbone does not take."""

@@ -7,7 +7,9 @@ then class attention (``cls_attn_blocks``, Touvron et al. 2021, CaiT), the only 
 
 The embedding, the features of places and the class attention are timm's, where XCiT has the same ones; fused kernels
 are off. RPC-Attention's authors drop ``attn.q`` in their symmetric form (rachtsy/FAN, models/fan_sym.py), and so does
-this. Where no code is published: twicing replaces the mixing of tokens in every block (FAN-Twicing), and boost is the
+this. They drop the query of class attention too; that is declared apart, as ``class_attention: symmetric``.
+
+Where no code is published: twicing replaces the mixing of tokens in every block (FAN-Twicing), and boost is the
 connection around the scaled token mixing, its Y0 the embedded patches (FAN+Boost); class attention stays as it is.
 """
 
@@ -26,9 +28,11 @@ from robench.attention import ForwardState, Geometry, build_attention
 from robench.core.errors import UnknownNameError
 from robench.declarations.attentions import RESIDUALS
 from robench.models.blocks import BLOCKS, BlockParts
-from robench.models.fan_layers import ChannelProcessing
+from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robench.declarations.fan import Fan
 
 
@@ -47,17 +51,7 @@ class FullyAttentionalNetwork(nn.Module):
         self.pos_embed = PositionalEncodingFourier(dim=dim)
         self.blocks = nn.ModuleList(_block(architecture, layer, drop_path_rate) for layer in range(architecture.depth))
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
-        self.cls_attn_blocks = nn.ModuleList(
-            ClassAttentionBlock(
-                dim,
-                architecture.num_heads,
-                architecture.mlp_ratio,
-                qkv_bias=True,
-                norm_layer=NORM,  # type: ignore[arg-type]  # it calls what it is given, like its own default
-                tokens_norm=True,
-            )
-            for _ in range(architecture.num_class_blocks)
-        )
+        self.cls_attn_blocks = nn.ModuleList(_class_block(architecture) for _ in range(architecture.num_class_blocks))
         self.norm = NORM(dim)
         self.head = nn.Linear(dim, architecture.num_classes)
         trunc_normal_(self.cls_token, std=0.02)
@@ -75,6 +69,14 @@ class FullyAttentionalNetwork(nn.Module):
             x_BNC = block(x_BNC)
         logits: Tensor = self.head(self.norm(x_BNC)[:, 0])
         return logits
+
+    def mismatch_advice(self, missing: Sequence[str], unexpected: Sequence[str]) -> str | None:
+        """Return what to declare for weights of the other form of class attention, None for any other mismatch."""
+        different = (*missing, *unexpected)
+        if not different or not all(map(_is_class_query, different)):
+            return None
+        form, has = ("softmax", "a query") if unexpected else ("symmetric", "no query")
+        return f"Class attention has {has} in these weights: set class_attention: {form} in the architecture"
 
 
 def build_fan(architecture: Fan, drop_path_rate: float = 0.0) -> nn.Module:
@@ -119,6 +121,24 @@ def _block(architecture: Fan, layer: int, drop_path_rate: float) -> nn.Module:
         gamma2=nn.Parameter(torch.ones(dim)),
     )
     return BLOCKS[type(architecture.residual)](architecture.residual, parts)
+
+
+def _class_block(architecture: Fan) -> nn.Module:
+    block = ClassAttentionBlock(
+        architecture.dim,
+        architecture.num_heads,
+        architecture.mlp_ratio,
+        qkv_bias=True,
+        norm_layer=NORM,  # type: ignore[arg-type]  # it calls what it is given, like its own default
+        tokens_norm=True,
+    )
+    if architecture.class_attention == "symmetric":
+        block.attn = SymmetricClassAttention(architecture.dim, architecture.num_heads)  # type: ignore[assignment]  # no ClassAttn
+    return block
+
+
+def _is_class_query(name: str) -> bool:
+    return name.startswith("cls_attn_blocks.") and ".attn.q." in name
 
 
 def _initialise(module: nn.Module) -> None:

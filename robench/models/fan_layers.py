@@ -1,4 +1,4 @@
-"""The channel attention of fully attentional networks, and the MLP inside it.
+"""The channel attention of fully attentional networks, the MLP inside it, and class attention without a query.
 
 Axes: B batch, N tokens, C width of a token, H heads, D width of a head, F hidden width, G side of the grid of patches.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.heads import merge_heads, split_heads
+from robench.attention.heads import attend, merge_heads, split_heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,36 @@ class ChannelProcessing(nn.Module):
         salience_BHN1 = x_BHND.softmax(dim=-2).mean(dim=-1, keepdim=True)
         gate_BHD1 = (q_BHND.softmax(dim=-2).transpose(-2, -1) @ salience_BHN1).sigmoid() * self.temperature
         return merge_heads(gate_BHD1.transpose(-2, -1) * v_BHND)
+
+
+class SymmetricClassAttention(nn.Module):
+    """Class attention without a query projection: the query is the key of the class token.
+
+    Source: the code of Teo & Nguyen 2024, arXiv:2406.13762 (rachtsy/FAN, models/fan_sym.py, whose parameter names it
+    has); the paper says "symmetric attention" and does not mention class attention. With k and v the keys and values
+    of all tokens, the class token first, in each head
+
+        output = softmax(k_0 k^T / sqrt(D)) v
+
+    and a projection over all heads. It is ``class_attention: symmetric`` of backbone ``fan``. The default, ``softmax``,
+    is the class attention of CaiT (Touvron et al. 2021, arXiv:2103.17239), as in NVlabs/FAN: in place of k_0 it has a
+    query, projected from the class token by ``q``. The two forms differ in nothing else; neither depends on how the
+    other tokens are mixed (``attention``).
+    """
+
+    def __init__(self, dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.k = nn.Linear(dim, dim)
+        self.v = nn.Linear(dim, dim)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x_BNC: Tensor) -> Tensor:
+        """Return the class token (B, 1, C) for tokens of which it is the first."""
+        (k_BHND,) = split_heads(self.k(x_BNC), self.num_heads, num_projections=1)
+        (v_BHND,) = split_heads(self.v(x_BNC), self.num_heads, num_projections=1)
+        output_B1C: Tensor = self.proj(merge_heads(attend(k_BHND[:, :, :1], k_BHND, v_BHND)))
+        return output_B1C
 
 
 class DepthwiseMlp(nn.Module):

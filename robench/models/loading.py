@@ -17,7 +17,7 @@ from robench.models.victim import ClassifierVictim
 from robench.models.weights import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch import Tensor, nn
 
@@ -58,25 +58,32 @@ def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) ->
     """
     wanted: dict[str, Tensor] = module.state_dict()
     shared = [key for key in wanted if key in state]
+    missing, unexpected = [key for key in wanted if key not in state], [key for key in state if key not in wanted]
     problems = [
-        *_listed("missing", [key for key in wanted if key not in state]),
-        *_listed("unexpected", [key for key in state if key not in wanted]),
+        *_listed("missing", missing),
+        *_listed("unexpected", unexpected),
         *_listed("of another shape", _other_shapes({key: (wanted[key], state[key]) for key in shared})),
         *_listed("of another type", _other_types({key: (wanted[key], state[key]) for key in shared})),
     ]
     if problems:
-        renaming = layouts_for([key for key in state if key not in wanted])
-        hint = (
-            f", or name a weights.layout that renames the unexpected ones ({', '.join(renaming)})" if renaming else ""
-        )
         raise WeightsError(
-            f"{title} does not fit the architecture: {'; '.join(problems)}."
-            f" Correct the architecture in the registry, or get the weights that were trained with it{hint}"
+            f"{title} does not fit the architecture: {'; '.join(problems)}. {_advice(module, missing, unexpected)}"
         )
     try:
         module.load_state_dict(dict(state), strict=True)
     except RuntimeError as error:
         raise WeightsError(f"{title} does not fit the architecture: {error}") from error
+
+
+def _advice(module: nn.Module, missing: Sequence[str], unexpected: Sequence[str]) -> str:
+    """Return what to do about names that differ: a backbone's own advice where it has some."""
+    own_advice: Callable[[Sequence[str], Sequence[str]], str | None] | None = getattr(module, "mismatch_advice", None)
+    own = None if own_advice is None else own_advice(missing, unexpected)
+    if own is not None:
+        return own
+    renaming = layouts_for(unexpected)
+    hint = f", or name a weights.layout that renames the unexpected ones ({', '.join(renaming)})" if renaming else ""
+    return f"Correct the architecture in the registry, or get the weights that were trained with it{hint}"
 
 
 def _usable(device: torch.device | str) -> torch.device:

@@ -100,7 +100,7 @@ def _train(
     if kept is not None:
         learner.restore(kept.parts)
     training = learner.training
-    for epoch in range(0 if kept is None else kept.num_epochs_done, training.num_epochs):
+    for epoch in range(0 if kept is None else kept.num_epochs_done, training.total_epochs):
         started = time.perf_counter()
         keys = EpochKeys(images, training, epoch)
         loss = learner.epoch(epoch, batches(keys, images, host.decode_workers, pin=learner.device.type == "cuda"))
@@ -113,7 +113,7 @@ def _train(
         on_epoch(
             EpochReport(
                 epoch=epoch + 1,
-                num_epochs=training.num_epochs,
+                num_epochs=training.total_epochs,
                 loss_nats=loss,
                 examples_per_second=len(keys) * training.batch_size / (time.perf_counter() - started),
             )

@@ -109,13 +109,15 @@ def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> C
             "the checkpoint's preprocessing has no crop, so nothing says how large the images of training are;"
             " write crop: 224, or what the model takes, into its entry"
         )
+    own = training.interpolation == "preprocessing"
+    interpolation = preprocessing.interpolation if own else training.interpolation
     try:
         with posterizing_to_black():
             transform: Callable[[Image.Image], Tensor] = create_transform(
                 input_size=preprocessing.crop,
                 is_training=True,
                 auto_augment=training.auto_augment or None,
-                interpolation=preprocessing.interpolation,
+                interpolation=interpolation,
                 mean=preprocessing.mean,
                 std=preprocessing.std,
                 re_prob=training.random_erasing,

@@ -2,7 +2,7 @@
 
 Where this differs from facebookresearch/deit, main.py: epoch e has the learning rate of the schedule at e, where the
 authors' code steps the schedule with the epoch that has ended and so has it one epoch later. Examples are mixed in
-groups of 256, the part of a batch that each of the four GPUs of the authors' README has, however many compute it.
+groups of a declared size, by default 256: the part of a batch on each of the four GPUs of the authors' README.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ if TYPE_CHECKING:
     from robench.declarations.training import DeitTraining
 
 UNDECAYED = ("pos_embed", "cls_token", "dist_token")
-LEARNING_RATE_BATCH = 512
-MIXED_TOGETHER = 256
 
 
 def optimizer_of(model: nn.Module, training: DeitTraining) -> torch.optim.Optimizer:
     """Return AdamW (Loshchilov & Hutter 2019) with weight decay for all but vectors, biases, positions and tokens."""
     groups = param_groups_weight_decay(model, training.weight_decay, no_weight_decay_list=UNDECAYED)
-    return torch.optim.AdamW(groups, lr=training.learning_rate * training.batch_size / LEARNING_RATE_BATCH)
+    peak = training.learning_rate * training.batch_size / training.learning_rate_batch_size
+    return torch.optim.AdamW(groups, lr=peak)
 
 
 def schedule_of(optimizer: torch.optim.Optimizer, training: DeitTraining) -> CosineLRScheduler:
-    """Return what sets the learning rates of an epoch by ``step(epoch)``: linear warm-up within a cosine."""
+    """Return the scheduler that sets an epoch's learning rates by ``step(epoch)``: linear warm-up within a cosine.
+
+    Past the cosine, in the cool-down, they stay at the minimum.
+    """
     return CosineLRScheduler(
         optimizer,
         t_initial=training.num_epochs,
@@ -49,6 +51,7 @@ class Mixing:
     def __init__(self, training: DeitTraining, num_classes: int) -> None:
         self._num_classes = num_classes
         self._smoothing = training.label_smoothing
+        self._group_size = training.mixing_group_size
         self._mixup = None
         if training.mixup or training.cutmix:
             self._mixup = Mixup(  # type: ignore[no-untyped-call]  # timm's
@@ -64,6 +67,6 @@ class Mixing:
             targets: Tensor = mixup_target(classes, self._num_classes, 1.0, self._smoothing)  # type: ignore[no-untyped-call]  # timm's
             return targets
         with seeded(seed):
-            groups = zip(images.split(MIXED_TOGETHER), classes.split(MIXED_TOGETHER), strict=True)
+            groups = zip(images.split(self._group_size), classes.split(self._group_size), strict=True)
             # timm's batch mode writes into the images that it is given, here views of the batch.
             return torch.cat([self._mixup(*group)[1] for group in groups])

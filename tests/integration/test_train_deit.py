@@ -128,6 +128,18 @@ def test_interrupted_it_goes_on_with_the_same_command_to_the_same_bytes(
     assert (tmp_path / "weights" / "tiny.safetensors").read_bytes() == whole.read_bytes()
 
 
+def test_asked_for_a_number_of_epochs_it_has_no_cool_down_after_them(
+    robench: Robench, registry: Path, images: Path, tmp_path: Path
+) -> None:
+    registry.write_text(ENTRY.replace("num_epochs: 2", "num_epochs: 2, cooldown_epochs: 2"))
+    weights = tmp_path / "short.safetensors"
+    ended = robench(*options(registry, images), "--output", weights, "--num-epochs", 1)
+    assert ended.code == 0, ended.stderr
+    assert "epoch 1 of 1" in ended.stderr
+    ended = robench(*options(registry, images), "--output", weights)
+    assert "epoch 4 of 4" in ended.stderr
+
+
 def test_without_validation_images_the_weights_are_kept_unmeasured(
     robench: Robench, registry: Path, images: Path
 ) -> None:

@@ -53,7 +53,8 @@ def test_deits_defaults_are_those_of_its_paper_and_code() -> None:
         "random_erasing": 0.25,
     }
     in_code = {"warmup_learning_rate": 1e-6, "min_learning_rate": 1e-5, "ema_decay": 0.99996, "seed": 0}
-    own = {"dataset": "imagenet-1k", "published": "weights", "auxiliary_weight": 0.0}
+    in_code |= {"learning_rate_batch_size": 512, "cooldown_epochs": 0, "mixing_group_size": 256}
+    own = {"dataset": "imagenet-1k", "published": "weights", "auxiliary_weight": 0.0, "interpolation": "preprocessing"}
     assert {field.name: getattr(DEIT, field.name) for field in fields(DEIT)} == printed | in_code | own
 
 
@@ -85,6 +86,16 @@ def test_deit_is_told_by_its_kind_and_needs_its_dataset_alone(tmp_path: Path) ->
         ("{kind: deit, dataset: imagenet-2k}", "training.dataset: unknown dataset 'imagenet-2k'."),
         ("{kind: deit, dataset: digits}", "training.dataset: must lie in a folder of images, such as imagenet-1k"),
         ("{kind: deit, dataset: imagenet-1k, batch_size: 1023}", "training.batch_size: must be even"),
+        ("{kind: deit, dataset: imagenet-1k, mixing_group_size: 127}", "training.mixing_group_size: must be even"),
+        (
+            "{kind: deit, dataset: imagenet-1k, learning_rate_batch_size: 0}",
+            "training.learning_rate_batch_size: must be",
+        ),
+        ("{kind: deit, dataset: imagenet-1k, cooldown_epochs: -1}", "training.cooldown_epochs: must be at least 0"),
+        (
+            "{kind: deit, dataset: imagenet-1k, interpolation: nearest}",
+            "training.interpolation: unknown value 'nearest'.",
+        ),
         ("{kind: deit, dataset: imagenet-1k, drop_path_rate: 1}", "training.drop_path_rate: must be below 1, got 1"),
         ("{kind: deit, dataset: imagenet-1k, clip_grad: 0}", "training.clip_grad: must be above 0, got 0"),
         ("{kind: deit, dataset: imagenet-1k, published: ema}", "training.published: unknown value 'ema'."),

@@ -253,7 +253,7 @@ class TestEveryEntry:
             # 101 tokens: more than any entry has directions.
             architecture=replace(architecture, image_size=80, patch_size=8, dim=dim, mlp_ratio=1.0),
             preprocessing=replace(checkpoint_of().preprocessing, crop=80),
-            training=replace(training, num_epochs=1, batch_size=2, num_repeats=1),
+            training=replace(training, num_epochs=1, cooldown_epochs=0, batch_size=2, num_repeats=1),
         )
 
     def test_there_are_as_many_as_the_papers_rows(self) -> None:

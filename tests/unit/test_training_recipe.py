@@ -15,7 +15,7 @@ from robench.declarations.architectures import Timm
 from robench.declarations.fan import Fan
 from robench.models import build
 from robench.training.randomness import seed_for, seeded
-from robench.training.recipe import MIXED_TOGETHER, Mixing, optimizer_of, schedule_of
+from robench.training.recipe import Mixing, optimizer_of, schedule_of
 
 
 def rates(**changes: object) -> list[float]:
@@ -111,8 +111,8 @@ class TestMixing:
         assert torch.equal(images, batch(4)[0])
         assert torch.allclose(targets, 0.8 * torch.eye(4) + 0.05)
 
-    def test_examples_are_mixed_in_groups_of_256(self) -> None:
-        size = 2 * MIXED_TOGETHER
+    def test_examples_are_mixed_in_groups_of_256_by_default(self) -> None:
+        size = 2 * 256
         _, targets = mixed(1, size, label_smoothing=0.0)
         partners = [set(row.nonzero().flatten().tolist()) for row in targets]
         assert partners[0] <= {0, 255}
