@@ -1,26 +1,41 @@
-"""Elliptical attention: coordinates in which the values change most from layer to layer count most in the scores.
+"""Elliptical attention: coordinates along which attention changes most count most in the scores.
 
 Source: Nielsen, Abdullaev, Teo & Nguyen 2024 (Elliptical Attention), arXiv:2406.13770, in the form of its code
-(stefvk/Elliptical-Attention, ImageNet). In each layer l > 0
+(Elliptical-Attention, Elliptical_ImageNet/models.py, MahalaAttention). With a diagonal W of one example's head
 
-    H = softmax(Q W K^T / sqrt(D)) V,  W = diag(m) / max m,  m_d = mean over tokens of |V_d - V'_d| / delta
+    H = softmax(Q W K^T / sqrt(D)) V
 
-with V' the values of layer l - 1; m and its maximum are of one example's head. Layer 0 is softmax attention. ``qkv``
-is [3C, C], order q, k, v. As in the code, no gradient flows through W.
+``qkv`` is [3C, C], order q, k, v. As in the code, no gradient flows through W. A field chooses what W is:
 
-delta cancels in the division by the maximum, so it does not enter the arithmetic: models that differ in it alone are
-one model up to rounding. Where this differs: a head in which no value changes at all (the code divides 0 by 0) has
-W = I, that is, no coordinate changes more than another, and is softmax attention. The ``over_layers`` variant of the
-code, which compares keys instead of values, is not here.
+* ``over_layers`` (W_over_layers in the code, with which its models are trained): in each layer l > 0
+
+      W = diag(m) / max m,  m_d = mean over tokens of |V_d - V'_d| / delta
+
+  with V' the values of layer l - 1. Layer 0 is softmax attention. The code hands on keys as well, of which nothing
+  depends, since its delta is the constant 5. delta cancels in the division by the maximum, so it does not enter the
+  arithmetic here: models that differ in it alone are one model up to rounding. Where this differs: a head in which no
+  value changes at all (the code divides 0 by 0) has W = I, that is, no coordinate changes more than another, and is
+  softmax attention.
+* ``finite_differences`` (compute_W): in every layer, layer 0 as well
+
+      W_dd = mean over tokens of |F(Q + t e_d) - F(Q - t e_d)|_1 / 2t,  F(Q) = softmax(Q K^T / sqrt(D)) V
+
+  with e_d the coordinate's unit vector, added to every query, and t = 1 / (2 sqrt(D)). There is no division by the
+  maximum. None of the code's command lines trains such a model, so that the layers its authors had in mind are not
+  known. It takes two softmax attentions more for each of the D coordinates.
+
+What else the code has is not here: change over layers divided by that of the queries, token by token (delta None, which
+no call passes), and two ablations, of which the one that moves all coordinates at once does not run.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
-from robench.attention.heads import attend
+from robench.attention.heads import attend, dot_scores
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
 
@@ -30,19 +45,22 @@ if TYPE_CHECKING:
 
 
 class EllipticalAttention(ProjectedAttention):
-    """Elliptical attention over tokens (B, N, C) -> (B, N, C); each layer hands its values on to the next."""
+    """Elliptical attention over tokens (B, N, C) -> (B, N, C); over layers, each hands its values on to the next."""
 
     def __init__(self, declaration: Elliptical, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.layer = geometry.layer
+        self.is_over_layers = declaration.estimator == "over_layers"
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D).
 
         Raises:
-            ContractError: this is a later layer, and the state holds no values of the one before it.
+            ContractError: this is a later layer that reads earlier values, and the state holds none of the one before.
         """
         q_BHND, k_BHND, v_BHND = heads
+        if not self.is_over_layers:
+            return attend(q_BHND * sensitivity(q_BHND, k_BHND, v_BHND), k_BHND, v_BHND)
         state = ForwardState() if state is None else state
         if self.layer > 0:
             q_BHND = q_BHND * relevance(v_BHND, state.values_of(self.layer - 1))
@@ -55,3 +73,18 @@ def relevance(v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:
     change_BH1D = (v_BHND - earlier_BHND).detach().abs().mean(dim=-2, keepdim=True)
     largest_BH11 = change_BH1D.amax(dim=-1, keepdim=True)
     return (change_BH1D / largest_BH11).where(largest_BH11 > 0, 1.0)
+
+
+@torch.no_grad()
+def sensitivity(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
+    """Return the diagonal of W, (B, H, 1, D): mean change of the output per unit of each coordinate of the queries."""
+    root = q_BHND.shape[-1] ** -0.5
+    step = root / 2
+    scores_BHNN = dot_scores(q_BHND, k_BHND)
+    changes = []
+    for k_BHN in k_BHND.unbind(dim=-1):
+        # To move a coordinate of all queries by the step moves the scores of each key by its own coordinate.
+        moved_BH1N = (step * root * k_BHN).unsqueeze(-2)
+        weights_BHNN = (scores_BHNN + moved_BH1N).softmax(dim=-1) - (scores_BHNN - moved_BH1N).softmax(dim=-1)
+        changes.append((weights_BHNN @ v_BHND).abs().sum(dim=-1).mean(dim=-1) / (2 * step))
+    return torch.stack(changes, dim=-1).unsqueeze(-2)

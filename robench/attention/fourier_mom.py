@@ -1,9 +1,16 @@
-"""Fourier attention with median of means: of random subsets of the keys, the one of median density under sinc kernels.
+"""Fourier attention with median of means: of random subsets of the keys, the one of median density, with sinc kernels.
 
 Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794,
 appendix C, equation 27: ``mom`` with the kernel of ``fourier``, prod_d sinc(R (q_d - k_d))^p, and keys that are not
-normalised. Random subsets, and the two formulas of their median, are those of ``mom``; for ``released`` the sum is of
-the logarithms of these kernels. As in ``fourier`` the quotient has 1e-6 below, and ``paramR`` is one learned radius.
+normalised. Random subsets are those of ``mom``. As in ``fourier`` the quotient has 1e-6 below, and ``paramR`` is one
+learned radius.
+
+Two formulas of the median, chosen by a field:
+
+* ``paper``: each query of each head has its own, of the sums of these kernels.
+* ``released``: one for all queries and heads, of the sum of -|q - k|^2 / sqrt(D), as in ``mom``, but for keys as they
+  are: the authors' code (robust_transformer, imagenet/models.py, MomFourierAttention) has the sinc kernel and its radius
+  for the weights, and does not choose by them. It differs from this as from ``mom``.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from robench.attention.fourier import FLOOR, LogSincProducts
-from robench.attention.kernels import weights_above
+from robench.attention.kernels import gaussian_scores, precision_of, weights_above
 from robench.attention.mom import median_members, subsets_of
 from robench.attention.projected import ProjectedAttention
 
@@ -31,6 +38,7 @@ class FourierMomAttention(ProjectedAttention):
         super().__init__(declaration, geometry)
         self.declaration = declaration
         self.layer = geometry.layer
+        self.precision = precision_of("released", geometry.head_dim)
         self.paramR = nn.Parameter(torch.ones(1))
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
@@ -39,6 +47,8 @@ class FourierMomAttention(ProjectedAttention):
         log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
         log_kernel_BHNN = self.declaration.power * log_products_BHNN
         members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
-        members_BHNN = median_members(log_kernel_BHNN, members_BLN, self.declaration.formula)
+        formula = self.declaration.formula
+        compared_BHNN = log_kernel_BHNN if formula == "paper" else gaussian_scores(q_BHND, k_BHND, self.precision)
+        members_BHNN = median_members(compared_BHNN, members_BLN, formula)
         weights_BHNN = weights_above(log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf), FLOOR)
         return weights_BHNN @ v_BHND

@@ -8,7 +8,8 @@ and A never formed: its two factors, (N, D) and (D, N), meet the values one afte
 softmax attention: ``qkv`` is [3C, C], order q, k, v, with bias, and ``proj``.
 
 There is neither a scale nor an epsilon, as in the paper. The authors' code adds 1e-6 to the denominator; that of
-lmtool-fwp, on which the Twicing paper builds, scales by 1 / sqrt(D) and adds 1e-5. Here features are kept as logarithms
+lmtool-fwp, on which the Twicing paper builds, scales by 1 / sqrt(D) and adds 1e-5; that of the Long Range Arena
+experiments (mlpen/Nystromformer) does not divide by the sum at all. Here features are kept as logarithms
 (phi(x) is 1 + x above zero and e^x below), which needs no epsilon: nothing is divided, and queries so negative that all
 their features underflow still have weights.
 """

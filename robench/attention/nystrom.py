@@ -12,13 +12,19 @@ where Z comes from 6 Newton-Schulz steps of third order, from Z = A^T / (|A|_1 |
 Weights: ``qkv`` is [3C, C], order q, k, v, with bias, ``proj``, and ``conv``, [H, 1, 35, 1] without bias: one kernel
 for each head, along the tokens in their order, the class token first.
 
-Where paper and code differ, or are silent:
+|A|_inf is 1, since rows of a softmax sum to one. Two formulas, chosen by a field, for |A|_1, the largest sum of a
+column, and for as many landmarks as tokens:
 
-* N not a multiple of M: segments have floor(N / M) or one more tokens, the shorter ones first, as in the authors'
-  T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
-* |A|_1, the largest sum of a column, is taken for each example and head, as in the paper; the released code takes the
-  largest of the whole batch by default. |A|_inf is 1, since rows of a softmax sum to one.
-* M = N: the released code takes softmax attention itself; here the formula holds as it stands, and tends to the same.
+* ``paper``: |A|_1 is that of each example and head. So it is in the authors' T2T-ViT too (mlpen/Nystromformer,
+  ImageNet/T2T-ViT/models/token_nystromformer.py, init_option "exact"). With M = N the equations hold as they stand, and
+  tend to softmax attention.
+* ``released``: one |A|_1, the largest of all heads of the whole batch, as in the authors' other code by default
+  (LRA/code/attention_nystrom.py, code/attention_nystrom.py, init_option "original"); what an example gives depends on
+  its neighbours then, and on its other heads where it stands alone. Six steps do not make up for a start that is too
+  small. With M = N it is softmax attention, and the convolution beside it.
+
+N not a multiple of M, which that code refuses: segments have floor(N / M) or one more tokens, the shorter ones first,
+as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
@@ -45,6 +52,7 @@ class NystromAttention(ProjectedAttention):
     def __init__(self, declaration: Nystrom, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.num_landmarks = declaration.num_landmarks
+        self.is_released = declaration.formula == "released"
         self.conv = nn.Conv2d(
             self.num_heads,
             self.num_heads,
@@ -57,13 +65,24 @@ class NystromAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        attended_BHND = attend_through_landmarks(q_BHND, k_BHND, v_BHND, self.num_landmarks)
+        if self.is_released and self.num_landmarks >= q_BHND.shape[-2]:
+            attended_BHND = attend(q_BHND, k_BHND, v_BHND)
+        else:
+            attended_BHND = attend_through_landmarks(
+                q_BHND, k_BHND, v_BHND, self.num_landmarks, shares_scale=self.is_released
+            )
         regained_BHND: Tensor = self.conv(v_BHND)
         return attended_BHND + regained_BHND
 
 
 def attend_through_landmarks(
-    q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor, num_landmarks: int, num_steps: int = NUM_STEPS
+    q_BHND: Tensor,
+    k_BHND: Tensor,
+    v_BHND: Tensor,
+    num_landmarks: int,
+    num_steps: int = NUM_STEPS,
+    *,
+    shares_scale: bool = False,
 ) -> Tensor:
     """Return the approximation of softmax(Q K^T / sqrt(D)) V, (B, H, N, D), with at most N landmarks."""
     scale = q_BHND.shape[-1] ** -0.25
@@ -72,7 +91,8 @@ def attend_through_landmarks(
     spread_BHNM = (q_BHND @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
     among_BHMM = (q_BHMD @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
     gather_BHMN = (q_BHMD @ k_BHND.transpose(-2, -1)).softmax(dim=-1)
-    return spread_BHNM @ (pseudo_inverse(among_BHMM, num_steps) @ (gather_BHMN @ v_BHND))
+    inverse_BHMM = pseudo_inverse(among_BHMM, num_steps, shares_scale=shares_scale)
+    return spread_BHNM @ (inverse_BHMM @ (gather_BHMN @ v_BHND))
 
 
 def segment_means(x_BHND: Tensor, num_segments: int) -> Tensor:
@@ -86,11 +106,15 @@ def segment_means(x_BHND: Tensor, num_segments: int) -> Tensor:
     return torch.cat([shorter.mean(dim=-2), longer.mean(dim=-2)], dim=-2)
 
 
-def pseudo_inverse(weights_BHMM: Tensor, num_steps: int = NUM_STEPS) -> Tensor:
-    """Return the approximate Moore-Penrose inverse of matrices whose rows are positive and sum to one."""
+def pseudo_inverse(weights_BHMM: Tensor, num_steps: int = NUM_STEPS, *, shares_scale: bool = False) -> Tensor:
+    """Return the approximate Moore-Penrose inverse of matrices whose rows are positive and sum to one.
+
+    Where ``shares_scale``, all of them start at the scale of the one with the largest sum of a column.
+    """
     identity_MM = torch.eye(weights_BHMM.shape[-1], dtype=weights_BHMM.dtype, device=weights_BHMM.device)
-    largest_column_BH11 = weights_BHMM.sum(dim=-2, keepdim=True).amax(dim=-1, keepdim=True)
-    inverse_BHMM = weights_BHMM.transpose(-2, -1) / largest_column_BH11
+    columns_BH1M = weights_BHMM.sum(dim=-2, keepdim=True)
+    largest_BH11 = columns_BH1M.amax() if shares_scale else columns_BH1M.amax(dim=-1, keepdim=True)
+    inverse_BHMM = weights_BHMM.transpose(-2, -1) / largest_BH11
     for _ in range(num_steps):
         product_BHMM = weights_BHMM @ inverse_BHMM
         inner_BHMM = 15 * identity_MM - product_BHMM @ (7 * identity_MM - product_BHMM)

@@ -10,15 +10,28 @@ block of D: directions of a uniformly random orthogonal matrix, lengths of indep
 those of softmax attention: ``qkv`` is [3C, C], order q, k, v, with bias, and ``proj``; beside them the buffer
 ``projection``, [F, D], the same for all heads, part of the state dict.
 
-Where this differs: the authors' code subtracts maxima before the exponential and then adds an epsilon to each feature,
-which does not cancel; here features are kept as logarithms, so that all that is common to a query cancels exactly, and
-no epsilon is needed. The signs of the QR factorisation are put right, without which its orthogonal matrix is not
-uniform. The authors draw anew during training and do not save what was drawn; here a layer draws once, from
-``redraw_seed`` and its place, by a generator of its own, and the state dict carries what was drawn.
+Two formulas, chosen by a field:
+
+* ``paper``: the features above, kept as logarithms, so that all that is common to a query cancels exactly, and no
+  epsilon is needed.
+* ``released``: phi_f(x) = (exp(w_f . x - |x|^2 / 2 - m) + ``epsilon``) / sqrt(F), with m the largest w_f . x of a query
+  over f, or of a head's keys over f and all tokens. Added after the exponential, the epsilon does not cancel: where
+  |x|^2 / 2 is so large that nothing else is left of a query or key, it is alike to all others. 1e-4 is the default of
+  the authors' features (google-research, performer/fast_attention/jax/fast_attention.py), whose
+  make_fast_softmax_attention passes 1e-6, and of performer_pytorch, which the code of Nystromformer calls. Gradients
+  flow through m, as in the authors' code; later versions of performer_pytorch stop them, and its earlier ones take m
+  over the keys of the whole batch, which is not here.
+
+Where this differs from all that code: the signs of the QR factorisation are put right, without which its orthogonal
+matrix is not uniform. It draws anew during training and does not save what was drawn; here a layer draws once, from
+``redraw_seed`` and its place, by a generator of its own, and the state dict carries what was drawn. The authors also
+add 2e-6 to denominators of at most 1e-6; here nothing is added to them. The language models of lmtool-fwp have other
+features, (exp(+-w_f . x - |x|^2 / 2) + 1e-4) / sqrt(2 F) without a maximum, and add 1e-5 to denominators.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -44,16 +57,31 @@ class PerformerAttention(ProjectedAttention):
         seed = stream_seed(declaration.redraw_seed, Stream(purpose="performer", draw=geometry.layer))
         drawn_FD = orthogonal_gaussian(declaration.num_features, geometry.head_dim, seed)
         self.register_buffer("projection", drawn_FD.to(self.qkv.weight))
+        self.epsilon = declaration.epsilon if declaration.formula == "released" else None
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
         scale = q_BHND.shape[-1] ** -0.25
-        # The features of one query share |q|^2 / 2, and all of them sqrt(F): both cancel in the weights.
         log_queries_BHNF = (q_BHND * scale) @ self.projection.T
-        log_keys_BHNF = (k_BHND * scale) @ self.projection.T - (k_BHND * scale).square().sum(-1, keepdim=True) / 2
+        log_keys_BHNF = (k_BHND * scale) @ self.projection.T
+        key_halves_BHN1 = (k_BHND * scale).square().sum(-1, keepdim=True) / 2
+        if self.epsilon is None:
+            # The features of one query share |q|^2 / 2, and all of them sqrt(F): both cancel in the weights.
+            log_keys_BHNF = log_keys_BHNF - key_halves_BHN1
+        else:
+            query_halves_BHN1 = (q_BHND * scale).square().sum(-1, keepdim=True) / 2
+            log_queries_BHNF = raised(log_queries_BHNF, query_halves_BHN1, self.epsilon, over=(-1,))
+            log_keys_BHNF = raised(log_keys_BHNF, key_halves_BHN1, self.epsilon, over=(-2, -1))
         spread_BHNF, gather_BHFN = feature_factors(log_queries_BHNF, log_keys_BHNF)
         return spread_BHNF @ (gather_BHFN @ v_BHND)
+
+
+def raised(products_BHNF: Tensor, halves_BHN1: Tensor, epsilon: float, over: tuple[int, ...]) -> Tensor:
+    """Return ln(exp(w . x - |x|^2 / 2 - m) + epsilon), of the same shape, m the largest product ``over`` these axes."""
+    largest = products_BHNF.amax(dim=over, keepdim=True)
+    floor = products_BHNF.new_full((), math.log(epsilon))
+    return torch.logaddexp(products_BHNF - halves_BHN1 - largest, floor)
 
 
 def orthogonal_gaussian(num_features: int, head_dim: int, seed: int) -> Tensor:

@@ -18,8 +18,8 @@ Two formulas, chosen by a field:
   for the weights apart from the graph (cvxopt), so that no gradient flows through them. The program is the same.
 
 Where this differs: the code averages G over the batch and all heads and has one w and one u for all; here each head of
-each example has its own, so that no example depends on its neighbours. The code's beta is 1 / (1 - 0.05) by default;
-here it is the paper's 1.4 in both.
+each example has its own, so that no example depends on its neighbours. The code's beta is 1 / (1 - f), with an outlier
+fraction f of 0.1 on its command line (0.05 in its classes) where none is given; here it is the paper's 1.4 in both.
 
 Rows do not sum to one. A row's quotient has no bound where u vanishes and w does not, so weights are held above 1e-15,
 their rounding (the code's solver stops short of zero, at about 1e-9), and quotients below the bound of ``rkde``. Where

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
+from robench.declarations.attention_base import AttentionBase
 from robench.declarations.base import DeclarationBase
 from robench.declarations.dot_attentions import (
     Alibi,
@@ -38,21 +39,21 @@ Layers = Literal["all"] | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Softmax(DeclarationBase):
+class Softmax(AttentionBase):
     """Scaled dot-product attention. Vaswani et al. 2017, arXiv:1706.03762."""
 
     kind: ClassVar[str] = "softmax"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Symmetric(DeclarationBase):
+class Symmetric(AttentionBase):
     """Attention in which the keys are also the queries: softmax(K K^T / sqrt(d)) V."""
 
     kind: ClassVar[str] = "symmetric"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rpc(DeclarationBase):
+class Rpc(AttentionBase):
     """Robust principal component attention: the keys are cleaned of sparse corruption by principal attention pursuit.
 
     Attributes:
@@ -79,7 +80,7 @@ class PlainResidual(DeclarationBase):
     kind: ClassVar[str] = "plain"
 
 
-ATTENTIONS: Mapping[str, type[DeclarationBase]] = {
+ATTENTIONS: Mapping[str, type[AttentionBase]] = {
     "softmax": Softmax,
     "symmetric": Symmetric,
     "rpc": Rpc,

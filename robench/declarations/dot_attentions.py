@@ -7,14 +7,15 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.attention_base import AttentionBase
 
 Formula = Literal["paper", "released"]
 Layers = Literal["all"] | tuple[int, ...]
+DEFAULT_DELTA = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RpcAsymmetric(DeclarationBase):
+class RpcAsymmetric(AttentionBase):
     """RPC-Attention with queries of its own: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper.
 
     Attributes: as of ``rpc``.
@@ -30,7 +31,7 @@ class RpcAsymmetric(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scaled(DeclarationBase):
+class Scaled(AttentionBase):
     """Scaled attention of the RPC paper: softmax(Q K^T / sqrt(d)) (I - S) V with a learned S, zero at start.
 
     Attributes:
@@ -43,7 +44,7 @@ class Scaled(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bilateral(DeclarationBase):
+class Bilateral(AttentionBase):
     """Bilateral attention: logits of contents and logits of positions, through the same W_Q and W_K, are added.
 
     Attributes:
@@ -66,14 +67,14 @@ class Bilateral(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alibi(DeclarationBase):
+class Alibi(AttentionBase):
     """Softmax attention whose logits fall linearly with distance, by a fixed slope for each head."""
 
     kind: ClassVar[str] = "alibi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twicing(DeclarationBase):
+class Twicing(AttentionBase):
     """Twicing attention: A V + A (V - A V) with A the softmax weights, so that what smoothing lost is added again.
 
     Attributes:
@@ -87,7 +88,7 @@ class Twicing(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neutreno(DeclarationBase):
+class Neutreno(AttentionBase):
     """NeuTRENO: A V + alpha (V0 - V) with V0 the values of layer 0; softmax attention in layer 0 itself.
 
     Attributes:
@@ -100,27 +101,43 @@ class Neutreno(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttnScale(DeclarationBase):
+class AttnScale(AttentionBase):
     """AttnScale: the part of the softmax weights above their mean is scaled by 1 + lambda, learned for each head."""
 
     kind: ClassVar[str] = "attnscale"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elliptical(DeclarationBase):
-    """Elliptical attention: coordinates in which the values change much from layer to layer weigh more in the scores.
+class Elliptical(AttentionBase):
+    """Elliptical attention: coordinates along which attention changes much weigh more in the scores.
 
     Attributes:
         delta: step between layers, by which the change is divided; it cancels, since the largest change counts as 1.
+        estimator: the change is that of the values since the layer before (``over_layers``), or that of the layer's
+            own output when each coordinate of its queries is moved (``finite_differences``).
     """
 
     kind: ClassVar[str] = "elliptical"
 
-    delta: Annotated[float, Gt(0)] = 5.0
+    delta: Annotated[float, Gt(0)] = DEFAULT_DELTA
+    estimator: Literal["over_layers", "finite_differences"] = "over_layers"
+
+    def contradictions(self) -> list[str]:
+        """Finite differences have a step of their own."""
+        if self.estimator == "over_layers" or self.delta == DEFAULT_DELTA:
+            return []
+        return [f"delta has no effect with estimator finite_differences, got {self.delta}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rvt(DeclarationBase):
-    """RVT's position-aware attention scaling: the logits are multiplied by sigmoid of a learned matrix."""
+class Rvt(AttentionBase):
+    """RVT's position-aware attention scaling: the logits are multiplied by sigmoid of a learned matrix.
+
+    Attributes:
+        formula: keys as projected, as RVT has it (``paper``), or of unit length, as the code of Robust KDE, whose
+            baseline RVT is, has it (``released``).
+    """
 
     kind: ClassVar[str] = "rvt"
+
+    formula: Formula = "paper"

@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.attention_base import AttentionBase
 
 Formula = Literal["paper", "released"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kde(DeclarationBase):
+class Kde(AttentionBase):
     """Attention as kernel regression: Gaussian kernels on normalised keys. Han et al. 2023, arXiv:2210.05794.
 
     Attributes:
@@ -26,7 +26,7 @@ class Kde(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rkde(DeclarationBase):
+class Rkde(AttentionBase):
     """Robust kernel density attention: outlying keys get less weight, by iteratively re-weighted least squares.
 
     Attributes:
@@ -45,7 +45,7 @@ class Rkde(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fourier(DeclarationBase):
+class Fourier(AttentionBase):
     """FourierFormer: products of sinc functions with one learned radius. Nguyen et al. 2022, arXiv:2206.00206.
 
     Attributes:
@@ -62,7 +62,7 @@ class Fourier(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mgk(DeclarationBase):
+class Mgk(AttentionBase):
     """Mixture of Gaussian keys: several keys a token, weighed by learned shares. Nguyen et al. 2022, arXiv:2110.08678.
 
     Attributes:

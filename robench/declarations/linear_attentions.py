@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.attention_base import AttentionBase
 
 Count = Annotated[int, Ge(1)]
+Formula = Literal["paper", "released"]
+DEFAULT_EPSILON = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linear(DeclarationBase):
+class Linear(AttentionBase):
     """Linear attention: the softmax is replaced by the feature map elu(x) + 1, with neither a scale nor an epsilon.
 
     Katharopoulos et al. 2020, arXiv:2006.16236.
@@ -23,29 +25,39 @@ class Linear(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearTwicing(DeclarationBase):
+class LinearTwicing(AttentionBase):
     """Twicing over linear attention: A V + A (V - A V) with A the weights of linear attention. Twicing paper, B.1."""
 
     kind: ClassVar[str] = "linear-twicing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Performer(DeclarationBase):
+class Performer(AttentionBase):
     """Performer: softmax attention approximated by positive random features. Choromanski et al. 2021, arXiv:2009.14794.
 
     Attributes:
         num_features: random features of a query or key.
         redraw_seed: from which each layer draws their projection, once; what was drawn is kept in the state dict.
+        formula: features as printed (``paper``), or each over the largest of them, plus epsilon (``released``).
+        epsilon: what ``released`` adds to each feature.
     """
 
     kind: ClassVar[str] = "performer"
 
     num_features: Count
     redraw_seed: Annotated[int, Ge(0)] = 0
+    formula: Formula = "paper"
+    epsilon: Annotated[float, Gt(0)] = DEFAULT_EPSILON
+
+    def contradictions(self) -> list[str]:
+        """Features as printed have nothing added to them."""
+        if self.formula == "released" or self.epsilon == DEFAULT_EPSILON:
+            return []
+        return [f"epsilon has no effect with formula paper, got {self.epsilon}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linformer(DeclarationBase):
+class Linformer(AttentionBase):
     """Linformer: keys and values are projected to fewer tokens by one learned matrix for each head and layer.
 
     Wang et al. 2020, arXiv:2006.04768.
@@ -64,16 +76,24 @@ class Linformer(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nystrom(DeclarationBase):
+class Nystrom(AttentionBase):
     """Nystrom attention: softmax attention approximated through landmarks. Xiong et al. 2021, arXiv:2102.03902.
 
     Attributes:
         num_landmarks: segments of tokens, of equal length or one more, whose means are the landmarks.
+        formula: the pseudo-inverse starts at a scale of its own for each example and head (``paper``), or at one for
+            all heads of the batch (``released``).
     """
 
     kind: ClassVar[str] = "nystrom"
 
     num_landmarks: Count
+    formula: Formula = "paper"
+
+    @property
+    def is_coupled(self) -> bool:
+        """Return True for the released formula; the kernel of a single landmark is 1 and has no scale to share."""
+        return self.formula == "released" and self.num_landmarks > 1
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
         """Return what does not fit a backbone: more landmarks than it has tokens."""

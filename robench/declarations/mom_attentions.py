@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.attention_base import AttentionBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MedianOfMeans(DeclarationBase):
+class MedianOfMeans(AttentionBase):
     """What both mechanisms are asked for.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.attention_base import AttentionBase
 from robench.declarations.dot_attentions import Formula, Layers
 from robench.declarations.linear_attentions import Count, too_many
 
@@ -15,7 +15,7 @@ DEFAULT_RANK_MULTIPLIER = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Primal(DeclarationBase):
+class Primal(AttentionBase):
     """Primal-Attention: scores of the asymmetric kernel SVD of queries and keys. Chen et al. 2023, arXiv:2305.19798.
 
     Attributes:

@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.attention_base import AttentionBase
 
 Formula = Literal["paper", "released"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spkde(DeclarationBase):
+class Spkde(AttentionBase):
     """Scaled and projected kernel density attention: outlying keys get less weight, by a quadratic program.
 
     Han et al. 2023, arXiv:2210.05794, equations 6, 7 and 9.

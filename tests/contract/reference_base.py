@@ -27,7 +27,7 @@ class Situation:
         parameters: all parameters and buffers of the layer as nested lists, by name in its state dict.
         earlier: this head's values in earlier layers, by layer.
         positions: vectors of the tokens' places that the backbone has learned, tokens by full width.
-        shared: what the heads of one example have in common.
+        shared: what the heads of one example, or the examples of the batch, have in common.
         tokens: what entered the layer, tokens by full width.
     """
 
@@ -51,6 +51,12 @@ def nothing_more(geometry: Geometry) -> dict[str, tuple[int, ...]]:
     return {}
 
 
+def no_batch(
+    declaration: Any, projections: Sequence[Sequence[Sequence[Matrix]]], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """How a mechanism is checked.
@@ -65,6 +71,7 @@ class Reference:
         takes_any_length: works for another number of tokens than it was built for.
         needs_layers: earlier layers whose values it reads; its own layer is the one after the last of them.
         shared: (declaration, all heads' projections of one example, parameters) -> what its heads have in common.
+        of_batch: (declaration, all heads' projections of every example, parameters) -> what all examples share.
         stops_gradients: by its source, no gradient flows through a part of it.
         exceptions: references of settings, ``declarations`` of this one too, of which other things are true.
     """
@@ -79,6 +86,7 @@ class Reference:
     takes_any_length: bool = True
     needs_layers: tuple[int, ...] = ()
     shared: Callable[[Any, Sequence[Sequence[Matrix]], Mapping[str, Any]], dict[str, Any]] = nothing_shared
+    of_batch: Callable[[Any, Sequence[Sequence[Sequence[Matrix]]], Mapping[str, Any]], dict[str, Any]] = no_batch
     stops_gradients: bool = False
     exceptions: tuple[Reference, ...] = ()
 
@@ -144,10 +152,14 @@ def layer(
     """
     outputs = []
     weight, bias = (parameters[f"{reference.projection_name}.{part}"] for part in ("weight", "bias"))
-    for number, tokens in enumerate(examples):
+    of_examples = [
+        [head_projections(reference, tokens, weight, bias, num_heads, head) for head in range(num_heads)]
+        for tokens in examples
+    ]
+    of_batch = reference.of_batch(declaration, of_examples, parameters)
+    for number, (tokens, of_heads) in enumerate(zip(examples, of_examples, strict=True)):
         merged: Matrix = [[] for _ in tokens]
-        of_heads = [head_projections(reference, tokens, weight, bias, num_heads, head) for head in range(num_heads)]
-        shared = reference.shared(declaration, of_heads, parameters)
+        shared = of_batch | reference.shared(declaration, of_heads, parameters)
         for head, projections in enumerate(of_heads):
             situation = Situation(
                 full_width=len(tokens[0]),

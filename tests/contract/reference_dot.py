@@ -128,8 +128,10 @@ def attnscale_head(declaration: AttnScale, projections: Sequence[Matrix], situat
 
 
 def rvt_head(declaration: Rvt, projections: Sequence[Matrix], situation: Situation) -> Matrix:
-    """softmax(sigmoid(W) * Q K^T / sqrt(D)) V."""
+    """softmax(sigmoid(W) * Q K^T / sqrt(D)) V; in the released form with k / |k| in the place of k."""
     queries, keys, values = projections
+    if declaration.formula == "released":
+        keys = [[entry / math.sqrt(sum(other**2 for other in key)) for entry in key] for key in keys]
     mask, scores = situation.parameters["att_mask"][situation.head], dot_scores(queries, keys)
     tokens = range(len(keys))
     return mixed([softmax_row([scores[i][j] / (1 + math.exp(-mask[i][j])) for j in tokens]) for i in tokens], values)
@@ -178,7 +180,7 @@ REFERENCES: Mapping[str, Reference] = {
     ),
     "rvt": Reference(
         head=rvt_head,
-        declarations=(Rvt(),),
+        declarations=(Rvt(), Rvt(formula="released")),
         more_shapes=lambda geometry: of_token_pairs("att_mask", geometry),
         treats_tokens_alike=False,
         takes_any_length=False,

@@ -42,10 +42,28 @@ def relevances(declaration: Elliptical, values: Matrix, earlier: Matrix) -> Vect
     return [change / max(changes) for change in changes]
 
 
+def sensitivities(queries: Matrix, keys: Matrix, values: Matrix) -> Vector:
+    """The diagonal of W by central differences: both outputs are computed, coordinate by coordinate."""
+    width, tokens = range(len(queries[0])), range(len(queries))
+    step = 0.5 / math.sqrt(len(width))
+    found = []
+    for moved in width:
+        outputs = [
+            attention([[query[d] + sign * step * (d == moved) for d in width] for query in queries], keys, values)
+            for sign in (1, -1)
+        ]
+        distances = [sum(abs(outputs[0][i][d] - outputs[1][i][d]) for d in width) for i in tokens]
+        found.append(sum(distances) / (2 * step * len(tokens)))
+    return found
+
+
 def elliptical_head(declaration: Elliptical, projections: Sequence[Matrix], situation: Situation) -> Matrix:
-    """A layer after the first: softmax_j(sum_d q_id W_dd k_jd / sqrt(D)) v_j."""
+    """softmax_j(sum_d q_id W_dd k_jd / sqrt(D)) v_j, over layers in one after the first."""
     queries, keys, values = projections
-    relevance = relevances(declaration, values, situation.earlier[0])
+    if declaration.estimator == "finite_differences":
+        relevance = sensitivities(queries, keys, values)
+    else:
+        relevance = relevances(declaration, values, situation.earlier[0])
     width = range(len(relevance))
     scores = [
         [sum(query[d] * relevance[d] * key[d] for d in width) / math.sqrt(len(relevance)) for key in keys]
@@ -53,6 +71,10 @@ def elliptical_head(declaration: Elliptical, projections: Sequence[Matrix], situ
     ]
     return mixed([softmax_row(row) for row in scores], values)
 
+
+FINITE = Reference(
+    head=elliptical_head, declarations=(Elliptical(estimator="finite_differences"),), stops_gradients=True
+)
 
 REFERENCES: Mapping[str, Reference] = {
     "twicing": Reference(head=twicing_head, declarations=(Twicing(),)),
@@ -63,9 +85,10 @@ REFERENCES: Mapping[str, Reference] = {
     ),
     "elliptical": Reference(
         head=elliptical_head,
-        declarations=tuple(Elliptical(delta=delta) for delta in (5.0, 0.25)),
+        declarations=(*(Elliptical(delta=delta) for delta in (5.0, 0.25)), *FINITE.declarations),
         needs_layers=(0,),
         stops_gradients=True,
+        exceptions=(FINITE,),
     ),
 }
 

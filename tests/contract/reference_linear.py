@@ -14,6 +14,7 @@ from robench.declarations.linear_attentions import Linear, LinearTwicing, Linfor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from robench.attention import Geometry
 
@@ -71,10 +72,26 @@ def random_features(x: Vector, projection: Matrix) -> Vector:
     return [norm * math.exp(dot(row, scaled)) for row in projection]
 
 
+def released_features(tokens: Matrix, projection: Matrix, epsilon: float, together: bool) -> Matrix:
+    """The authors' code: exp(w . x - |x|^2 / 2 - maximum) + epsilon, the maximum of w . x of the token or of all."""
+    root = math.sqrt(math.sqrt(len(tokens[0])))
+    scaled = [[entry / root for entry in x] for x in tokens]
+    products = [[dot(row, x) for row in projection] for x in scaled]
+    largest = [max(map(max, products)) if together else max(row) for row in products]
+    return [
+        [(math.exp(product - dot(x, x) / 2 - maximum) + epsilon) / math.sqrt(len(projection)) for product in of_token]
+        for of_token, x, maximum in zip(products, scaled, largest, strict=True)
+    ]
+
+
 def performer_head(declaration: Performer, projections: Sequence[Matrix], situation: Situation) -> Matrix:
     queries, keys, values = projections
     projection = situation.parameters["projection"]
-    return mixed(kernel_weights(queries, keys, lambda x: random_features(x, projection)), values)
+    if declaration.formula == "paper":
+        return mixed(kernel_weights(queries, keys, lambda x: random_features(x, projection)), values)
+    of_queries = released_features(queries, projection, declaration.epsilon, together=False)
+    of_keys = released_features(keys, projection, declaration.epsilon, together=True)
+    return mixed(kernel_weights(of_queries, of_keys, list), values)
 
 
 def linformer_head(declaration: Linformer, projections: Sequence[Matrix], situation: Situation) -> Matrix:
@@ -103,10 +120,15 @@ def softmax_of_dots(left: Matrix, right: Matrix) -> Matrix:
     return [softmax_row([dot(a, b) for b in right]) for a in left]
 
 
-def newton_schulz(matrix: Matrix, num_steps: int = 6) -> Matrix:
+def largest_column(matrix: Matrix) -> float:
+    """|A|_1."""
+    return max(sum(abs(row[j]) for row in matrix) for j in range(len(matrix)))
+
+
+def newton_schulz(matrix: Matrix, norm_1: float | None = None, num_steps: int = 6) -> Matrix:
     """Z_0 = A^T / (|A|_1 |A|_inf), Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4, Xiong et al."""
     size = range(len(matrix))
-    norm_1 = max(sum(abs(matrix[i][j]) for i in size) for j in size)
+    norm_1 = largest_column(matrix) if norm_1 is None else norm_1
     norm_inf = max(sum(abs(entry) for entry in row) for row in matrix)
 
     def less(diagonal: float, subtracted: Matrix) -> Matrix:
@@ -127,13 +149,30 @@ def convolved(values: Matrix, kernel: Vector) -> Matrix:
     return [[sum(kernel[j - i + reach] * values[j][d] for j in around) for d in width] for i, around in enumerate(near)]
 
 
+def over_root(tokens: Matrix) -> Matrix:
+    root = math.sqrt(math.sqrt(len(tokens[0])))
+    return [[entry / root for entry in token] for token in tokens]
+
+
+def nystrom_batch(
+    declaration: Nystrom, projections: Sequence[Sequence[Sequence[Matrix]]], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The released code: one |A|_1 for all heads of all examples, the largest."""
+    if declaration.formula == "paper":
+        return {"norm_1": None}
+    kernels = [
+        softmax_of_dots(*(landmarks(over_root(rows), declaration.num_landmarks) for rows in (queries, keys)))
+        for of_heads in projections
+        for queries, keys, _ in of_heads
+    ]
+    return {"norm_1": max(map(largest_column, kernels))}
+
+
 def nystrom_head(declaration: Nystrom, projections: Sequence[Matrix], situation: Situation) -> Matrix:
     """Algorithm 1 of Xiong et al., and the convolution over the values."""
-    queries, keys, values = projections
-    root = math.sqrt(math.sqrt(len(queries[0])))
-    queries, keys = ([[entry / root for entry in row] for row in rows] for rows in (queries, keys))
+    queries, keys, values = over_root(projections[0]), over_root(projections[1]), projections[2]
     query_landmarks, key_landmarks = (landmarks(rows, declaration.num_landmarks) for rows in (queries, keys))
-    inverse = newton_schulz(softmax_of_dots(query_landmarks, key_landmarks))
+    inverse = newton_schulz(softmax_of_dots(query_landmarks, key_landmarks), situation.shared["norm_1"])
     to_landmarks, from_landmarks = softmax_of_dots(queries, key_landmarks), softmax_of_dots(query_landmarks, keys)
     attended = mixed(product(product(to_landmarks, inverse), from_landmarks), values)
     kernel = [entry for (entry,) in situation.parameters["conv.weight"][situation.head][0]]
@@ -159,7 +198,10 @@ REFERENCES: Mapping[str, Reference] = {
     "linear-twicing": Reference(head=linear_twicing_head, declarations=(LinearTwicing(),)),
     "performer": Reference(
         head=performer_head,
-        declarations=tuple(Performer(num_features=NUM_FEATURES, redraw_seed=seed) for seed in (0, 1)),
+        declarations=(
+            *(Performer(num_features=NUM_FEATURES, redraw_seed=seed) for seed in (0, 1)),
+            *(Performer(num_features=NUM_FEATURES, formula="released", epsilon=epsilon) for epsilon in (1e-4, 0.5)),
+        ),
         more_shapes=performer_shapes,
     ),
     "linformer": Reference(
@@ -171,7 +213,11 @@ REFERENCES: Mapping[str, Reference] = {
     ),
     "nystrom": Reference(
         head=nystrom_head,
-        declarations=tuple(Nystrom(num_landmarks=count) for count in (1, 2, 3, 5)),
+        declarations=(
+            *(Nystrom(num_landmarks=count) for count in (1, 2, 3, 5)),
+            *(Nystrom(num_landmarks=count, formula="released") for count in (2, 3)),
+        ),
+        of_batch=nystrom_batch,
         more_shapes=nystrom_shapes,
         treats_tokens_alike=False,
     ),

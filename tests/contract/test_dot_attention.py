@@ -16,11 +16,12 @@ from reference_dot import ASYMMETRIC_DECLARATIONS, BILATERALS, REFERENCES, asymm
 from torch import Tensor, nn
 
 from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.attention.heads import split_heads
 from robench.attention.kept import Kept
 from robench.attention.positions import falling_logits, sinusoids
 from robench.attention.softmax import SoftmaxAttention
 from robench.core.errors import ContractError
-from robench.core.identity import to_plain
+from robench.core.identity import key_of, to_plain
 from robench.declarations.architectures import Vit
 from robench.declarations.attentions import Rpc, Softmax, Symmetric
 from robench.declarations.dot_attentions import Alibi, AttnScale, Bilateral, RpcAsymmetric, Rvt, Scaled
@@ -697,3 +698,29 @@ class TestRvt:
         assert close(output_BNC[:, 2], mean_output(module, tokens())[:, 2])
         others = [0, 1, 3, 4]
         assert close(output_BNC[:, others], softmax_output()[:, others])
+
+    def test_the_released_form_has_keys_of_unit_length(self) -> None:
+        """As the printed form has where the keys that it projects are of unit length already."""
+        released, plain = made(Rvt(formula="released")), made(Rvt())
+        q_BHND, k_BHND, v_BHND = split_heads(plain.get_submodule("qkv")(tokens()), num_heads=2, num_projections=3)
+        unit_BHND = k_BHND / k_BHND.norm(dim=-1, keepdim=True)
+        open_BHNN = (q_BHND @ unit_BHND.transpose(-2, -1)) / 3**0.5 * plain.get_parameter("att_mask").sigmoid()
+        mixed_BNC = (open_BHNN.softmax(dim=-1) @ v_BHND).transpose(1, 2).reshape(2, 5, 6)
+        assert close(released(tokens()), plain.get_submodule("proj")(mixed_BNC))
+        assert differ(released(tokens()), plain(tokens()))
+
+    @pytest.mark.parametrize("formula", ["paper", "released"])
+    def test_the_length_of_keys_counts_in_the_printed_form_alone(self, formula: Any) -> None:
+        module = made(Rvt(formula=formula))
+        before_BNC = module(tokens())
+        with torch.no_grad():
+            for name in ("qkv.weight", "qkv.bias"):
+                module.get_parameter(name)[6:12] *= 7
+        assert close(module(tokens()), before_BNC) == (formula == "released")
+
+    def test_both_forms_have_one_state_dict_and_the_printed_one_the_key_that_it_had(self) -> None:
+        paper, released = made(Rvt()).state_dict(), made(Rvt(formula="released")).state_dict()
+        assert list(paper) == list(released)
+        assert all(torch.equal(value, released[name]) for name, value in paper.items())
+        assert key_of(Rvt()) == "59a36507a43f5a9491e4db94681b7142"
+        assert key_of(Rvt(formula="released")) != key_of(Rvt())

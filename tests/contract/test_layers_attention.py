@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from reference_base import head_projections
-from reference_layers import CONNECTIONS, REFERENCES, block_of_softmax, relevances
+from reference_layers import CONNECTIONS, REFERENCES, block_of_softmax, relevances, sensitivities
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.attention.elliptical import sensitivity
 from robench.attention.heads import split_heads
 from robench.core.errors import ContractError
+from robench.core.identity import key_of
 from robench.declarations.architectures import Vit
 from robench.declarations.attentions import RESIDUALS, PlainResidual, Softmax
 from robench.declarations.dot_attentions import Elliptical, Neutreno, Twicing
@@ -279,6 +282,96 @@ class TestElliptical:
         found = relevances(Elliptical(), values, heads()[0, 0].tolist())
         assert max(found) == 1
         assert 0 < min(found) < 0.9
+
+
+class TestFiniteDifferences:
+    """The sensitivity of the layer's own output to each coordinate of its queries, in place of a change over layers."""
+
+    FINITE = Elliptical(estimator="finite_differences")
+
+    def outputs(self, change: Any) -> tuple[Tensor, Tensor]:
+        """Outputs of elliptical and of softmax attention with parameters that ``change`` has changed."""
+        found = []
+        for declaration in (self.FINITE, Softmax()):
+            module = made(declaration, layer=1)
+            with torch.no_grad():
+                change(module.get_parameter("qkv.weight"), module.get_parameter("qkv.bias"))
+                found.append(module(tokens()))
+        return found[0], found[1]
+
+    @pytest.mark.parametrize("layer", [0, 1, 2])
+    def test_every_layer_does_so_and_reads_none_before_it(self, layer: int) -> None:
+        state = ForwardState()
+        output_BNC = made(self.FINITE, layer=layer)(tokens(), state)
+        assert state.values_BHND == {}
+        assert torch.equal(output_BNC, made(self.FINITE, layer=0)(tokens()))
+        assert (output_BNC - made(Softmax())(tokens())).abs().max() > 1e-2
+
+    def test_it_is_near_the_sum_of_the_derivatives_sizes(self) -> None:
+        q_BHND, k_BHND, v_BHND = projections(made(self.FINITE, layer=1), tokens())
+        found_BH1D = sensitivity(q_BHND, k_BHND, v_BHND)
+        for b, h in product(range(2), range(2)):
+
+            def of_queries(q_ND: Tensor, b: int = b, h: int = h) -> Tensor:
+                return (q_ND @ k_BHND[b, h].T / 3**0.5).softmax(dim=-1) @ v_BHND[b, h]
+
+            slopes_NDND = torch.autograd.functional.jacobian(of_queries, q_BHND[b, h])
+            of_own_ND = slopes_NDND.diagonal(dim1=0, dim2=2).abs().sum(dim=0)  # outputs summed; coordinate, token
+            assert torch.allclose(found_BH1D[b, h, 0], of_own_ND.mean(dim=-1), rtol=0.05, atol=0)
+
+    def test_it_grows_with_the_values_and_has_no_maximum(self) -> None:
+        q_BHND, k_BHND, v_BHND = projections(made(self.FINITE, layer=1), tokens())
+        found_BH1D = sensitivity(q_BHND, k_BHND, v_BHND)
+        assert torch.allclose(sensitivity(q_BHND, k_BHND, 3 * v_BHND), 3 * found_BH1D, rtol=1e-12, atol=0)
+        assert (found_BH1D.amax(dim=-1) - 1).abs().min() > 0.01
+
+    def test_keys_that_are_all_alike_or_values_that_are_give_the_mean_value(self) -> None:
+        def alike(start: int) -> Any:
+            def change(weight: Tensor, bias: Tensor) -> None:
+                weight[start : start + 6] = 0
+
+            return change
+
+        for start in (6, 12):
+            elliptical, softmax = self.outputs(alike(start))
+            assert torch.allclose(elliptical, softmax, rtol=0, atol=1e-12)
+
+    def test_each_coordinate_has_a_step_of_half_over_the_root_of_the_width(self) -> None:
+        """A kink-free case by hand: one coordinate, two tokens with keys 0 and a, values 0 and 1, query 0."""
+        a = 2.0
+        q_BHND = torch.zeros(1, 1, 2, 1, dtype=torch.float64)
+        k_BHND = torch.tensor([0.0, a], dtype=torch.float64).reshape(1, 1, 2, 1)
+        v_BHND = torch.tensor([0.0, 1.0], dtype=torch.float64).reshape(1, 1, 2, 1)
+        step = 0.5
+        wanted = (1 / (1 + math.exp(-step * a)) - 1 / (1 + math.exp(step * a))) / (2 * step)
+        assert sensitivity(q_BHND, k_BHND, v_BHND).item() == pytest.approx(wanted, rel=1e-12)
+
+    def test_no_gradient_flows_through_it(self) -> None:
+        module = made(self.FINITE, layer=1)
+        x_BNC, held_BNC = tokens().requires_grad_(), tokens().requires_grad_()
+        module(x_BNC).square().sum().backward()
+        q, k, v = projections(module, held_BNC)
+        held = sensitivity(q, k, v)
+        assert not held.requires_grad
+        heads_BHND = ((q * held) @ k.transpose(-2, -1) / 3**0.5).softmax(dim=-1) @ v
+        module.get_submodule("proj")(heads_BHND.transpose(1, 2).reshape(2, 5, 6)).square().sum().backward()
+        assert x_BNC.grad is not None
+        assert held_BNC.grad is not None
+        assert torch.allclose(x_BNC.grad, held_BNC.grad, rtol=0, atol=1e-12)
+
+    def test_the_reference_tells_coordinates_apart(self) -> None:
+        heads_of_one = [each[0, 0].tolist() for each in projections(made(self.FINITE, layer=1), tokens())]
+        found = sensitivities(*heads_of_one)
+        assert 0 < min(found) < 0.8 * max(found)
+
+    def test_delta_belongs_to_the_other_estimator(self) -> None:
+        with pytest.raises(ValueError, match=r"delta has no effect with estimator finite_differences, got 2\.0"):
+            Elliptical(estimator="finite_differences", delta=2.0)
+
+    def test_keys_of_the_other_estimator_are_as_they_were(self) -> None:
+        assert key_of(Elliptical()) == "3c231e3519c073fe51054eececc9663e"
+        assert key_of(Elliptical(delta=2.0)) == "8fa67cfb6cf74e3e6cf76419b0211f5c"
+        assert key_of(self.FINITE) != key_of(Elliptical())
 
 
 def test_every_declared_residual_has_a_reference() -> None:

@@ -20,9 +20,10 @@ from robench.attention.heads import attend, feature_factors
 from robench.attention.linear import log_feature
 from robench.attention.nystrom import attend_through_landmarks, pseudo_inverse, segment_means
 from robench.attention.performer import orthogonal_gaussian
+from robench.core.identity import key_of
 from robench.declarations.architectures import Vit
 from robench.declarations.attentions import Softmax
-from robench.declarations.linear_attentions import Linear, LinearTwicing, Linformer, Nystrom, Performer
+from robench.declarations.linear_attentions import Formula, Linear, LinearTwicing, Linformer, Nystrom, Performer
 from robench.models import build
 
 if TYPE_CHECKING:
@@ -32,15 +33,20 @@ ALL = [
     Linear(),
     LinearTwicing(),
     Performer(num_features=7),
+    Performer(num_features=7, formula="released"),
     Linformer(projection_length=3),
     Nystrom(num_landmarks=3),
+    Nystrom(num_landmarks=3, formula="released"),
 ]
 # Their weights are positive and sum to one, so that outputs are means of values.
-AVERAGING = [Linear(), Performer(num_features=7)]
+AVERAGING = [Linear(), Performer(num_features=7), Performer(num_features=7, formula="released")]
+FORMULAS: tuple[Formula, Formula] = ("paper", "released")
 OTHER_SIZES = [
     *(Performer(num_features=count) for count in (1, 2, 3, 12)),
     *(Linformer(projection_length=length) for length in (1, 5)),
     *(Nystrom(num_landmarks=count) for count in (4, 8)),
+    *(Performer(num_features=count, formula="released", epsilon=1e-6) for count in (1, 12)),
+    *(Nystrom(num_landmarks=count, formula="released") for count in (1, 4)),
 ]
 
 
@@ -285,6 +291,61 @@ class TestPerformer:
         assert torch.allclose(output_BNC, output_BNC[:, :1].expand_as(output_BNC), rtol=0, atol=1e-12)
 
 
+class TestReleasedPerformer:
+    """The features of the authors' code: over the largest of them, plus an epsilon that does not cancel."""
+
+    def outputs(self, scale: float, **released: Any) -> tuple[Tensor, Tensor]:
+        """What both formulas make of queries and keys as long as ``scale`` makes them; the values stay as they are."""
+        found = []
+        for declaration in (Performer(num_features=7), Performer(num_features=7, formula="released", **released)):
+            module = made(declaration)
+            with torch.no_grad():
+                module.get_parameter("qkv.weight")[:12] *= scale
+                module.get_parameter("qkv.bias")[:12] *= scale
+                found.append(module(tokens()))
+        return found[0], found[1]
+
+    def test_without_its_epsilon_it_is_the_printed_form(self) -> None:
+        paper, released = self.outputs(1.0, epsilon=1e-30)
+        assert torch.allclose(paper, released, rtol=0, atol=1e-12)
+
+    def test_the_two_differ_in_proportion_to_the_epsilon_where_queries_and_keys_are_short(self) -> None:
+        sizes = []
+        for epsilon in (1e-4, 1e-6):
+            paper, released = self.outputs(0.2, epsilon=epsilon)
+            sizes.append(float((paper - released).abs().max()))
+        assert sizes[0] == pytest.approx(100 * sizes[1], rel=0.05)
+        assert 1e-5 < sizes[0] < 1e-2
+
+    def test_at_the_usual_length_the_epsilon_of_1e_4_already_counts(self) -> None:
+        paper, released = self.outputs(1.0)
+        assert (paper - released).abs().max() > 0.3 * paper.abs().max()
+
+    def test_long_queries_and_keys_are_averaged_where_the_printed_form_selects(self) -> None:
+        paper, released = self.outputs(40.0)
+        values_BNC = made(Performer(num_features=7)).get_submodule("qkv")(tokens())[..., 12:]
+        mean_BNC = values_BNC.mean(dim=1, keepdim=True).expand_as(values_BNC)
+        uniform_BNC = made(Performer(num_features=7)).get_submodule("proj")(mean_BNC)
+        assert (released - uniform_BNC).abs().max() < 1e-6
+        assert (paper - released).abs().max() > paper.std() / 2
+
+    def test_its_maximum_over_keys_is_that_of_a_head(self) -> None:
+        module = made(Performer(num_features=7, formula="released", epsilon=0.1))
+        with torch.no_grad():
+            module.get_parameter("proj.weight").copy_(torch.eye(6))
+            before_BNC = module(tokens())
+            module.get_parameter("qkv.weight")[9:12] *= 3  # keys of the second head
+            after_BNC = module(tokens())
+        assert torch.equal(before_BNC[..., :3], after_BNC[..., :3])
+        assert not torch.equal(before_BNC[..., 3:], after_BNC[..., 3:])
+
+    def test_its_state_dict_is_that_of_the_printed_form(self) -> None:
+        paper, released = (made(Performer(num_features=7, formula=formula)) for formula in FORMULAS)
+        states = paper.state_dict(), released.state_dict()
+        assert list(states[0]) == list(states[1])
+        assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
 class TestLinformer:
     def test_projected_by_the_identity_it_is_softmax_attention(self) -> None:
         identity = torch.eye(5, dtype=torch.float64).expand(2, 5, 5)
@@ -373,6 +434,22 @@ class TestPseudoInverse:
     def test_its_scale_is_taken_per_example_and_head(self) -> None:
         weights = row_stochastic(5)
         assert torch.allclose(pseudo_inverse(weights)[1, 2], pseudo_inverse(weights[1:, 2:])[0, 0], rtol=0, atol=1e-12)
+
+    def test_a_shared_scale_is_the_one_that_the_largest_column_of_all_gives(self) -> None:
+        weights = row_stochastic(5, sharpness=1.0)
+        sums_BH = weights.sum(dim=-2).amax(dim=-1)
+        start = pseudo_inverse(weights, num_steps=0, shares_scale=True)
+        assert torch.allclose(start, weights.transpose(-2, -1) / sums_BH.max(), rtol=0, atol=1e-14)
+        largest = sums_BH == sums_BH.max()
+        assert largest.sum() == 1
+        shared, own = (pseudo_inverse(weights, shares_scale=shares_scale) for shares_scale in (True, False))
+        assert torch.equal(shared[largest], own[largest])
+        assert ((shared - own)[~largest].abs().amax(dim=(-2, -1)) > 1e-3).sum() >= 3  # the others have converged
+
+    def test_enough_steps_make_up_for_a_shared_scale(self) -> None:
+        weights = row_stochastic(6)
+        inverse = pseudo_inverse(weights, num_steps=25, shares_scale=True)
+        assert torch.allclose(inverse, weights.inverse(), rtol=0, atol=1e-9)
 
 
 class TestSegmentMeans:
@@ -469,7 +546,101 @@ class TestNystrom:
         assert all((a - b).abs().max() > 1e-3 for a, b in pairs)
 
 
+class TestReleasedNystrom:
+    """The initial inverse of the authors' code: one scale for all heads of the batch."""
+
+    def modules(self, num_landmarks: int, spread: float = 1.0) -> tuple[nn.Module, nn.Module]:
+        paper, released = (
+            made(Nystrom(num_landmarks=num_landmarks, formula=formula), spread=spread, seed=1) for formula in FORMULAS
+        )
+        return paper, released
+
+    def test_heads_of_one_example_share_a_scale_too(self) -> None:
+        paper, released = self.modules(3)
+        x_BNC = tokens(batch=1)
+        assert (paper(x_BNC) - released(x_BNC)).abs().max() > 1
+
+    def test_copies_of_an_example_change_nothing_and_another_example_does(self) -> None:
+        _, released = self.modules(3)
+        alone_BNC = released(tokens(batch=1))
+        copies_BNC = released(tokens(batch=1).expand(3, -1, -1))
+        assert torch.allclose(copies_BNC, alone_BNC.expand(3, -1, -1), rtol=0, atol=1e-9)
+        among_BNC = released(torch.cat([tokens(batch=1), 3 * tokens(batch=5, seed=2)]))
+        assert (among_BNC[:1] - alone_BNC).abs().max() > 1e-3
+
+    def test_with_one_head_and_example_the_formulas_are_one(self) -> None:
+        weights = row_stochastic(5, sharpness=1.0)[:1, :1]
+        assert torch.equal(pseudo_inverse(weights, shares_scale=True), pseudo_inverse(weights))
+
+    def test_with_one_landmark_there_is_no_scale_to_share(self) -> None:
+        paper, released = self.modules(1)
+        assert torch.allclose(paper(tokens()), released(tokens()), rtol=0, atol=1e-12)
+        assert not Nystrom(num_landmarks=1, formula="released").is_coupled
+
+    @pytest.mark.parametrize("num_landmarks", [5, 64])
+    def test_a_landmark_a_token_is_softmax_attention_and_the_convolution(self, num_landmarks: int) -> None:
+        _, released = self.modules(num_landmarks, spread=0.2)
+        with torch.no_grad():
+            released.get_parameter("conv.weight").zero_()
+            softmax = build_attention(Softmax(), GEOMETRY).double()
+            softmax.load_state_dict({name: released.state_dict()[name] for name in softmax.state_dict()})
+            assert torch.equal(released(tokens()), softmax(tokens()))
+
+    def test_its_state_dict_is_that_of_the_printed_form(self) -> None:
+        paper, released = self.modules(3)
+        states = paper.state_dict(), released.state_dict()
+        assert list(states[0]) == list(states[1])
+        assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+    def test_a_whole_model_of_it_is_coupled(self) -> None:
+        images = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        changes = []
+        for formula in FORMULAS:
+            declaration = Nystrom(num_landmarks=4, formula=formula)
+            model = build(
+                Vit(image_size=8, patch_size=2, num_classes=2, depth=2, dim=6, num_heads=2, attention=declaration)
+            ).double()
+            generator = torch.Generator().manual_seed(1)
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+                alone = torch.cat([model(image.unsqueeze(0)) for image in images])
+                changes.append(float((model(images) - alone).abs().max()))
+        assert changes[0] < 1e-9
+        assert changes[1] > 1e-4
+
+
 class TestDeclarations:
+    @pytest.mark.parametrize(
+        ("declaration", "is_coupled"),
+        [
+            (Nystrom(num_landmarks=8), False),
+            (Nystrom(num_landmarks=8, formula="released"), True),
+            (Performer(num_features=8, formula="released"), False),
+        ],
+        ids=["nystrom", "nystrom-released", "performer-released"],
+    )
+    def test_only_the_shared_scale_couples_examples(self, declaration: Any, is_coupled: bool) -> None:
+        assert declaration.is_coupled == is_coupled
+
+    @pytest.mark.parametrize(
+        ("declaration", "key"),  # keys as they were before a formula was declared
+        [
+            (Performer(num_features=8), "e31058c9515f8584d590f9bd8259e8d6"),
+            (Nystrom(num_landmarks=8), "78952639920b61998e939924c11e4452"),
+        ],
+        ids=["performer", "nystrom"],
+    )
+    def test_the_formula_leaves_keys_as_they_were_where_it_is_the_papers(self, declaration: Any, key: str) -> None:
+        assert key_of(declaration) == key
+        assert key_of(replace(declaration, formula="released")) != key
+
+    def test_an_epsilon_that_nothing_adds_is_refused(self) -> None:
+        with pytest.raises(ValueError, match=r"epsilon has no effect with formula paper, got 0\.5"):
+            Performer(num_features=1, epsilon=0.5)
+        with pytest.raises(ValueError, match=r"epsilon must be above 0, got 0\.0"):
+            Performer(num_features=1, formula="released", epsilon=0.0)
+
     @pytest.mark.parametrize(
         ("declaration", "field"),
         [(Linformer(projection_length=198), "projection_length"), (Nystrom(num_landmarks=198), "num_landmarks")],

@@ -15,7 +15,7 @@ from robench.attention import ForwardState, Geometry, build_attention
 from robench.attention.kernels import gaussian_scores
 from robench.attention.mom import median_members
 from robench.attention.subsets import random_subsets
-from robench.declarations.mom_attentions import Mom
+from robench.declarations.mom_attentions import FourierMom, MedianOfMeans, Mom
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import ClassifierVictim
 
@@ -26,7 +26,7 @@ GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=2, layer=0)
 TOKENS = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def made(declaration: Mom, geometry: Geometry = GEOMETRY) -> nn.Module:
+def made(declaration: MedianOfMeans, geometry: Geometry = GEOMETRY) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return build_attention(declaration, geometry).double()
@@ -134,6 +134,30 @@ class TestMom:
     @pytest.mark.parametrize(("fraction", "is_refused"), [(0.01, True), (0.06, False)])
     def test_a_subset_has_at_least_one_token(self, fraction: float, is_refused: bool) -> None:
         assert bool(Mom(block_fraction=fraction).problems_in(num_tokens=17, depth=4)) == is_refused
+
+
+class TestFourierMom:
+    def keys_with_weight(self, formula: Any, radius: float) -> Tensor:
+        """Whether each query's output changes with each token's value, (B, N, M)."""
+        module = made(FourierMom(num_blocks=5, block_fraction=0.6, formula=formula))
+        with torch.no_grad():
+            module.get_parameter("paramR").fill_(radius)
+            module.get_parameter("qkv.weight")[:12] *= 3
+        q, k, v = (
+            part.unflatten(-1, (2, 3)).transpose(1, 2) for part in module.get_submodule("qkv")(TOKENS).chunk(3, -1)
+        )
+        v = v.detach().requires_grad_()
+        mixed = module.mix((q, k, v), ForwardState(seeds=(1, 2, 3)))  # type: ignore[operator]  # of ProjectedAttention
+        rows = [torch.autograd.grad(mixed[:, :, n].sum(), v, retain_graph=True)[0] for n in range(5)]
+        return torch.stack([row.abs().amax(dim=(1, 3)) > 0 for row in rows], dim=1)
+
+    def test_the_released_choice_knows_no_radius_and_the_papers_does(self) -> None:
+        radii = (0.3, 1.0, 2.0, 4.0)
+        released = [self.keys_with_weight("released", radius) for radius in radii]
+        assert all(torch.equal(released[0], other) for other in released)
+        assert (released[0] == released[0][:, :1]).all()
+        paper = [self.keys_with_weight("paper", radius) for radius in radii]
+        assert not all(torch.equal(paper[0], other) for other in paper)
 
 
 def test_a_whole_models_prediction_is_reproducible_in_any_batch_and_new_without_seeds() -> None:
