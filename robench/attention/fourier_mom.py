@@ -9,8 +9,8 @@ Two formulas of the median, chosen by a field:
 
 * ``paper``: each query of each head has its own, of the sums of these kernels.
 * ``released``: one for all queries and heads, of the sum of -|q - k|^2 / sqrt(D), as in ``mom``, but for keys as they
-  are: the authors' code (robust_transformer, imagenet/models.py, MomFourierAttention) has the sinc kernel and its radius
-  for the weights, and does not choose by them. It differs from this as from ``mom``.
+  are: the authors' code (robust_transformer, imagenet/models.py, MomFourierAttention) has the sinc kernel and its
+  radius for the weights, and does not choose by them. It differs from this as from ``mom``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import click
 
 from robench.cli.options import AbsolutePath, json_option
 from robench.cli.terminal import out, out_json, say
-from robench.core.errors import RobenchError
+from robench.core.errors import DeclarationError, RobenchError
 from robench.declare import validate_file
 
 
@@ -26,7 +26,8 @@ def command(files: tuple[Path, ...], as_json: bool) -> int:
             exit_code = max(exit_code, error.exit_code)
             first, *others = error.lines
             say(f"Error: {first}", *others)
-            results.append({"name": str(file), "valid": False, "error": str(error)})
+            count = error.num_problems if isinstance(error, DeclarationError) else 1
+            results.append({"name": str(file), "valid": False, "num_problems": count, "error": str(error)})
         else:
             results.append({"name": str(file), "valid": True, "kind": kind})
             if not as_json:

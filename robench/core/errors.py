@@ -50,9 +50,17 @@ class UsageError(RobenchError):
 
 
 class DeclarationError(RobenchError):
-    """A declaration says something impossible; the message gives file, path and what was wanted."""
+    """A declaration says something impossible; the message gives file, path and what was wanted.
+
+    Attributes:
+        num_problems: problems that were found, of which the message may list the first alone.
+    """
 
     exit_code = 2
+
+    def __init__(self, *lines: str, num_problems: int = 1) -> None:
+        super().__init__(*lines)
+        self.num_problems = num_problems
 
 
 class UnknownNameError(DeclarationError):

@@ -1,12 +1,22 @@
-"""Paths that mean one place for a whole run, and files that appear whole or not at all."""
+"""Paths that mean one place for a whole run, files that appear whole or not at all, and files opened with distrust.
+
+A path that a user gives, or that lies in a folder of theirs, may lead to a named pipe or a device, which a plain
+``open`` would wait for or read without end.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 
 def absolute(path: str | os.PathLike[str], name: str = "the path") -> Path:
@@ -42,6 +52,66 @@ def is_file_name(text: str) -> bool:
     return text.endswith((".yaml", ".yml")) or "/" in text
 
 
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+# Files of /proc and the like claim to be empty.
+_SMALL = 1 << 20
+
+
+class NotRegularError(OSError):
+    """A path leads to a named pipe, a device or a socket; ``strerror`` says to which."""
+
+
+class TooLargeError(OSError):
+    """A file has more bytes than it can have if it is what it should be; ``strerror`` gives both numbers."""
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading; links are followed. Never waits, and never reads from a device.
+
+    Raises:
+        NotRegularError: it is a named pipe, a device or a socket.
+        IsADirectoryError: it is a folder.
+        OSError: it cannot be opened, or its name is no file name.
+    """
+    try:
+        # Before it is opened, because opening alone makes some devices act.
+        _check_regular(path, path.stat().st_mode)
+        # Without waiting for a writer, should it have become a pipe since.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"its name cannot be one of a file ({error})", str(path)) from error
+    try:
+        _check_regular(path, os.fstat(descriptor).st_mode)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file, which is read whole.
+
+    Raises:
+        TooLargeError: it has more than ``max_bytes`` bytes.
+        OSError: as of ``open_regular``.
+    """
+    with open_regular(path) as file:
+        num_bytes = os.fstat(file.fileno()).st_size
+        # No more than the file claims to have, since a buffer of the limit's size might not fit into memory.
+        content = b"" if num_bytes > max_bytes else file.read(min(max(num_bytes, _SMALL), max_bytes) + 1)
+    if max(num_bytes, len(content)) > max_bytes:
+        found = max(num_bytes, len(content))
+        raise TooLargeError(errno.EFBIG, f"it has {found:,} bytes, at most {max_bytes:,} are read", str(path))
+    return content
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write beside ``path``, flush to disk, then rename; readers see the old file or the new one, never a part.
 
@@ -59,3 +129,11 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise NotRegularError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))

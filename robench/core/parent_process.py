@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -17,7 +16,10 @@ def end_with_parent(*, kills_group: bool = False) -> None:
     A pipe from the parent would not tell: other children of the parent, such as one that a model forked, may have
     inherited its other end.
     """
-    parent = multiprocessing.parent_process()
+    # Only processes that multiprocessing started come here, and its import leaves an alias of __main__ behind.
+    from multiprocessing import parent_process
+
+    parent = parent_process()
     if parent is not None and parent.pid is not None:
         threading.Thread(target=_watch, args=(parent.pid, kills_group), name="end-with-parent", daemon=True).start()
 

@@ -75,15 +75,13 @@ class _Streams:
                 os.close(nowhere)
         os.dup2(STDERR, STDOUT)
         # Streams of its own: a model that closes them closes nothing else.
-        sys.stdout = _stream_to_stderr()
-        if self._objects[1] is not None and self._objects[1] is sys.__stderr__:
-            sys.stderr = _stream_to_stderr()
+        sys.stdout, sys.stderr = _stream_to_stderr(), _stream_to_stderr()
 
     def restore(self) -> None:
         """Write what was printed and not yet written, and bring the streams back."""
         # What the replaced streams and C libraries still hold belongs to stderr, too.
         _flush(sys.stdout, sys.stderr, *self._objects, sys.__stdout__)
-        sys.stdout, sys.stderr = self._objects  # type: ignore[assignment]  # None where it was closed at the start
+        sys.stdout, sys.stderr = self._objects  # None where it was closed at the start
         for number, copy in self._copies.items():
             if copy is None:
                 with suppress(OSError):

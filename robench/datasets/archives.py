@@ -2,8 +2,8 @@
 
 An archive decides names, kinds and sizes of what is written, so that a bad one could write anywhere or fill the disk
 (Common Weakness Enumeration 22, 59 and 409). Here a member is a regular file or a folder, its name stays below the
-folder that it is unpacked into, no two are the same, and the declared sizes have a limit. Whatever else is met refuses
-the whole archive.
+folder that it is unpacked into, no two are the same (on a file system that ignores case, either), and the declared
+sizes have a limit. Whatever else is met refuses the whole archive.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import stat
 import struct
 import tarfile
+import unicodedata
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from robench.core.errors import MissingDataError, UsageError
+from robench.core.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,11 +32,13 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:")
 _LONGEST_HEADER: Final = 1 << 20
 # Zeros that fill up the last block of a tape.
 _LONGEST_PADDING: Final = 1 << 20
+# Of a file's or a folder's name on the usual file systems, in bytes.
+_LONGEST_NAME: Final = 255
 
-# What the standard library raises on garbled archives; the last four come from numbers and chains in forged headers.
+# What the standard library raises on garbled archives; the last line comes from numbers and chains in forged headers.
 _DAMAGE: Final = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, struct.error),
-    *(ValueError, OverflowError, RecursionError, NotImplementedError),
+    *(ValueError, OverflowError, RecursionError, NotImplementedError, IndexError, KeyError, MemoryError),
 )
 
 
@@ -70,7 +74,7 @@ def read_members(archive: Path) -> Iterator[Member]:
         MissingDataError: a member is neither file nor folder, would leave the folder, or the archive is damaged.
     """
     try:
-        archive.open("rb").close()
+        open_regular(archive).close()
     except OSError as error:
         raise UsageError(f"cannot read archive {archive}: {error.strerror}") from error
     with reporting_damage(archive):
@@ -101,6 +105,7 @@ def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
         MissingDataError: a member that may not be unpacked, two of one name, or more than the limits allow.
     """
     files: dict[tuple[str, ...], None] = {}
+    folded: dict[str, tuple[str, ...]] = {}
     folders: set[tuple[str, ...]] = set()
     num_bytes = 0
     for count, member in enumerate(read_members(archive), 1):
@@ -112,6 +117,9 @@ def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
             )
         if member.parts in files or (not member.is_folder and member.parts in folders):
             raise _refused(archive, "/".join(member.parts), "is there twice")
+        if not member.is_folder and (first := folded.setdefault(_folded(member.parts), member.parts)) != member.parts:
+            reason = f"is the same file as {'/'.join(first)!r} where a file system ignores case"
+            raise _refused(archive, "/".join(member.parts), reason)
         folders.update(member.parts[:end] for end in range(1, len(member.parts) + member.is_folder))
         if not member.is_folder:
             files[member.parts] = None
@@ -126,6 +134,8 @@ def _zip_members(archive: Path) -> Iterator[Member]:
             kind = stat.S_IFMT(info.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise _refused(archive, info.filename, "is neither a regular file nor a folder")
+            if not info.filename:
+                raise _refused(archive, "", "has no name")
             if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise _refused(archive, info.filename, "is encrypted, or compressed in an unusual way")
             yield Member(
@@ -166,7 +176,7 @@ def _check_end(content: IO[bytes]) -> None:
 
 @contextmanager
 def _opened(archive: Path) -> Iterator[IO[bytes]]:
-    with archive.open("rb") as file:
+    with open_regular(archive) as file:
         is_compressed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         if not is_compressed:
@@ -195,7 +205,16 @@ def _parts(archive: Path, name: str) -> tuple[str, ...]:
         raise _refused(archive, name, "is an absolute name")
     if ".." in parts or "\\" in name or "\0" in name:
         raise _refused(archive, name, "would leave the folder that it is unpacked into")
+    if not name.isprintable():
+        raise _refused(archive, name, "has characters that cannot be printed, or is no UTF-8")
+    if any(len(part.encode()) > _LONGEST_NAME for part in parts):
+        raise _refused(archive, f"{name[:60]}...", f"has a name of more than {_LONGEST_NAME} bytes")
     return parts
+
+
+def _folded(parts: tuple[str, ...]) -> str:
+    name = "/".join(parts)
+    return name.lower() if name.isascii() else unicodedata.normalize("NFC", name).casefold()
 
 
 def _refused(archive: Path, name: str, reason: str) -> MissingDataError:

@@ -20,6 +20,7 @@ from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvis
 )
 
 from robench.core.errors import ExampleError
+from robench.core.files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ class Oddity:
 def examine(path: Path) -> Oddity | None:
     """Read a whole image file as ``decode`` does, and return what is unusual about it."""
     try:
-        with Image.open(path) as file:
+        with open_regular(path) as opened, Image.open(opened) as file:
             oddity = _conversion(path, file)
             _to_rgb(file)
     except UnidentifiedImageError as error:
@@ -85,7 +86,7 @@ def _conversion(path: Path, image: Image.Image) -> Oddity | None:
 
 def _read(path: Path) -> Image.Image:
     try:
-        with Image.open(path) as file:
+        with open_regular(path) as opened, Image.open(opened) as file:
             return _to_rgb(file)
     except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
         raise ExampleError(_unreadable(path, error)) from None
@@ -127,7 +128,7 @@ def _preprocess(image: Image.Image, path: Path, preprocessing: ImagePreprocessin
 
 def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             beginning = file.read(16)
         return (
             f"it is not recognised as an image, it begins with {beginning!r}"

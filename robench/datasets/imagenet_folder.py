@@ -185,6 +185,18 @@ def images_in(folder: Path, target: int) -> Iterator[ImageFile]:
                 yield ImageFile(folder=folder, stem=stem, suffix=suffix, target=target, num_bytes=size)
 
 
+def is_text(name: str) -> bool:
+    """Return whether a file's name is UTF-8, without which no id, digest or record can be made of it."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def misnamed(path: Path) -> str:
+    """Return what to say of an image whose name is no UTF-8."""
+    return (
+        f"the name of the image {path.name!r} in {path.parent} is no UTF-8, and an id was to be made of it; rename it"
+    )
+
+
 def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
     images: dict[str, ImageFile] = {}
     for folder in class_folders(place, layout):
@@ -193,6 +205,8 @@ def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
             refuse_other_class(folder, layout)
             continue
         for image in images_in(folder, target):
+            if not is_text(image.stem):
+                raise MissingDataError(misnamed(image.path))
             # All types of ImageNet-C have the same ids, and 95 datasets of 50,000 images are open at once.
             first = images.setdefault(intern(image.id), image)
             if first is not image:

@@ -2,12 +2,18 @@
 
 Files appear whole: each is written under another name and renamed, so that an interrupted unpacking leaves whole files
 and is taken up by the same call, which keeps those of the right size. Modes, owners and times are not taken over.
+
+What is being written lies in a work folder that no member may share, under a lock that the system releases when its
+owner ends, however that happens: of two unpackings into one folder the second is refused.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfileobj
@@ -18,12 +24,17 @@ from robench.datasets.archives import Limits, check_members, read_members, repor
 from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from robench.datasets.archives import Member
     from robench.datasets.published import PublishedSet
 
 # Room for files beside the images, and for archives that were packed anew.
 _SPARE_MEMBERS: Final = 10_000
 _SPARE_FACTOR: Final = 2
+WORK_FOLDER: Final = ".robench-unpacking"
+# What file systems without locks answer: there, unpackings are not kept apart.
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +60,8 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
     The set's own folder at the top of the archive, such as ``imagenet-a/``, is left out.
 
     Raises:
-        UsageError: there is no such archive, the set has none to unpack, or the folder cannot be written.
+        UsageError: there is no such archive, the set has none to unpack, another unpacking into the folder is under
+            way, or it cannot be written.
         MissingDataError: the archive is damaged, unsafe, or of another dataset; nothing was written.
     """
     if not published.archives:
@@ -61,12 +73,10 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
     _check_belongs(archive, files, published)
     target = _Target(data_root.expanduser() / published.folder)
     try:
-        with reporting_damage(archive):
+        with target.locked(), reporting_damage(archive):
             written = [_write(target, member, published) for member in read_members(archive)]
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or target.folder}: {error.strerror or error}") from error
-    finally:
-        target.clear()
     return Unpacked(folder=target.folder, num_written=written.count(True), num_kept=written.count(False))
 
 
@@ -84,6 +94,11 @@ def _placed(parts: tuple[str, ...], published: PublishedSet, *, is_folder: bool 
 
 
 def _check_belongs(archive: Path, files: list[tuple[str, ...]], published: PublishedSet) -> None:
+    if taken := next((parts for parts in files if parts[0].casefold() == WORK_FOLDER), None):
+        raise MissingDataError(
+            f"archive {archive} is refused: its member {'/'.join(taken)!r} lies in {WORK_FOLDER}, where unpacking keeps"
+            f" what is unfinished. No published archive has one; get it anew: {published.where}"
+        )
     if len(set(files)) < len(files):
         raise MissingDataError(
             f"archive {archive} is refused: it holds the same file in a folder of dataset {published.name!r} and beside"
@@ -108,8 +123,29 @@ class _Target:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._beside = folder / f".{os.getpid()}.unpacking"
+        self._work = folder / WORK_FOLDER
+        self._beside = self._work / "unfinished"
+        self._lock = self._work / "lock"
         self._made: set[Path] = set()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other unpackings out, and leave nothing of this one or of a killed one in the work folder.
+
+        Raises:
+            UsageError: another one is under way.
+        """
+        descriptor = self._acquired()
+        try:
+            self._beside.unlink(missing_ok=True)
+            yield
+        finally:
+            # The lock is removed while it is held: whoever waits for it sees that it is gone, and makes a new one.
+            for path in (self._beside, self._lock):
+                path.unlink(missing_ok=True)
+            os.close(descriptor)
+            with suppress(OSError):
+                self._work.rmdir()
 
     def write(self, parts: tuple[str, ...], member: Member) -> bool:
         """Write one file, and return whether it had to be: one of its size is taken to be it."""
@@ -128,11 +164,6 @@ class _Target:
         """Make a folder and those that it is in."""
         self._make(self.folder.joinpath(*parts))
 
-    def clear(self) -> None:
-        """Remove what an unpacking that was killed, or this one, left half written."""
-        for leftover in self.folder.glob(".*.unpacking"):
-            leftover.unlink(missing_ok=True)
-
     def _make(self, folder: Path) -> None:
         if folder in self._made:
             return
@@ -142,3 +173,43 @@ class _Target:
                 raise UsageError(f"{folder} is a link, and unpacking follows none; remove it, or unpack elsewhere")
         folder.mkdir(parents=folder == self.folder, exist_ok=True)
         self._made.add(folder)
+
+    def _acquired(self) -> int:
+        """Return the descriptor of the lock, which is held."""
+        self._make(self._work)
+        while True:
+            try:
+                descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+            except FileNotFoundError:
+                # Whoever held it has just removed the work folder.
+                self._work.mkdir(exist_ok=True)
+                continue
+            try:
+                _take(descriptor)
+                if self._is_lock(descriptor):
+                    return descriptor
+            except BlockingIOError as error:
+                os.close(descriptor)
+                raise UsageError(
+                    f"another unpacking into {self.folder} is under way; wait until it ends and run the same command"
+                    " again, which writes what is missing then"
+                ) from error
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _is_lock(self, descriptor: int) -> bool:
+        """Return whether a lock is still the one by the name; whoever held it before may have removed it."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.lstat(self._lock))
+        except FileNotFoundError:
+            return False
+
+
+def _take(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise

@@ -12,7 +12,14 @@ from robench.core.errors import MissingDataError, UnknownNameError
 from robench.core.inert import printable
 from robench.datasets import open_dataset
 from robench.datasets.decoding import examine
-from robench.datasets.imagenet_folder import class_folders, find_folder, images_in, refuse_other_class
+from robench.datasets.imagenet_folder import (
+    class_folders,
+    find_folder,
+    images_in,
+    is_text,
+    misnamed,
+    refuse_other_class,
+)
 from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
 from robench.declarations.datasets import DATASETS
@@ -30,6 +37,7 @@ Kind = Literal[
     "extra-class",
     "wrong-count",
     "same-example",
+    "misnamed-file",
     "empty-file",
     "no-image",
     "corrupt-image",
@@ -195,7 +203,12 @@ def _file_findings(folder: Path, images: Sequence[Path]) -> Iterator[Finding]:
         if first != path:
             message = f"{first} and {path} are the same example; remove one of them"
             yield Finding(kind="same-example", message=message)
-        if path.stat().st_size == 0:
+        if not is_text(path.name):
+            yield Finding(kind="misnamed-file", message=misnamed(path))
+        elif not path.is_file():
+            message = f"image {path} is no regular file (a pipe, a device, ...); restore it"
+            yield Finding(kind="no-image", message=message)
+        elif path.stat().st_size == 0:
             yield Finding(kind="empty-file", message=f"image {path} has zero bytes; restore it")
     for path in sorted(set(folder.iterdir()) - set(images)):
         yield Finding(kind="other-file", message=f"{path} is no image by its name: it is passed over")

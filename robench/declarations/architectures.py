@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase
 from robench.declarations.fan import Fan
 from robench.declarations.transformer import Transformer
 
 Argument = str | int | float | bool | None
+# What models of timm are made large by; their other numbers are at most LARGEST.
+ARGUMENT_LIMITS: Mapping[str, int] = {
+    "depth": 1000, "img_size": 4096, "patch_size": 4096, "embed_dim": 65_536, "num_heads": 65_536, "in_chans": 1000,
+    "mlp_ratio": 1000,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,15 @@ class Timm(DeclarationBase):
 
     name: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+
+    def contradictions(self) -> list[str]:
+        """A name that can be printed; sizes within the bounds of robench's own backbones."""
+        problems = [] if self.name.isprintable() else [f"name must be printable text, got {self.name!a}"]
+        for name, value in self.arguments.items():
+            most = ARGUMENT_LIMITS.get(name, LARGEST)
+            if isinstance(value, (int, float)) and not -most <= value <= most:
+                problems.append(f"arguments.{name} must lie in -{most}..{most}, got {value}")
+        return problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +85,7 @@ class Python(DeclarationBase):
 
 def couples_rows(architecture: DeclarationBase) -> bool | None:
     """Return whether rows of a batch influence each other in an architecture; None where its code is not robench's."""
-    return False if isinstance(architecture, Transformer) else None
+    return architecture.mechanism.is_coupled if isinstance(architecture, Transformer) else None
 
 
 BACKBONES: Mapping[str, type[DeclarationBase]] = {"vit": Vit, "fan": Fan, "timm": Timm, "python": Python}

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from robench.core.suite import ThreatModel
 from robench.declarations.backends import Backend, backend_problems
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase
 
-Epsilon = Annotated[Fraction, Ge(0)]
-StepSize = Annotated[Fraction | None, Gt(0)]
-Count = Annotated[int, Ge(1)]
+Epsilon = Annotated[Fraction, Ge(0), Le(LARGEST)]
+StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]
+Count = Annotated[int, Ge(1), Le(LARGEST)]
 Norm = Literal["linf", "l2", "l1"]
 Loss = Literal["ce", "margin", "dlr"]
 

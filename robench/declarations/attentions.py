@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from robench.declarations.attention_base import AttentionBase
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase
 from robench.declarations.dot_attentions import (
     Alibi,
     AttnScale,
@@ -66,8 +66,8 @@ class Rpc(AttentionBase):
 
     kind: ClassVar[str] = "rpc"
 
-    num_iterations: Annotated[int, Ge(1)] = 4
-    sparsity: Annotated[float, Ge(0)] = 4.0
+    num_iterations: Annotated[int, Ge(1), Le(1000)] = 4
+    sparsity: Annotated[float, Ge(0), Le(LARGEST)] = 4.0
     layers: Layers = (0,)
     elsewhere: Literal["softmax", "symmetric"] = "symmetric"
     formula: Formula = "paper"

@@ -7,6 +7,11 @@ from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hint
 
 import annotated_types
 
+# Above every number of a published model or protocol, and small enough that no loop or product of two never ends.
+LARGEST = 1_000_000
+# Seeds are kept in columns of 64 bits.
+SEEDS = 2**63
+
 
 class DeclarationBase:
     """Base of all declarations: checks every bounded field when constructed.

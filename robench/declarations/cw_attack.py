@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from robench.declarations.attack_base import Attack, Count
+from robench.declarations.base import LARGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +33,14 @@ class Cw(Attack):
 
     num_steps: Count
     num_search_steps: Count
-    initial_c: Annotated[float, Gt(0)]
-    learning_rate: Annotated[float, Gt(0)]
-    confidence: Annotated[float, Ge(0)] = 0.0
+    initial_c: Annotated[float, Gt(0), Le(LARGEST)]
+    learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
+    confidence: Annotated[float, Ge(0), Le(LARGEST)] = 0.0
     stops_early: bool = True
     continues: bool = False
     target: Literal["other", "own"] = "other"
-    clip_min: float | None = None
-    clip_max: float | None = None
+    clip_min: Annotated[float | None, Ge(-LARGEST), Le(LARGEST)] = None
+    clip_max: Annotated[float | None, Ge(-LARGEST), Le(LARGEST)] = None
 
     def contradictions(self) -> list[str]:
         """Limits in pairs and not twice; own classes only of who predicted them; no going on after an early stop."""

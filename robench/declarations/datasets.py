@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase
 from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ class DatasetDeclaration(DeclarationBase):
     name: str
     title: str
     task: str
-    num_classes: Annotated[int, Ge(2)]
-    num_examples: Annotated[int, Ge(1)]
+    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    num_examples: Annotated[int, Ge(1), Le(1000 * LARGEST)]
     source: str
     licence: str
     folder: str | None = None
     class_subset: str | None = None
     resize_rule: ResizeRule | None = None
-    image_size: Annotated[int | None, Ge(1)] = None
+    image_size: Annotated[int | None, Ge(1), Le(4096)] = None
     corruption: str | None = None
-    severity: int | None = None
+    severity: Annotated[int | None, Ge(1), Le(5)] = None
     clean: str | None = None
     is_out_of_distribution: bool = False
 

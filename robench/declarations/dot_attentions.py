@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from robench.declarations.attention_base import AttentionBase
+from robench.declarations.base import LARGEST
 
 Formula = Literal["paper", "released"]
 Layers = Literal["all"] | tuple[int, ...]
@@ -23,8 +24,8 @@ class RpcAsymmetric(AttentionBase):
 
     kind: ClassVar[str] = "rpc-asymmetric"
 
-    num_iterations: Annotated[int, Ge(1)] = 4
-    sparsity: Annotated[float, Ge(0)] = 4.0
+    num_iterations: Annotated[int, Ge(1), Le(1000)] = 4
+    sparsity: Annotated[float, Ge(0), Le(LARGEST)] = 4.0
     layers: Layers = (0,)
     elsewhere: Literal["softmax", "symmetric"] = "softmax"
     formula: Formula = "paper"
@@ -42,6 +43,10 @@ class Scaled(AttentionBase):
 
     parameterization: Literal["matrix", "scalar"] = "matrix"
 
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many parameters a layer has beside those of softmax attention."""
+        return num_heads * num_tokens**2 if self.parameterization == "matrix" else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bilateral(AttentionBase):
@@ -55,8 +60,8 @@ class Bilateral(AttentionBase):
 
     kind: ClassVar[str] = "bilateral"
 
-    content_bandwidth: Annotated[float | None, Gt(0)] = None
-    position_bandwidth: Annotated[float | None, Gt(0)] = None
+    content_bandwidth: Annotated[float | None, Gt(0), Le(LARGEST)] = None
+    position_bandwidth: Annotated[float | None, Gt(0), Le(LARGEST)] = None
     positions: Literal["learned", "sinusoid", "alibi", "none"] = "learned"
 
     def contradictions(self) -> list[str]:
@@ -97,7 +102,7 @@ class Neutreno(AttentionBase):
 
     kind: ClassVar[str] = "neutreno"
 
-    alpha: Annotated[float, Ge(0)] = 0.6
+    alpha: Annotated[float, Ge(0), Le(LARGEST)] = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,7 @@ class Elliptical(AttentionBase):
 
     kind: ClassVar[str] = "elliptical"
 
-    delta: Annotated[float, Gt(0)] = DEFAULT_DELTA
+    delta: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_DELTA
     estimator: Literal["over_layers", "finite_differences"] = "over_layers"
 
     def contradictions(self) -> list[str]:
@@ -141,3 +146,7 @@ class Rvt(AttentionBase):
     kind: ClassVar[str] = "rvt"
 
     formula: Formula = "paper"
+
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many parameters a layer has beside those of softmax attention."""
+        return num_heads * num_tokens**2

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.declarations.attack_base import Attack, Count, Norm
+from robench.declarations.base import LARGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +35,14 @@ class Fab(Attack):
 
     norm: Norm = "linf"
     num_steps: Count
-    num_targets: Annotated[int | None, Ge(1)] = None
+    num_targets: Annotated[int | None, Ge(1), Le(LARGEST)] = None
     num_restarts: Count = 1
-    epsilon: Annotated[Fraction | None, Ge(0)] = None
+    epsilon: Annotated[Fraction | None, Ge(0), Le(LARGEST)] = None
     stop: Literal["never", "at_success"] = "never"
     alpha_max: Annotated[float, Gt(0), Le(1)] = 0.1
-    eta: Annotated[float, Ge(1)] = 1.05
+    eta: Annotated[float, Ge(1), Le(LARGEST)] = 1.05
     beta: Annotated[float, Gt(0), Lt(1)] = 0.9
-    num_final_steps: Annotated[int, Ge(0)] = 3
+    num_final_steps: Annotated[int, Ge(0), Le(LARGEST)] = 3
 
     def contradictions(self) -> list[str]:
         """What needs an epsilon to be given one."""

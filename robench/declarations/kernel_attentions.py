@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from robench.declarations.attention_base import AttentionBase
+from robench.declarations.base import LARGEST
 
 Formula = Literal["paper", "released"]
 
@@ -39,8 +40,8 @@ class Rkde(AttentionBase):
     kind: ClassVar[str] = "rkde"
 
     loss: Literal["huber", "hampel", "welsch", "tukey"] = "huber"
-    threshold: Annotated[float, Gt(0)] = 0.2
-    num_iterations: Annotated[int, Ge(1)] = 1
+    threshold: Annotated[float, Gt(0), Le(LARGEST)] = 0.2
+    num_iterations: Annotated[int, Ge(1), Le(1000)] = 1
     formula: Formula = "paper"
 
 
@@ -54,7 +55,7 @@ class Fourier(AttentionBase):
 
     kind: ClassVar[str] = "fourier"
 
-    power: Annotated[int, Ge(2)] = 4
+    power: Annotated[int, Ge(2), Le(1000)] = 4
 
     def contradictions(self) -> list[str]:
         """Odd powers of a sinc are negative in places, where weights have no sense and their sum may be zero."""
@@ -71,4 +72,8 @@ class Mgk(AttentionBase):
 
     kind: ClassVar[str] = "mgk"
 
-    num_mixtures: Annotated[int, Ge(2)] = 2
+    num_mixtures: Annotated[int, Ge(2), Le(1000)] = 2
+
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many parameters a layer has beside those of softmax attention."""
+        return (self.num_mixtures - 1) * dim**2

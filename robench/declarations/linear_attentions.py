@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le, Lt
 
 from robench.declarations.attention_base import AttentionBase
+from robench.declarations.base import LARGEST, SEEDS
 
-Count = Annotated[int, Ge(1)]
+Count = Annotated[int, Ge(1), Le(LARGEST)]
 Formula = Literal["paper", "released"]
 DEFAULT_EPSILON = 1e-4
 
@@ -45,15 +46,20 @@ class Performer(AttentionBase):
     kind: ClassVar[str] = "performer"
 
     num_features: Count
-    redraw_seed: Annotated[int, Ge(0)] = 0
+    redraw_seed: Annotated[int, Ge(0), Lt(SEEDS)] = 0
     formula: Formula = "paper"
-    epsilon: Annotated[float, Gt(0)] = DEFAULT_EPSILON
+    epsilon: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_EPSILON
 
     def contradictions(self) -> list[str]:
         """Features as printed have nothing added to them."""
         if self.formula == "released" or self.epsilon == DEFAULT_EPSILON:
             return []
         return [f"epsilon has no effect with formula paper, got {self.epsilon}"]
+
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many numbers a layer has beside those of softmax attention, drawn in blocks and with 64 bits."""
+        head_dim = dim // num_heads
+        return 4 * (self.num_features + head_dim) * head_dim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +75,10 @@ class Linformer(AttentionBase):
     kind: ClassVar[str] = "linformer"
 
     projection_length: Count
+
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many parameters a layer has beside those of softmax attention."""
+        return num_heads * self.projection_length * num_tokens
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
         """Return what does not fit a backbone: a projection to more tokens than it has."""

@@ -20,7 +20,7 @@ class MedianOfMeans(AttentionBase):
         formula: the median is each query's own (``paper``), or one for the whole example (``released``).
     """
 
-    num_blocks: Annotated[int, Ge(1)] = 5
+    num_blocks: Annotated[int, Ge(1), Le(1000)] = 5
     block_fraction: Annotated[float, Gt(0), Le(1)] = 0.8
     formula: Literal["paper", "released"] = "paper"
 
@@ -52,4 +52,4 @@ class FourierMom(MedianOfMeans):
 
     kind: ClassVar[str] = "fourier-mom"
 
-    power: Annotated[int, Ge(1)] = 4
+    power: Annotated[int, Ge(1), Le(1000)] = 4

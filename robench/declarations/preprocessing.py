@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,15 +30,15 @@ class ImagePreprocessing(DeclarationBase):
 
     mean: Channels
     std: Channels
-    resize: Annotated[int | None, Ge(1)] = None
-    crop: Annotated[int | None, Ge(1)] = None
+    resize: Annotated[int | None, Ge(1), Le(4096)] = None
+    crop: Annotated[int | None, Ge(1), Le(4096)] = None
     interpolation: Literal["bicubic", "bilinear"] = "bicubic"
 
     def contradictions(self) -> list[str]:
         """Normalisation divides by std; a mean outside [0, 1] is in grey levels and not in pixel units."""
         problems = []
-        if not all(deviation > 0 for deviation in self.std):
-            problems.append(f"std must be above 0 in every channel, got {list(self.std)}")
+        if not all(0 < deviation <= LARGEST for deviation in self.std):
+            problems.append(f"std must be above 0 in every channel, and at most {LARGEST}, got {list(self.std)}")
         if not all(0 <= mean <= 1 for mean in self.mean):
             problems.append(f"mean must lie in [0, 1] in every channel (pixel units), got {list(self.mean)}")
         return problems

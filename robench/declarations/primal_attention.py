@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from robench.declarations.attention_base import AttentionBase
+from robench.declarations.base import LARGEST
 from robench.declarations.dot_attentions import Formula, Layers
 from robench.declarations.linear_attentions import Count, too_many
 
@@ -31,7 +32,7 @@ class Primal(AttentionBase):
     kind: ClassVar[str] = "primal"
 
     num_directions: Count
-    rank_multiplier: Annotated[int, Ge(1)] = DEFAULT_RANK_MULTIPLIER
+    rank_multiplier: Annotated[int, Ge(1), Le(LARGEST)] = DEFAULT_RANK_MULTIPLIER
     data_dependent: bool = True
     layers: Layers = "all"
     elsewhere: Literal["softmax"] = "softmax"
@@ -42,6 +43,12 @@ class Primal(AttentionBase):
         if self.data_dependent or self.rank_multiplier == DEFAULT_RANK_MULTIPLIER:
             return []
         return [f"rank_multiplier has no effect unless data_dependent, got {self.rank_multiplier}"]
+
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many parameters a layer has beside those of softmax attention."""
+        num_sampled = min(num_tokens, self.num_directions * self.rank_multiplier)
+        num_rows = num_sampled if self.data_dependent else dim // num_heads
+        return 2 * num_heads * num_rows * self.num_directions
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
         """Return what does not fit a backbone: more directions than its kernel matrix has singular vectors."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from robench.declarations.attack_base import Count, Loss, Norm, SearchingAttack
+from robench.declarations.base import LARGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class SparseL1(SearchingAttack):
 
     norm: Norm = "l1"
     num_steps: Count
-    step_size: Annotated[Fraction, Gt(0)]
+    step_size: Annotated[Fraction, Gt(0), Le(LARGEST)]
     sparsity: Annotated[float, Ge(0), Lt(1)]
     projection: Literal["exact", "rescale"] = "exact"
     random_start: bool = False

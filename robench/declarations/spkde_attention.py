@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from robench.declarations.attention_base import AttentionBase
+from robench.declarations.base import LARGEST
 
 Formula = Literal["paper", "released"]
 
@@ -25,5 +26,5 @@ class Spkde(AttentionBase):
 
     kind: ClassVar[str] = "spkde"
 
-    beta: Annotated[float, Ge(1)] = 1.4
+    beta: Annotated[float, Ge(1), Le(LARGEST)] = 1.4
     formula: Formula = "paper"

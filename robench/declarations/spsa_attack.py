@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Gt
+from annotated_types import Gt, Le
 
 from robench.declarations.attack_base import Count, Loss, Norm, SearchingAttack
+from robench.declarations.base import LARGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,8 @@ class Spsa(SearchingAttack):
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
 
     num_steps: Count
-    learning_rate: Annotated[Fraction, Gt(0)]
-    delta: Annotated[Fraction, Gt(0)]
+    learning_rate: Annotated[Fraction, Gt(0), Le(LARGEST)]
+    delta: Annotated[Fraction, Gt(0), Le(LARGEST)]
     num_samples: Count
     random_start: bool = True
     loss: Loss = "margin"

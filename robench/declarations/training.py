@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, SEEDS, DeclarationBase
 from robench.declarations.datasets import DATASETS, IMAGENET_1K
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Count = Annotated[int, Ge(1)]
-NotNegative = Annotated[float, Ge(0)]
+Count = Annotated[int, Ge(1), Le(LARGEST)]
+NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Share = Annotated[float, Ge(0), Le(1)]
 
 
@@ -34,13 +34,13 @@ class Training(DeclarationBase):
     kind: ClassVar[str] = "training"
 
     dataset: str
-    seed: Annotated[int, Ge(0)]
+    seed: Annotated[int, Ge(0), Lt(SEEDS)]
     num_epochs: Count
     batch_size: Count
-    learning_rate: Annotated[float, Gt(0)]
+    learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
     weight_decay: NotNegative = 0.05
-    warmup_epochs: Annotated[int, Ge(0)] = 2
-    max_shift: Annotated[int, Ge(0)] = 0
+    warmup_epochs: Annotated[int, Ge(0), Le(LARGEST)] = 2
+    max_shift: Annotated[int, Ge(0), Le(4096)] = 0
     noise_scale: NotNegative = 0.0
     label_smoothing: Share = 0.0
     auxiliary_weight: NotNegative = 0.0
@@ -81,16 +81,16 @@ class DeitTraining(DeclarationBase):
     kind: ClassVar[str] = "deit"
 
     dataset: str
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Ge(0), Lt(SEEDS)] = 0
     num_epochs: Count = 300
-    cooldown_epochs: Annotated[int, Ge(0)] = 0
-    batch_size: Annotated[int, Ge(2)] = 1024
-    learning_rate: Annotated[float, Gt(0)] = 5e-4
+    cooldown_epochs: Annotated[int, Ge(0), Le(LARGEST)] = 0
+    batch_size: Annotated[int, Ge(2), Le(LARGEST)] = 1024
+    learning_rate: Annotated[float, Gt(0), Le(LARGEST)] = 5e-4
     learning_rate_batch_size: Count = 512
     warmup_learning_rate: NotNegative = 1e-6
     min_learning_rate: NotNegative = 1e-5
     weight_decay: NotNegative = 0.05
-    warmup_epochs: Annotated[int, Ge(0)] = 5
+    warmup_epochs: Annotated[int, Ge(0), Le(LARGEST)] = 5
     label_smoothing: Share = 0.1
     drop_path_rate: Annotated[float, Ge(0), Lt(1)] = 0.1
     mixup: NotNegative = 0.8
@@ -102,7 +102,7 @@ class DeitTraining(DeclarationBase):
     num_repeats: Count = 3
     ema_decay: Annotated[float | None, Gt(0), Lt(1)] = 0.99996
     published: Literal["weights", "average"] = "weights"
-    clip_grad: Annotated[float | None, Gt(0)] = None
+    clip_grad: Annotated[float | None, Gt(0), Le(LARGEST)] = None
     auxiliary_weight: NotNegative = 0.0
 
     @property

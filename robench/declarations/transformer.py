@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
+from robench.declarations.attention_base import AttentionBase
 from robench.declarations.attentions import PlainResidual, Softmax
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase
 
 if TYPE_CHECKING:
     from robench.declarations.attentions import Layers
 
-Count = Annotated[int, Ge(1)]
+# Beyond every published model; what is built of them together has limits of its own.
+Count = Annotated[int, Ge(1), Le(1000)]
+Side = Annotated[int, Ge(1), Le(4096)]
+Width = Annotated[int, Ge(1), Le(65_536)]
+# Images of 4096 pixels in patches of 16; and ViT-G has 1.8 billion parameters, which take a minute to draw.
+MOST_TOKENS = 65_537
+MOST_PARAMETERS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +33,27 @@ class Transformer(DeclarationBase):
         attention: of the ``depth`` layers; ``residual``: the connection around it.
     """
 
-    image_size: Count
-    patch_size: Count
-    num_classes: Count
+    image_size: Side
+    patch_size: Side
+    num_classes: Annotated[int, Ge(1), Le(LARGEST)]
     depth: Count
-    dim: Count
-    num_heads: Count
+    dim: Width
+    num_heads: Width
     num_channels: Count = 3
-    mlp_ratio: Annotated[float, Gt(0)] = 4.0
+    mlp_ratio: Annotated[float, Gt(0), Le(1000)] = 4.0
     attention: DeclarationBase = field(default_factory=Softmax)
     residual: DeclarationBase = field(default_factory=PlainResidual)
+
+    @property
+    def mechanism(self) -> AttentionBase:
+        """The attention, known to be one.
+
+        Raises:
+            ValueError: it is another declaration.
+        """
+        if not isinstance(self.attention, AttentionBase):
+            raise ValueError(f"attention must be an attention mechanism, got {self.attention.kind}")
+        return self.attention
 
     @property
     def num_patches(self) -> int:
@@ -47,6 +65,14 @@ class Transformer(DeclarationBase):
         """Tokens that an attention meets."""
         return self.num_patches
 
+    @property
+    def num_parameters(self) -> int:
+        """Near enough to tell a model that can be built from one that cannot."""
+        of_block = round((4 + 2 * self.mlp_ratio) * self.dim**2)
+        of_block += self.mechanism.parameters_in(num_tokens=self.num_tokens, num_heads=self.num_heads, dim=self.dim)
+        vectors = self.num_tokens + self.num_classes + self.num_channels * self.patch_size**2
+        return self.depth * of_block + vectors * self.dim
+
     def contradictions(self) -> list[str]:
         """Sizes that do not divide, layers that do not exist, and fields of the attention that do not fit the sizes."""
         problems = []
@@ -54,11 +80,21 @@ class Transformer(DeclarationBase):
             problems.append(f"image_size must be a multiple of patch_size {self.patch_size}, got {self.image_size}")
         if self.dim % self.num_heads:
             problems.append(f"dim must be a multiple of num_heads {self.num_heads}, got {self.dim}")
+        if self.num_tokens > MOST_TOKENS:
+            problems.append(f"image_size must give at most {MOST_TOKENS:,} tokens, got {self.num_tokens:,}")
+        elif self.num_parameters > MOST_PARAMETERS:
+            problems.append(
+                f"dim must be so small, with the other sizes, that there are at most {MOST_PARAMETERS:,} parameters,"
+                f" got about {self.num_parameters:,}"
+            )
         layers: Layers = getattr(self.attention, "layers", "all")
         if layers != "all" and (wrong := [layer for layer in layers if not 0 <= layer < self.depth]):
-            problems.append(f"attention.layers must lie in 0..{self.depth - 1} (depth {self.depth}), got {wrong}")
-        # Mechanisms whose fields have bounds that the backbone sets, such as the number of tokens, have this method.
-        if (problems_in := getattr(self.attention, "problems_in", None)) is not None:
-            found = problems_in(num_tokens=self.num_tokens, depth=self.depth)
-            problems += [f"attention.{problem}" for problem in found]
-        return problems
+            problems.append(
+                f"attention.layers must lie in 0..{self.depth - 1} (depth {self.depth}), got {_some(wrong)}"
+            )
+        found = self.mechanism.problems_in(num_tokens=self.num_tokens, depth=self.depth)
+        return [*problems, *(f"attention.{problem}" for problem in found)]
+
+
+def _some(values: list[int]) -> str:
+    return str(values) if len(values) <= 10 else f"{values[:10]} and {len(values) - 10} more"

@@ -11,6 +11,9 @@ from robench.core.inert import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+MOST_SHOWN = 50
+_LONGEST_STEP = 100
+
 Place = tuple[str | int, ...]
 """Where a value stands: the keys and positions that lead to it from the top."""
 
@@ -43,6 +46,7 @@ def path_of(place: Place) -> str:
         else:
             # A key may hold anything, line breaks and terminal controls included.
             name = step if step.replace("-", "_").replace(".", "_").isidentifier() else repr(step)
+            name = name if len(name) <= _LONGEST_STEP else f"{name[:_LONGEST_STEP]}..."
             path += f".{name}" if path else name
     return path
 
@@ -53,7 +57,9 @@ def line_of(place: Place, lines: Mapping[Place, int]) -> int | None:
 
 
 def declaration_error(source: str, problems: Iterable[Problem]) -> DeclarationError:
-    """Return the one error that lists all problems, by line, under the name of where they were met."""
+    """Return the one error that lists the problems, by line and the first 50, under the name of where they were met."""
     by_line = sorted(problems, key=lambda problem: problem.line or 0)
-    count = f"{len(by_line)} problem{'s' if len(by_line) > 1 else ''}"
-    return DeclarationError(f"{source}: {count}", *(f"  {problem}" for problem in by_line))
+    count = f"{len(by_line):,} problem{'s' if len(by_line) > 1 else ''}"
+    shown = [f"  {problem}" for problem in by_line[:MOST_SHOWN]]
+    more = [f"  ... and {len(by_line) - MOST_SHOWN:,} more"] if len(by_line) > MOST_SHOWN else []
+    return DeclarationError(f"{source}: {count}", *shown, *more, num_problems=len(by_line))

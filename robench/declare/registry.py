@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import MaxLen
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
 from robench.core.errors import DeclarationError, did_you_mean
@@ -39,6 +42,8 @@ def _uri_problem(uri: object) -> str | None:
     scheme, colon, rest = str(uri).partition(":")
     is_path = bool(uri) and "://" not in str(uri) and not (colon and scheme == "hf-hub")
     is_hub = scheme == "hf-hub" and rest.count("/") >= 2 and all(rest.split("/"))
+    if not str(uri).isprintable():
+        return f"must have no control characters, got {show(uri)}"
     if is_path or is_hub:
         return None
     return f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {show(uri)}"
@@ -84,7 +89,7 @@ class CheckpointEntry:
 class RegistryEntry:
     """A registry as it stands in a file."""
 
-    checkpoints: Mapping[Name, CheckpointEntry]
+    checkpoints: Annotated[Mapping[Name, CheckpointEntry], MaxLen(10_000)]
 
 
 def read_registry(path: Path) -> dict[str, Checkpoint]:
@@ -107,6 +112,7 @@ def registry_of(document: Document, folder: Path) -> dict[str, Checkpoint]:
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
     problems += _unknown_training_data(document)
     problems += _wrongly_coupled(document, entry)
+    problems += _irregular_weights(document, folder)
     checkpoints = document.settle(entry, problems).checkpoints
     return {name: _checkpoint(name, checkpoint, folder) for name, checkpoint in checkpoints.items()}
 
@@ -146,6 +152,19 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
         training=entry.training,
         coupled=entry.coupled,
     )
+
+
+def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
+    for name in document.mapping_at("checkpoints"):
+        place = ("checkpoints", name, "weights", "uri")
+        uri = document.at(*place)
+        if not isinstance(uri, str) or _uri_problem(uri) or uri.startswith("hf-hub:"):
+            continue
+        path = folder / uri
+        # Weights that are not there yet are no mistake of the file.
+        with suppress(OSError, ValueError):
+            if path.exists() and not path.is_file() and not path.is_dir():
+                yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
 
 
 def _unknown_training_data(document: Document) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from annotated_types import MinLen
+from annotated_types import MaxLen, MinLen
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from robench.declare.problems import Place, Problem
 
 T = TypeVar("T")
+# Entries of a list or a mapping, unless its annotation says more: the shipped suites have up to a hundred conditions.
+LONGEST = 1000
+# Unknown fields that are told one by one.
+MOST_UNKNOWN = 50
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,6 +95,9 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
         raise one_error(declared.__name__, str(refused("a mapping", value)), value)
     model = model_of(cast("type", declared))
     known = [tag, *model.model_fields] if tag else list(model.model_fields)
+    if len(strangers := value.keys() - known) > MOST_UNKNOWN:
+        message = f"has {len(strangers):,} unknown fields.{did_you_mean(min(strangers), known)}"
+        raise one_error(declared.__name__, message, value)
     try:
         fields = model.model_validate({name: item for name, item in value.items() if name != tag})
     except ValidationError as error:
@@ -160,7 +167,8 @@ def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
         return _tuple_type(arguments, name, marks)
     if origin is Mapping:
         key, item = (_field_type(argument, name) for argument in arguments)
-        return Annotated[dict[key, item], BeforeValidator(partial(_expect, dict, "a mapping"))]  # type: ignore[valid-type]  # built at run time
+        to_dict = partial(_expect_mapping, name, _longest(marks))
+        return Annotated[dict[key, item], BeforeValidator(to_dict)]  # type: ignore[valid-type]  # built at run time
     raise TypeError(f"no reader for the field {name} of type {hint}")
 
 
@@ -185,8 +193,12 @@ def _tuple_type(entries: tuple[Any, ...], name: str, marks: tuple[object, ...]) 
     variable = entries[-1] is Ellipsis
     shortest = max((mark.min_length for mark in marks if isinstance(mark, MinLen)), default=0)
 
+    longest = _longest(marks)
+
     def to_tuple(value: object) -> tuple[object, ...]:
         items = tuple(_expect(list, "a list", value))
+        if len(items) > longest:
+            raise one_error(name, f"must have at most {longest:,} entries, got {len(items):,}", value)
         if variable and len(items) < shortest:
             raise one_error(name, f"must have at least {shortest} entry, got {len(items)}", value)
         if not variable and len(items) != len(entries):
@@ -209,6 +221,17 @@ def _refusing(read: Reader) -> Reader:
             raise one_error("field", str(error), value) from None
 
     return read_or_refuse
+
+
+def _expect_mapping(name: str, longest: int, value: object) -> object:
+    mapping = _expect(dict, "a mapping", value)
+    if len(mapping) > longest:
+        raise one_error(name, f"must have at most {longest:,} entries, got {len(mapping):,}", value)
+    return mapping
+
+
+def _longest(marks: tuple[object, ...]) -> int:
+    return min((mark.max_length for mark in marks if isinstance(mark, MaxLen)), default=LONGEST)
 
 
 def _expect(wanted: type[Any], title: str, value: object) -> Any:

@@ -8,16 +8,16 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge, Gt, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from robench.core.suite import Condition, Suite
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, SEEDS, DeclarationBase
 from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import Clean, keeps_scores
 from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
 from robench.declare.names import DatasetName, MetricName, Name
 from robench.declare.python_source import document_from_python
-from robench.declare.schema import attempt, construct
+from robench.declare.schema import LONGEST, attempt, construct
 from robench.declare.searches import distance_problems
 from robench.declare.shift_columns import (
     attack_problem,
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from robench.declare.document import Document
     from robench.declare.problems import Problem
 
-Count = Annotated[int, Ge(1)]
+# The shipped suites have up to a hundred conditions, published data up to 10^7 examples.
+Count = Annotated[int, Ge(1), Le(LARGEST)]
+# Every pass has as many rows, padded where there are fewer examples.
+BatchSize = Annotated[int, Ge(1), Le(65_536)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,9 @@ class ConditionEntry:
 
     name: Name
     dataset: DatasetName | None = None
-    num_examples: Annotated[int | None, Ge(1)] = None
-    num_predictions: Count = 1
-    distances: tuple[Annotated[Fraction, Gt(0)], ...] = ()
+    num_examples: Annotated[int | None, Ge(1), Le(1000 * LARGEST)] = None
+    num_predictions: Annotated[int, Ge(1), Le(10_000)] = 1
+    distances: tuple[Annotated[Fraction, Gt(0), Le(LARGEST)], ...] = ()
     negatives: Name | None = None
     perturbation: DeclarationBase = field(default_factory=Clean)
 
@@ -58,9 +61,8 @@ class SuiteEntry:
 
     name: Name
     version: Count
-    # The seed is kept in columns of 64 bits.
-    seed: Annotated[int, Ge(0), Lt(2**63)]
-    batch_size: Count
+    seed: Annotated[int, Ge(0), Lt(SEEDS)]
+    batch_size: BatchSize
     conditions: Annotated[tuple[ConditionEntry, ...], MinLen(1)]
     metrics: Annotated[tuple[MetricName, ...], MinLen(1)]
     dataset: DatasetName | None = None
@@ -118,8 +120,9 @@ def suite_of(document: Document) -> Suite:
 def _readable_conditions(document: Document) -> dict[int, Condition]:
     """Return the conditions that are well formed, by position, so that others' mistakes do not hide theirs."""
     default = document.at("dataset")
-    conditions = {}
-    for index in range(len(document.list_at("conditions"))):
+    conditions: dict[int, Condition] = {}
+    count = len(document.list_at("conditions"))
+    for index in range(count if count <= LONGEST else 0):
         entry = attempt(partial(construct, ConditionEntry), document, ("conditions", index), [])
         dataset = entry.dataset or default if entry else None
         if entry and isinstance(dataset, str) and dataset in DATASETS:
@@ -213,8 +216,11 @@ _SCOPE_PROBLEMS: Mapping[str, Callable[[Sequence[Condition], str], list[str]]] =
 def _known_metrics(document: Document) -> dict[int, str]:
     """Return the metrics that there are, each once, by position."""
     names = document.list_at("metrics")
-    known = {index: name for index, name in enumerate(names) if isinstance(name, str) and name in METRICS}
-    return {index: name for index, name in known.items() if names.index(name) == index}
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if isinstance(name, str) and name in METRICS:
+            first.setdefault(name, index)
+    return {index: name for name, index in first.items()}
 
 
 def _repeated(document: Document, items: str, *below: str) -> Iterator[Problem]:

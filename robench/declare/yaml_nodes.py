@@ -12,6 +12,8 @@ import yaml
 from robench.declare.values import MAX_DEPTH
 
 MAX_BYTES = 1 << 20
+# Keys count, too. The shipped registry has 7,000; PyYAML takes seconds for as many as these.
+MAX_NODES = 20_000
 _NodeEvent = yaml.AliasEvent | yaml.ScalarEvent | yaml.CollectionStartEvent
 
 
@@ -85,9 +87,14 @@ class _StrictLoader(yaml.SafeLoader):
         super().__init__(text)
         self.remarks = Remarks()
         self.depth = 0
+        self.num_nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: _NodeEvent = self.peek_event()  # type: ignore[no-untyped-call]  # so in the stubs
+        self.num_nodes += 1
+        if self.num_nodes > MAX_NODES:
+            message = f"holds more than {MAX_NODES:,} keys and values"
+            raise yaml.composer.ComposerError(problem=message, problem_mark=self._mark_of(event))
         if isinstance(event, yaml.AliasEvent):
             self.get_event()  # type: ignore[no-untyped-call]  # so in the stubs
             return self._stand_in(event)

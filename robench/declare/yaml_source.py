@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from robench.core.errors import UsageError
+from robench.core.files import open_regular
 from robench.declare.document import Document
 from robench.declare.problems import Place, Problem, declaration_error
 from robench.declare.values import UNREADABLE, Unreadable, Value, looks_like_number, number_of, show
@@ -42,14 +43,14 @@ def read_yaml(path: Path) -> Document:
         DeclarationError: it is no UTF-8, no YAML, or beyond the limits; the message has line and column.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MAX_BYTES + 1)
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder; a YAML file was wanted") from None
     except FileNotFoundError:
         raise UsageError(f"no such file: {path}; a YAML file was wanted") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot open {path}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"cannot open {path}: {error.strerror or error}; a YAML file was wanted") from None
     return document_from_yaml(content, str(path))
 
 

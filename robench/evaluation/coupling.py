@@ -201,7 +201,8 @@ def _apart(wanted: Tensor, found: Tensor) -> Tensor:
 
 
 def _norms(gradients: Tensor) -> Tensor:
-    return gradients.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).norm(dim=1)
+    norms: Tensor = gradients.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).norm(dim=1)
+    return norms
 
 
 def _proportion(differences: Tensor, of: Tensor) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from robench.core.errors import DeclarationError, UnknownNameError
+from robench.core.errors import DeclarationError, RobenchError, UnknownNameError
 from robench.declarations import architectures
 from robench.declarations.architectures import Python, Timm, Vit
 from robench.declarations.fan import Fan
@@ -44,9 +44,25 @@ def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
     """
     if type(architecture) not in BACKBONES:
         raise UnknownNameError("backbone", architecture.kind, architectures.BACKBONES)
-    model = _built(architecture, drop_path_rate)
+    try:
+        model = _built(architecture, drop_path_rate)
+    except RobenchError:
+        raise
+    # Broad because torch and the layers of a model refuse sizes, or run out of memory, by errors of any class.
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise DeclarationError(
+            f"backbone {architecture.kind!r} cannot be built with {_shown(architecture)} ({type(error).__name__}:"
+            f" {reason}). Correct the architecture of the checkpoint"
+        ) from error
     guard_batch_norms(model)
     return model
+
+
+def _shown(architecture: Declaration) -> str:
+    """Return the sizes of a backbone, which are what it cannot be built with."""
+    values = {field.name: getattr(architecture, field.name) for field in fields(architecture)}  # type: ignore[arg-type]  # all declarations are dataclasses
+    return ", ".join(f"{name} {value}" for name, value in values.items() if isinstance(value, (int, float, str)))
 
 
 def _built(architecture: Declaration, drop_path_rate: float) -> nn.Module:

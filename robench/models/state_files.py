@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 
 from robench.core.checkpoint import PLAIN_LAYOUT
 from robench.core.errors import UnknownNameError, WeightsError
+from robench.core.files import open_regular
 from robench.declarations.layouts import LAYOUTS
 from robench.models.layouts import check_count, tensors_in
 from robench.models.stand_ins import StandIns
@@ -88,7 +89,7 @@ def _content(path: Path, *, is_apart: bool) -> tuple[object, Sequence[object]]:
 
 def _head(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(512)
     except OSError as error:
         raise WeightsError(f"{path} cannot be read ({error.strerror}): check the file and the disk") from error
@@ -138,12 +139,12 @@ def _load_known(path: Path, *, is_zip: bool) -> object:
     # torch takes a path that ends so for safetensors, whatever is inside; of an open file it sees the content.
     if is_zip and path.suffix != ".safetensors":
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def _load_beside_others(path: Path) -> tuple[object, Sequence[object]]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         names = torch.serialization.get_unsafe_globals_in_checkpoint(file)
     if len(names) > MAX_NAMES:
         raise WeightsError(

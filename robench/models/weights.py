@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, WeightsError
+from robench.core.files import open_regular
 from robench.models.state_files import what_else_it_is
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def locate(checkpoint: Checkpoint) -> Path:
         return _download(checkpoint, uri.removeprefix(HUB))
     path = (checkpoint.folder / uri).absolute()
     try:
-        with path.open("rb"):
+        with open_regular(path):
             return path
     except FileNotFoundError as error:
         raise WeightsError(
@@ -74,7 +75,7 @@ def digest(path: Path) -> str:
         WeightsError: the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise WeightsError(f"{path} cannot be read ({error.strerror}): check the file and the disk") from error

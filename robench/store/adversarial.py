@@ -25,6 +25,8 @@ logger = logging.getLogger("robench.store")
 
 # Each further attempt means that somebody put a damaged file in the same place meanwhile.
 _ATTEMPTS = 3
+# Read whole, as records are, but with the images of a shard: 64 GiB are 100,000 of 224 x 224 pixels.
+MAX_BYTES = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ class AdversarialFolder:
             StoreError: they cannot be read, or are of a later robench.
         """
         path = self._path(measurement_key, shard_key)
-        return read_whole(path, decode_examples, lambda examples: examples.shard, Paths(self.results))
+        return read_whole(
+            path, decode_examples, lambda examples: examples.shard, Paths(self.results), max_bytes=MAX_BYTES
+        )
 
     def _path(self, measurement_key: str, shard_key: str) -> Path:
         return Paths(self.results).adversarial_examples(measurement_key, shard_key)

@@ -39,7 +39,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn an OSError while ``path`` is read into a StoreError."""
     try:
         yield
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         raise StoreError(
             f"{path} cannot be read: {_reason(error)}. Make it readable or move it out of the results folder,"
             " and run the same command again"
@@ -68,5 +68,7 @@ def _unwritable(results: Path, error: OSError) -> StoreUnwritableError:
     )
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return "it is larger than the memory"
     return error.strerror or str(error) or type(error).__name__

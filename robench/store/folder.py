@@ -6,6 +6,8 @@ of one shard the first wins. Whatever is found damaged is set aside, said, and m
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,7 +24,6 @@ from robench.store.publish import publish
 from robench.store.reading import read_whole
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -120,6 +121,9 @@ class FolderStore:
         """Remove unfinished files that are older, and return how many; errors as of ``check_writable``."""
         removed = 0
         with opening(self.path):
+            for folder in self._paths.folders:
+                if os.path.lexists(folder) and not folder.is_dir():
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             before = self._now() - older_than_seconds
             for part in self._paths.parts():
                 # Another sweeper, or the writer itself, may be faster.

@@ -72,6 +72,11 @@ class Paths:
         """Return where a shard's adversarial examples belong; errors as of ``record``."""
         return self.adversarial / _checked(measurement_key) / f"{_checked(shard_key)}{ADVERSARIAL_SUFFIX}"
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Every folder directly below the results folder."""
+        return self.records, self.failures, self.adversarial, self.results / "damaged"
+
     def damaged(self, path: Path) -> Iterator[Path]:
         """Yield the places where a damaged file may go, without end; the first free one is to be taken."""
         return (self.results / "damaged" / f"{path.name}-{number}" for number in itertools.count(1))

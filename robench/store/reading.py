@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from robench.core.errors import StoreError
+from robench.core.files import NotRegularError, TooLargeError, read_regular
 from robench.store.complaints import reading
 from robench.store.damage import set_aside
 from robench.store.paths import check_place
@@ -21,21 +22,29 @@ if TYPE_CHECKING:
 Content = TypeVar("Content")
 
 
+# A record has some hundred bytes an outcome, before they are compressed; a failure is a text.
+MAX_BYTES = 1 << 30
+
+
 def read_whole(
-    path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader], paths: Paths
+    path: Path,
+    decode: Callable[[bytes], Content],
+    shard_of: Callable[[Content], ShardHeader],
+    paths: Paths,
+    *,
+    max_bytes: int = MAX_BYTES,
 ) -> Content | None:
     """Return what ``path`` holds, or None where it is gone, or damaged and by now set aside.
+
+    A pipe, a device and a file of more than ``max_bytes`` are damaged: robench writes none.
 
     Raises:
         StoreError: it cannot be read, or is of a later robench.
     """
-    content = None
-    # Another process may have set it aside since it was listed.
-    with reading(path), suppress(FileNotFoundError):
-        content = path.read_bytes()
-    if content is None:
-        return None
     try:
+        content = _content(path, max_bytes)
+        if content is None:
+            return None
         decoded = decode(content)
         check_place(path, shard_of(decoded))
     except NewerFormatError as error:
@@ -46,3 +55,13 @@ def read_whole(
         set_aside(path, paths.damaged(path), error)
         return None
     return decoded
+
+
+def _content(path: Path, max_bytes: int) -> bytes | None:
+    # Another process may have set it aside since it was listed.
+    with reading(path), suppress(FileNotFoundError):
+        try:
+            return read_regular(path, max_bytes)
+        except (NotRegularError, TooLargeError) as error:
+            raise DamagedError(error.strerror) from error
+    return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import write_whole
+from robench.core.files import open_regular, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,8 @@ def read_state(path: Path, key: str) -> TrainingState | None:
     if not path.exists():
         return None
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with open_regular(path) as file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
         state = TrainingState(key=content["key"], num_epochs_done=content["num_epochs_done"], parts=content["parts"])
     # Broad because what torch raises on a file that is none of its own is of any class.
     except Exception as error:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import stat
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,9 +16,6 @@ from hypothesis import strategies as st
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets.archives import Limits, check_members, read_members
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMITS = Limits(max_bytes=10_000, max_members=50)
 
@@ -79,7 +77,7 @@ def test_the_same_is_read_from_every_form_told_by_its_content(tmp_path: Path, fo
 
 
 def test_long_and_foreign_names_are_read(tmp_path: Path) -> None:
-    name = "n01498041/" + "long " * 50 + "ü.jpg"
+    name = "n01498041/" + "long " * 49 + "ü.jpg"
     for archive in (tar_of(tmp_path / "x.tar", (name, b"1")), zip_of(tmp_path / "x.zip", (name, b"1"))):
         assert contents(archive) == {name: b"1"}
 
@@ -165,6 +163,47 @@ def test_two_members_of_one_name_are_refused(tmp_path: Path, names: tuple[str, s
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_members_of_one_name_are_refused_in_a_zip(tmp_path: Path) -> None:
     assert "'x.jpg' is there twice" in refusal(zip_of(tmp_path / "x.zip", ("x.jpg", b"1"), ("x.jpg", b"2")))
+
+
+@pytest.mark.parametrize("names", [("a/x.jpg", "A/X.JPG"), ("a/\u00e9.jpg", "a/e\u0301.jpg"), ("\u00df.jpg", "ss.jpg")])
+@pytest.mark.parametrize("form", ["tar", "zip"])
+def test_two_members_that_are_one_where_case_is_ignored_are_refused(
+    tmp_path: Path, names: tuple[str, str], form: str
+) -> None:
+    write = tar_of if form == "tar" else zip_of
+    archive = write(tmp_path / "x", *((name, b"x") for name in names))  # type: ignore[operator]  # both take these
+    assert f"is the same file as {names[0]!r} where a file system ignores case" in refusal(archive)
+
+
+def test_a_zip_whose_member_has_no_name_is_refused(tmp_path: Path) -> None:
+    info = zipfile.ZipInfo("fine")
+    info.filename = ""
+    assert "'' has no name" in refusal(zip_of(tmp_path / "x.zip", (info, b"evil")))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a/\udcff.jpg", "cannot be printed, or is no UTF-8"),
+        ("a/\x1b[2J.jpg", "cannot be printed"),
+        ("a/new\nline.jpg", "cannot be printed"),
+        ("a/" + "x" * 256, "more than 255 bytes"),
+        ("a/" + "\u00fc" * 128 + "/x.jpg", "more than 255 bytes"),
+    ],
+)
+def test_a_name_that_cannot_be_written_everywhere_is_refused(tmp_path: Path, name: str, reason: str) -> None:
+    assert reason in refusal(tar_of(tmp_path / "x.tar", (name, b"1")))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to a device"])
+def test_an_archive_that_is_no_regular_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = {"pipe": tmp_path / "pipe", "device": Path("/dev/zero"), "link to a device": tmp_path / "link"}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind != "device":
+        path.symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match=r"cannot read archive .*not a regular file"):
+        list(read_members(path))
 
 
 def test_a_folder_may_be_there_twice(tmp_path: Path) -> None:

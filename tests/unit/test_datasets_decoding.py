@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import warnings
 import zlib
@@ -279,3 +280,19 @@ class TestExamination:
         assert oddity is not None
         assert oddity.kind == "corrupt-image"
         assert "have no known white" in oddity.message
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_regular_file_is_an_error_that_names_it_and_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x.JPEG"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    reason = {"pipe": "it is a named pipe", "device": "it is a device", "folder": "Is a directory"}[kind]
+    with pytest.raises(ExampleError, match=f"cannot read image .*: {reason}"):
+        decode(path, AS_IT_IS)
+    assert (oddity := examine(path)) is not None
+    assert reason in oddity.message

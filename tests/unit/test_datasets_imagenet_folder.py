@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -285,3 +286,12 @@ class TestNumberedClasses:
     def test_the_advice_says_how_folders_are_called(self, tmp_path: Path) -> None:
         with pytest.raises(MissingDataError, match="class folders named by number"):
             find_images(tmp_path, self.NUMBERED)
+
+
+def test_an_image_whose_name_is_no_utf8_is_refused_by_name(tmp_path: Path) -> None:
+    place = fill(tmp_path / "imagenet-1k" / "val")
+    (place / "n01440764" / os.fsdecode(b"\xff.JPEG")).write_bytes(b"pixels")
+    message = message_of(tmp_path)
+    assert "the name of the image '\\udcff.JPEG'" in message
+    assert message.endswith("is no UTF-8, and an id was to be made of it; rename it")
+    assert message.isprintable()

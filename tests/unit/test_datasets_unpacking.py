@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
+import signal
 import tarfile
 import zipfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -244,8 +247,10 @@ class TestResuming:
         assert below(data_root / "imagenet-a") == IMAGES
 
     def test_what_a_killed_unpacking_left_half_written_is_cleared_away(self, downloads: Path, data_root: Path) -> None:
-        (data_root / "imagenet-a").mkdir(parents=True)
-        (data_root / "imagenet-a" / ".123.unpacking").write_bytes(b"half")
+        work = data_root / "imagenet-a" / unpacking.WORK_FOLDER
+        work.mkdir(parents=True)
+        (work / "unfinished").write_bytes(b"half")
+        (work / "lock").write_bytes(b"")
         unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
         assert below(data_root / "imagenet-a") == IMAGES
 
@@ -255,6 +260,107 @@ class TestResuming:
         mine.write_bytes(b"mine")
         unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
         assert mine.read_bytes() == b"mine"
+
+
+class TestWorkFolder:
+    """What is unfinished lies where no member can, and one unpacking at a time writes there."""
+
+    @pytest.mark.parametrize("name", [".1.unpacking/x", ".1.unpacking", ".robench-unpackin", "n01498041/.unfinished"])
+    def test_no_name_of_a_member_keeps_later_unpackings_from_working(
+        self, downloads: Path, data_root: Path, name: str
+    ) -> None:
+        files = IMAGES | {name: b"odd"}
+        for number in range(3):
+            unpacked = unpack(tar_of(downloads / "x.tar", files), A, data_root)
+            assert unpacked.num_written == (0 if number else 4)
+            assert below(data_root / "imagenet-a") == files
+
+    @pytest.mark.parametrize("top", ["", "imagenet-a/"])
+    @pytest.mark.parametrize("name", ["lock", "unfinished", "x/y"])
+    def test_a_member_in_the_work_folder_is_refused(
+        self, downloads: Path, data_root: Path, name: str, top: str
+    ) -> None:
+        archive = tar_of(downloads / "x.tar", IMAGES | {f"{top}.Robench-Unpacking/{name}": b"evil"})
+        with pytest.raises(MissingDataError, match=r"'\.Robench-Unpacking/.*' lies in \.robench-unpacking"):
+            unpack(archive, A, data_root)
+        assert not data_root.exists()
+
+    @pytest.mark.parametrize("blocker", ["file", "link"])
+    def test_a_work_folder_that_is_none_is_a_usage_error(self, downloads: Path, data_root: Path, blocker: str) -> None:
+        work = data_root / "imagenet-a" / unpacking.WORK_FOLDER
+        work.parent.mkdir(parents=True)
+        if blocker == "file":
+            work.write_bytes(b"mine")
+        else:
+            work.symlink_to(downloads)
+        with pytest.raises(UsageError, match=r"\.robench-unpacking"):
+            unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
+        assert work.is_symlink() or work.read_bytes() == b"mine"
+
+    def test_a_second_unpacking_into_the_same_folder_is_refused_while_one_is_under_way(
+        self, downloads: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        archive = tar_of(downloads / "x.tar", IMAGES)
+        refusals: list[str] = []
+
+        def watched(path: Path) -> Iterator[Member]:
+            for each in read_members(path):
+                with monkeypatch.context() as patched:
+                    patched.setattr(unpacking, "read_members", read_members)
+                    with pytest.raises(UsageError) as caught:
+                        unpack(archive, A, data_root)
+                refusals.append(str(caught.value))
+                yield each
+
+        with monkeypatch.context() as patched:
+            patched.setattr(unpacking, "read_members", watched)
+            assert unpack(archive, A, data_root).num_written == 3
+        assert [message for message in refusals if "is under way; wait" in message] == refusals
+        assert len(refusals) == 3
+        assert below(data_root / "imagenet-a") == IMAGES
+        # Another folder is another matter, and so is this one afterwards.
+        assert unpack(archive, A, data_root.with_name("elsewhere")).num_written == 3
+        assert unpack(archive, A, data_root).num_kept == 3
+
+    def test_several_processes_at_once_leave_the_dataset_whole(self, downloads: Path, data_root: Path) -> None:
+        files = {f"n01498041/{number}.jpg": bytes([number]) * 50_000 for number in range(200)}
+        archive = tar_of(downloads / "x.tar", files)
+        with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as pool:
+            ended = [pool.submit(attempted, archive, data_root) for _ in range(12)]
+            outcomes = {each.result() for each in ended}
+        assert "done" in outcomes
+        assert all(outcome == "done" or "is under way; wait" in outcome for outcome in outcomes)
+        assert below(data_root / "imagenet-a") == files
+
+    def test_a_killed_unpacking_keeps_nobody_out(self, downloads: Path, data_root: Path) -> None:
+        archive = tar_of(downloads / "x.tar", IMAGES)
+        context = multiprocessing.get_context("fork")
+        killed = context.Process(target=killed_while_unpacking, args=(archive, data_root))
+        killed.start()
+        killed.join()
+        assert killed.exitcode == -9
+        assert (data_root / "imagenet-a" / unpacking.WORK_FOLDER / "lock").exists()
+        assert unpack(archive, A, data_root) == Unpacked(folder=data_root / "imagenet-a", num_written=2, num_kept=1)
+        assert below(data_root / "imagenet-a") == IMAGES
+
+
+def attempted(archive: Path, data_root: Path) -> str:
+    try:
+        unpack(archive, A, data_root)
+    except UsageError as error:
+        return str(error)
+    return "done"
+
+
+def killed_while_unpacking(archive: Path, data_root: Path) -> None:
+    def killing(path: Path) -> Iterator[Member]:
+        for number, each in enumerate(read_members(path)):
+            if number == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield each
+
+    unpacking.read_members = killing  # type: ignore[attr-defined]  # in this process alone, which ends
+    unpack(archive, A, data_root)
 
 
 class TestFaults:

@@ -246,3 +246,29 @@ def test_an_unknown_name_lists_sets_and_not_their_95_parts(tmp_path: Path) -> No
 
 def test_what_is_read_all_the_same_is_harmless_and_all_else_is_not() -> None:
     assert frozenset(("cmyk-image", "16-bit-image", "other-file")) == HARMLESS
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_an_image_that_is_no_regular_file_is_found_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    layout = small("imagenet-a")
+    place = fill(tmp_path, layout)
+    image = place / next(iter(layout.classes)) / "x.JPEG"
+    image.unlink()
+    if kind == "pipe":
+        os.mkfifo(image)
+    else:
+        image.symlink_to("/dev/zero")
+    for decode in (False, True):
+        found = verify_folder(layout, tmp_path, decode=decode)
+        assert told(found) == [("no-image", f"image {image} is no regular file (a pipe, a device, ...); restore it")]
+
+
+def test_an_image_whose_name_is_no_utf8_is_found(tmp_path: Path) -> None:
+    layout = small("imagenet-a")
+    image = fill(tmp_path, layout) / next(iter(layout.classes)) / "x.JPEG"
+    image.rename(image.with_name(os.fsdecode(b"\xff.JPEG")))
+    found = verify_folder(layout, tmp_path, decode=True)
+    assert [(kind, "the name of the image '\\udcff.JPEG'" in message) for kind, message in told(found)] == [
+        ("misnamed-file", True)
+    ]
+    assert not found.is_whole

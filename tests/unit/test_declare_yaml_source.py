@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -207,9 +208,15 @@ def test_files_larger_than_one_mebibyte_are_refused() -> None:
     assert "line 1: column 1: a file must be at most 1048576 bytes long" in refusal(fits + "\n")
 
 
-def test_an_endless_file_is_not_read_to_its_end() -> None:
-    with pytest.raises(DeclarationError, match="at most 1048576 bytes"):
+def test_a_device_is_not_read() -> None:
+    with pytest.raises(UsageError, match="cannot open /dev/zero: it is a device, not a regular file"):
         read_yaml(Path("/dev/zero"))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(UsageError, match="it is a named pipe, not a regular file; a YAML file was wanted"):
+        read_yaml(tmp_path / "pipe.yaml")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -67,6 +68,16 @@ class TestLocate:
         (tmp_path / "weights").mkdir()
         with pytest.raises(WeightsError, match="cannot be read"):
             locate(checkpoint(tmp_path, uri="weights"))
+
+    @pytest.mark.parametrize("kind", ["pipe", "device", "null"])
+    def test_what_is_no_regular_file_is_not_waited_for(self, tmp_path: Path, kind: str) -> None:
+        if kind == "pipe":
+            os.mkfifo(tmp_path / "pipe")
+        uri = {"pipe": "pipe", "device": "/dev/zero", "null": "a\0b"}[kind]
+        reason = {"pipe": "it is a named pipe", "device": "it is a device", "null": "its name cannot be one"}[kind]
+        for read in (lambda: locate(checkpoint(tmp_path, uri=uri)), lambda: digest(tmp_path / uri)):
+            with pytest.raises(WeightsError, match=rf"cannot be read \({reason}"):
+                read()
 
 
 class TestLocateOnTheHub:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 
+from robench.core import files
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.outcomes import OUTCOME_TYPES, Outcome
 from robench.core.shard import ShardHeader
-from robench.store import FolderStore
+from robench.store import FolderStore, adversarial, reading
 from robench.store import seal as seal_module
 from robench.store.paths import Paths, candidate
 
@@ -122,13 +123,13 @@ def test_a_failed_move_leaves_no_empty_file_behind(store: FolderStore, monkeypat
 def test_a_file_that_another_process_takes_away_meanwhile_is_passed_by(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    read = Path.read_bytes
+    read = files.read_regular
 
-    def vanish(path: Path) -> bytes:
+    def vanish(path: Path, max_bytes: int) -> bytes:
         path.unlink()
-        return read(path)
+        return read(path, max_bytes)
 
-    monkeypatch.setattr(Path, "read_bytes", vanish)
+    monkeypatch.setattr(reading, "read_regular", vanish)
     assert store.keys() == set()
     assert caplog.records == []
 
@@ -232,6 +233,52 @@ def test_a_task_that_only_a_newer_robench_knows_disturbs_no_other_measurement(
     assert len(list(store.records(lambda shard: shard.task == "classification"))) == 2
     with pytest.raises(StoreError, match="newer robench: its task 'later'"):
         everything(store)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "sparse"])
+@pytest.mark.parametrize("place", ["record", "failure", "adversarial"])
+def test_what_is_no_file_of_a_store_is_set_aside_at_once_and_measured_again(
+    tmp_path: Path, kind: str, place: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, paths = FolderStore(tmp_path / "results"), Paths(tmp_path / "results")
+    monkeypatch.setattr(adversarial, "MAX_BYTES", 1 << 30)
+    path = {
+        "record": paths.record(HEADER),
+        "failure": paths.failure(HEADER),
+        "adversarial": paths.adversarial_examples(HEADER.measurement_key, HEADER.key),
+    }[place]
+    path.parent.mkdir(parents=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.touch()
+        os.truncate(path, 40 << 30)
+    assert store.keys() == set()
+    assert list(store.failures()) == []
+    assert store.adversarial.get(HEADER.measurement_key, HEADER.key) is None
+    reason = {"pipe": "it is a named pipe", "device": "it is a device", "sparse": "it has 42,949,672,960 bytes"}[kind]
+    assert [record.getMessage().count(reason) for record in caplog.records] == [1]
+    assert not os.path.lexists(path)
+    store.put(record_of(HEADER))
+    assert store.keys() == {HEADER.key}
+
+
+@pytest.mark.parametrize("name", ["records", "failures", "adversarial", "damaged"])
+@pytest.mark.parametrize("kind", ["file", "pipe", "dangling link"])
+def test_a_file_in_place_of_one_of_the_folders_makes_results_unwritable(tmp_path: Path, name: str, kind: str) -> None:
+    store = FolderStore(tmp_path)
+    blocker = tmp_path / name
+    if kind == "file":
+        blocker.write_text("mine")
+    elif kind == "pipe":
+        os.mkfifo(blocker)
+    else:
+        blocker.symlink_to(tmp_path / "absent")
+    with pytest.raises(StoreUnwritableError, match=rf"cannot be written: Not a directory \(.*{name}\)"):
+        store.check_writable()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("length", [0, 100])
