@@ -3,7 +3,9 @@
 Writes reports/strength.json, with a manifest of what it rests on, and reports/strength.md, the same as tables. Exits
 with 1 where robench is weaker than the best library by more than 0.5 points (and, of attacks that draw random numbers,
 by more than chance explains: paired exact p below 0.01), or where an attack that draws none judges more than 2 % of the
-images differently, unless the table of exceptions says why.
+images differently, unless the table of exceptions says why; and where AutoAttack agrees with pyautoattack on fewer
+images than pyautoattack with itself (``strength_agreement``). ``--part`` makes one of the two parts alone, and keeps
+what the files have of the other.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import torch
+from strength_agreement import NUM_EXAMPLES as NUM_OF_AGREEMENT
+from strength_agreement import SUBJECTS, Agreement, Subject, agreement_of, as_lines
 from strength_art import run_art
 from strength_settings import COMPARISONS, EXCEPTIONS, MODELS, NUM_EXAMPLES, Comparison, shortened
 from strength_table import as_markdown
@@ -35,11 +39,12 @@ from robench.perturbations.attacks.losses import predicted
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torch import Tensor
 
     from robench.core.protocols import Dataset, Victim
+    from robench.declarations.attack_base import Attack
 
 SEED = 0
 BATCH_SIZE = 100
@@ -92,14 +97,14 @@ def _names(comparison: Comparison) -> tuple[str, ...]:
     return "robench", *comparison.libraries
 
 
-def attacked(comparison: Comparison, library: str, victim: Victim, dataset: Dataset) -> Outcome:
+def attacked(comparison: Comparison, library: str, victim: Victim, dataset: Dataset, seed: int = SEED) -> Outcome:
     """Return what an implementation does to the first images of the dataset, in batches as robench runs them."""
     pieces, seconds = [], 0.0
     with fixed_arithmetic(victim.device):
         for start in range(0, comparison.num_examples, BATCH_SIZE):
             batch = dataset.batch(start, min(start + BATCH_SIZE, comparison.num_examples))
             kind = comparison.declared.kind
-            seeds = [example_seed(SEED, dataset.identity.fingerprint, kind, example_id) for example_id in batch.ids]
+            seeds = [example_seed(seed, dataset.identity.fingerprint, kind, example_id) for example_id in batch.ids]
             started = time.perf_counter()
             perturbed = _perturbed(comparison, library, batch, victim, ExampleDraws(seeds))
             seconds += time.perf_counter() - started
@@ -158,7 +163,21 @@ def problem_with(comparison: Comparison, library: str, own: Tensor, theirs: Tens
     return ""
 
 
-def manifest(comparisons: Sequence[Comparison], num_examples: int) -> dict[str, Any]:
+def agreements(subjects: Iterable[Subject], num_examples: int) -> Iterator[Agreement]:
+    """Yield how often AutoAttack and pyautoattack agree, and pyautoattack with itself at another seed."""
+    dataset = load_dataset(DATASET)
+    for subject in subjects:
+        victim = subject.victim(load_checkpoint(subject.checkpoint))
+        comparison = Comparison(
+            name=subject.name, declared=subject.declared, libraries=("autoattack",), num_examples=num_examples
+        )
+        runs = (("robench", SEED), ("autoattack", SEED), ("autoattack", SEED + 1))
+        own, first, second = (attacked(comparison, library, victim, dataset, seed) for library, seed in runs)
+        seconds = [each.seconds for each in (own, first, second)]
+        yield agreement_of(subject.name, own.stands, first.stands, second.stands, seconds)
+
+
+def manifest(settings: Mapping[str, Attack], num_examples: int) -> dict[str, Any]:
     """Return what the numbers rest on."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -169,7 +188,7 @@ def manifest(comparisons: Sequence[Comparison], num_examples: int) -> dict[str, 
         "num_examples": num_examples,
         "batch_size": BATCH_SIZE,
         "seed": SEED,
-        "settings": {comparison.name: to_plain(comparison.declared) for comparison in comparisons},
+        "settings": {name: to_plain(declared) for name, declared in settings.items()},
     }
 
 
@@ -178,24 +197,45 @@ def manifest(comparisons: Sequence[Comparison], num_examples: int) -> dict[str, 
 @click.option("--attack", "attacks", multiple=True, help="A comparison by its name; may be repeated; all by default.")
 @click.option("--num-examples", default=NUM_EXAMPLES, type=click.IntRange(1), help="At most so many images.")
 @click.option("--quick", is_flag=True, help="Few steps, and no ensembles.")
+@click.option("--part", default="all", type=click.Choice(["all", "libraries", "agreement"]), help="One part alone.")
 @click.option("--output", default=Path("reports"), type=click.Path(path_type=Path), help="Folder of the two files.")
-def main(models: tuple[str, ...], attacks: tuple[str, ...], num_examples: int, quick: bool, output: Path) -> None:
+def main(
+    models: tuple[str, ...], attacks: tuple[str, ...], num_examples: int, quick: bool, part: str, output: Path
+) -> None:
     """Compare robench's attacks with other libraries' at the same settings."""
+    kept = output / "strength.json"
+    document = json.loads(kept.read_text()) if part != "all" and kept.exists() else {}
+    if part != "agreement":
+        document |= compared(models, attacks, num_examples, quick=quick)
+    if part != "libraries" and not quick and not attacks:
+        document |= {"agreement": agreed(min(num_examples, NUM_OF_AGREEMENT))}
+    output.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(document, indent=1) + "\n")
+    (output / "strength.md").write_text(as_markdown(document))
+    if any(row["problem"] for row in [*document.get("rows", ()), *document.get("agreement", {}).get("rows", ())]):
+        raise SystemExit(1)
+
+
+def compared(models: Sequence[str], attacks: Sequence[str], num_examples: int, *, quick: bool) -> dict[str, Any]:
+    """Return the comparison with all libraries as values of JSON, and print its rows."""
     comparisons = [each for each in COMPARISONS if not attacks or each.name in attacks]
     if quick:
-        comparisons = [shortened(each) for each in comparisons if each.declared.kind != "autoattack"]
+        comparisons = [shortened(each) for each in comparisons]
     rows = []
     for row in compare(models, comparisons, num_examples):
         rows.append(row)
         click.echo(
             f"{row.model}  {row.attack}  {row.library}  {100 * row.accuracy:.1f}  {row.seconds} s  {row.problem}"
         )
-    document = {"manifest": manifest(comparisons, num_examples), "rows": [asdict(row) for row in rows]}
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "strength.json").write_text(json.dumps(document, indent=1) + "\n")
-    (output / "strength.md").write_text(as_markdown(document))
-    if any(row.problem for row in rows):
-        raise SystemExit(1)
+    settings = {each.name: each.declared for each in comparisons}
+    return {"manifest": manifest(settings, num_examples), "rows": [asdict(row) for row in rows]}
+
+
+def agreed(num_examples: int) -> dict[str, Any]:
+    """Return how often AutoAttack agrees with pyautoattack as values of JSON, and print it as a table."""
+    rows = [asdict(row) for row in agreements(SUBJECTS, num_examples)]
+    click.echo("\n".join(as_lines(rows)))
+    return {"manifest": manifest({each.name: each.declared for each in SUBJECTS}, num_examples), "rows": rows}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from robench.declarations.apgd_attack import Apgd
 from robench.declarations.attacks import Fgsm, Pgd
-from robench.declarations.autoattack import AutoAttack
 from robench.declarations.cw_attack import Cw
 from robench.declarations.fab_attack import Fab
 from robench.declarations.sparse_l1_attack import SparseL1
@@ -220,12 +219,6 @@ COMPARISONS = (
         is_deterministic=True,
         num_examples=50,
         radius=L2,
-    ),
-    Comparison(
-        name="autoattack linf",
-        declared=AutoAttack(epsilon=RADII["linf"], variant="standard"),
-        libraries=("autoattack",),
-        num_examples=100,
     ),
 )
 

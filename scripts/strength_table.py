@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strength_agreement import as_lines
 from strength_settings import EXCEPTIONS, NOT_COMPARED
 
 if TYPE_CHECKING:
@@ -21,15 +22,29 @@ of them; of attacks without a budget (fab, cw), at no found point within the rad
 which robench's attack says the same. An attack that draws random numbers draws others in each library. Seconds are of
 one run, whatever else the machine did meanwhile: speeds are compared by `make bench`.
 """
+AGREEMENT = """\
+## AutoAttack standard beside pyautoattack
+
+Robust accuracies in per cent, and of how many images two runs say the same. Square draws random numbers, so that
+pyautoattack at another seed judges some images differently too; robench should agree with it on no fewer, less a point.
+Where inputs are quantised gradients are zero, and Square decides alone.
+"""
 COLUMNS = "| attack | library | images | accuracy | same | seconds | images/s | |\n|---|---|---|---|---|---|---|---|"
 
 
 def as_markdown(document: Mapping[str, Any]) -> str:
     """Return the page of a comparison."""
-    rows: Rows = document["rows"]
+    rows: Rows = document.get("rows", [])
     models = dict.fromkeys(row["model"] for row in rows)
     tables = [f"## {model}\n\n{_table([row for row in rows if row['model'] == model])}" for model in models]
-    return "\n".join([HEADER, *tables, _exceptions(), _manifest(document["manifest"])])
+    ends = [_exceptions(), *([_manifest(document["manifest"])] if rows else [])]
+    return "\n".join([HEADER, *tables, *_agreement(document.get("agreement")), *ends])
+
+
+def _agreement(part: Mapping[str, Any] | None) -> list[str]:
+    if part is None:
+        return []
+    return [AGREEMENT, *as_lines(part["rows"]), "", _manifest(part["manifest"], heading="###")]
 
 
 def _table(rows: Rows) -> str:
@@ -57,18 +72,18 @@ def _exceptions() -> str:
     return "\n".join(["## Exceptions", "", *lines, "", "## Not compared", "", *others, ""])
 
 
-def _manifest(manifest: Mapping[str, Any]) -> str:
+def _manifest(manifest: Mapping[str, Any], heading: str = "##") -> str:
     versions = ", ".join(f"{name} {release}" for name, release in manifest["versions"].items())
     settings = [f"- {name}: `{_said(fields)}`" for name, fields in manifest["settings"].items()]
     return "\n".join(
         [
-            "## What this rests on",
+            f"{heading} What this rests on",
             "",
             f"{manifest['date']}; {manifest['device']}, {manifest['threads']} thread; {versions}.",
             f"First {manifest['num_examples']} images of {manifest['dataset']} or fewer (column images), "
             f"batches of {manifest['batch_size']}, seed {manifest['seed']}.",
             "",
-            "## Settings",
+            f"{heading} Settings",
             "",
             *settings,
             "",

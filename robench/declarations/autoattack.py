@@ -15,7 +15,7 @@ from robench.declarations.square_attack import Square
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_TARGETS = 9
+MOST_TARGETS, MOST_L1_TARGETS = 9, 5
 CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}
 SHARED_FIELDS = ("norm", "space", "clip", "labels")
 
@@ -25,8 +25,10 @@ class AutoAttack(BoundedAttack):
     """An ensemble of attacks, stopping at success. Croce & Hein 2020, arXiv:2003.01690, section 5.
 
     Attributes:
-        variant: which attacks: ``standard``, ``plus`` or ``rand`` (20 draws a gradient, for victims that draw) of the
-            paper's code; or ``custom``, those of ``members``.
+        variant: which attacks: ``standard``, ``plus`` or ``rand`` (20 draws a gradient, for victims that draw), as
+            published in the paper's code; ``standard-rescaled``, in which the steps of Square are rescaled to its 5,000
+            queries, so that its squares become smaller (stronger, and not the named protocol); or ``custom``, those of
+            ``members``.
         members: of a custom ensemble, declarations of attacks in the order in which they run, the cheap ones first, all
             of this norm, budget, space, clipping and labels. An attack without a budget counts within this one.
         returns: what fools the victim, as soon as it does, or else the point of smallest margin (``best``); or the
@@ -41,7 +43,7 @@ class AutoAttack(BoundedAttack):
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
     stop: ClassVar[Literal["at_success"]] = "at_success"
 
-    variant: Literal["standard", "plus", "rand", "custom"]
+    variant: Literal["standard", "plus", "rand", "standard-rescaled", "custom"]
     members: tuple[DeclarationBase, ...] = ()
     returns: Literal["best", "published"] = "best"
 
@@ -51,7 +53,7 @@ class AutoAttack(BoundedAttack):
         Raises:
             DeclarationError: a loss needs more classes than there are.
         """
-        attacks = self._attacks(num_targets=max(min(MOST_TARGETS, num_classes - 1), 1))
+        attacks = self._attacks(max(num_classes - 1, 1))
         for attack in attacks:
             loss = getattr(attack, "loss", "")
             if num_classes < (wanted := CLASSES_NEEDED.get(loss, 2)):
@@ -68,16 +70,19 @@ class AutoAttack(BoundedAttack):
             problems.append("labels must be true for autoattack, which stops at success, got predicted")
         if self.variant == "custom":
             return problems + (_problems_of(self.members, self) if self.members else [NO_MEMBERS])
-        if self.variant in ("standard", "plus") and self.norm == "l1" and self.backend == "robench":
+        if self.variant not in ("rand", "custom") and self.norm == "l1" and self.backend == "robench":
             problems.append(
                 f"norm must be linf or l2 with variant {self.variant}, whose square attack is not written for l1: take "
-                "variant rand, or custom with apgd of radii shrinking and fab, or backend autoattack, got l1"
+                "variant rand, or custom with apgd of radii shrinking (loss ce with 5 restarts, dlr-targeted with 5) "
+                "and fab of 9 targets, or backend autoattack, got l1"
             )
         if self.members:
             problems.append(f"members must be empty with variant {self.variant}, which has its own, got some")
         return problems
 
-    def _attacks(self, num_targets: int) -> tuple[Attack, ...]:
+    def _attacks(self, num_others: int) -> tuple[Attack, ...]:
+        """Return the attacks for so many classes beside the label."""
+        targeted_fab = self._fab(num_targets=min(MOST_TARGETS, num_others))
         match self.variant:
             case "custom":
                 return tuple(member for member in self.members if isinstance(member, Attack))
@@ -89,9 +94,10 @@ class AutoAttack(BoundedAttack):
                     self._apgd(loss="dlr", num_restarts=5),
                     self._fab(num_restarts=5),
                 )
-                return *restarted, self._square(), self._targeted(num_targets), self._fab(num_targets=num_targets)
-            case "standard":
-                return self._apgd(), self._targeted(num_targets), self._fab(num_targets=num_targets), self._square()
+                return *restarted, self._square(), self._targeted(min(MOST_TARGETS, num_others)), targeted_fab
+            case "standard" | "standard-rescaled":
+                schedule: Literal["rescaled", "fixed"] = "fixed" if self.variant == "standard" else "rescaled"
+                return *self._standard_apgd(num_others), targeted_fab, self._square(schedule=schedule)
 
     # Any: fields of the declarations that these make.
     def _apgd(self, **fields: Any) -> Apgd:
@@ -99,14 +105,21 @@ class AutoAttack(BoundedAttack):
         returns = self.returns
         return Apgd(**self._shared, epsilon=self.epsilon, stop=stop, returns=returns, num_steps=100, **fields)
 
-    def _targeted(self, num_targets: int) -> Apgd:
-        return self._apgd(loss="dlr-targeted", num_restarts=num_targets)
+    def _targeted(self, num_targets: int, **fields: Any) -> Apgd:
+        return self._apgd(loss="dlr-targeted", num_restarts=num_targets, **fields)
+
+    def _standard_apgd(self, num_others: int) -> tuple[Apgd, Apgd]:
+        """Return the two of standard, which in l1 have other parameters (Croce & Hein 2021)."""
+        if self.norm != "l1":
+            return self._apgd(), self._targeted(min(MOST_TARGETS, num_others))
+        shrinking = {"radii": "shrinking"}
+        return self._apgd(num_restarts=5, **shrinking), self._targeted(min(MOST_L1_TARGETS, num_others), **shrinking)
 
     def _fab(self, **fields: Any) -> Fab:
         return Fab(**self._shared, epsilon=self.epsilon, stop="at_success", num_steps=100, num_final_steps=0, **fields)
 
-    def _square(self) -> Square:
-        fields = {**self._shared, "epsilon": self.epsilon, "returns": self.returns}
+    def _square(self, schedule: Literal["rescaled", "fixed"] = "fixed") -> Square:
+        fields = {**self._shared, "epsilon": self.epsilon, "returns": self.returns, "schedule": schedule}
         return Square(**fields, stop="at_success", num_queries=5000, p_init=0.8)
 
     @property

@@ -18,6 +18,9 @@ class Square(SearchingAttack):
         num_queries: passes of one search, the first point's included.
         p_init: share of the pixels that the first squares cover; it falls as the search goes on.
         loss: what is to rise.
+        schedule: when squares become smaller. The steps of the paper's code are for 10,000 queries: ``rescaled`` to
+            ``num_queries``, as in that code and in other libraries' Square; or ``fixed`` at the same queries whatever
+            their number, as in AutoAttack, whose 5,000 then end at 1/128 of ``p_init`` and not at 1/512.
     """
 
     kind: ClassVar[str] = "square"
@@ -27,6 +30,7 @@ class Square(SearchingAttack):
     num_queries: Count
     p_init: Annotated[float, Gt(0), Le(1)]
     loss: Loss = "margin"
+    schedule: Literal["rescaled", "fixed"] = "rescaled"
 
     def contradictions(self) -> list[str]:
         """What a random search tried last is no result: half of its trials are steps back."""

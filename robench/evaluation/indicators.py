@@ -59,7 +59,7 @@ def indicators(probe: Probe) -> list[Flag]:
     unavailable = _unavailable_gradients(probe)
     if unavailable.is_raised and unavailable.value == 1:
         return [unavailable, _unstable_predictions(probe)]
-    path = _walk(probe.problem(attack), attack)
+    path = _walk(probe.problem(attack).within("path"), attack)
     return [
         unavailable,
         _unstable_predictions(probe),
@@ -81,7 +81,8 @@ def _unavailable_gradients(probe: Probe) -> Flag:
 
 
 def _unstable_predictions(probe: Probe) -> Flag:
-    problem = probe.problem(Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS))
+    attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
+    problem = probe.problem(attack).within("neighbours").at(search=0, step=0)
     base = problem.evaluate(problem.inputs, margin_loss).values
     changes = []
     for number in range(NUM_NEIGHBOURS):
@@ -101,15 +102,16 @@ def _walk(problem: Problem, attack: Apgd) -> Path:
     kept, places = Kept(problem), torch.arange(len(problem), device=problem.inputs.device)
     values, fooled = [], []
     for step in range(search.num_steps):
-        state = search.step(problem, state, step)
+        state = search.step(problem.at(search=0, step=step), state, step)
         assert state.seen is not None  # a step tells of its pass
         kept.offer(problem, places, state.seen)
         values.append(state.seen.values)
         fooled.append(problem.fooled(state.seen.logits))
+    last = problem.at(search=0, step=search.num_steps)
     return Path(
         values=torch.stack(values),
         fooled_on_the_way=torch.stack(fooled).any(0),
-        fooled=problem.fooled(problem.evaluate(kept.points, cross_entropy_loss).logits),
+        fooled=problem.fooled(last.evaluate(kept.points, cross_entropy_loss).logits),
         predicted_fooled=problem.fooled(problem.predict(kept.points)),
     )
 

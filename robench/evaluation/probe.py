@@ -49,7 +49,7 @@ class Probe:
         Raises:
             RuntimeError: torch finds none, as where the victim detached its graph.
         """
-        problem = self.problem(Fgsm(epsilon=self.epsilon))
+        problem = self.problem(Fgsm(epsilon=self.epsilon)).within("gradient").at(search=0, step=0)
         return problem.differentiate(problem.inputs, loss).slope()
 
     def stands(self, declaration: Attack) -> list[bool]:

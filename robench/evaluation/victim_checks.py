@@ -30,7 +30,7 @@ COUPLING_ROWS = 32
 
 def victim_checks(probe: Probe) -> list[Flag]:
     """Return the checks of randomness, of probabilities, of gradients that are zero, and of rows that are coupled."""
-    problem = probe.problem(Fgsm(epsilon=probe.epsilon))
+    problem = probe.problem(Fgsm(epsilon=probe.epsilon)).within("checks").at(search=0, step=0)
     passes = [problem.evaluate(problem.inputs, cross_entropy_loss).logits for _ in range(NUM_PASSES)]
     return [
         _random(passes, problem.labels),

@@ -16,12 +16,13 @@ from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.declarations.apgd_attack import Apgd
 from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
-from robench.declarations.autoattack import AutoAttack
+from robench.declarations.autoattack import MOST_TARGETS, AutoAttack
 from robench.declarations.fab_attack import Fab
 from robench.declarations.perturbations import Clean
 from robench.declarations.square_attack import Square
 from robench.declare.schema import FAMILIES, construct_member
 from robench.perturbations import ATTACKS, perturb
+from robench.perturbations.attacks.apgd import RISING_SHARE, checkpoints
 from robench.perturbations.attacks.attack import problem_of
 from robench.perturbations.attacks.autoattack import autoattack
 from robench.perturbations.attacks.problem import Problem, Reached
@@ -251,6 +252,80 @@ class TestOnCurves:
         assert float(EPSILON) * 0.5 < float(moved) <= float(EPSILON) * (1 + 1e-5)
 
 
+PUBLISHED = [*((variant, norm) for variant in ("standard", "plus", "rand") for norm in ("linf", "l2")), ("rand", "l1")]
+# Attributes of the package's attacks that are no parameter of what is searched, or that robench has in its problem.
+NO_PARAMETERS = {
+    *("model", "predict", "device", "logger", "seed", "verbose", "is_tf_model", "return_all", "y_target", "targeted"),
+    *("n_iter_orig", "eps_orig", "target_class", "perturb"),
+}
+
+
+def as_published(variant: str, norm: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return which attacks the package runs, with every attribute that each has when it is run."""
+    from pyautoattack import AutoAttack as Reference
+
+    victim = Victim(lambda inputs: (10 * inputs - 5).flatten(1)[:, :10])
+    inputs = batch_of(6, victim).inputs
+    theirs = Reference(victim.logits, norm=norm.capitalize(), eps=float(EPSILON), version=variant, seed=0)  # type: ignore[arg-type]  # a victim as well
+    met = []
+
+    def noting(attack: Any) -> Callable[[Tensor, Tensor], Tensor]:
+        def perturb(points: Tensor, labels: Tensor) -> Tensor:
+            met.append((type(attack).__name__, dict(vars(attack))))
+            return points
+
+        return perturb
+
+    for attack in (theirs.apgd, theirs.apgd_targeted, theirs.fab, theirs.square):
+        attack.perturb = noting(attack)
+    theirs.run_standard_evaluation(inputs, victim.function(inputs).argmax(1))
+    return met
+
+
+def theirs_of(attack: Any) -> tuple[str, dict[str, Any]]:
+    """Return the class of the package's that a declared attack stands for, and its attributes."""
+    shared = {"norm": attack.norm.capitalize(), "eps": float(attack.epsilon)}
+    assert (attack.stop, attack.space, attack.clip, attack.labels) == ("at_success", "pixel", "box", "true")
+    match attack:
+        case Apgd():
+            fields = {
+                "n_iter": attack.num_steps,
+                "eot_iter": attack.num_draws,
+                "use_largereps": attack.radii == "shrinking",
+                "thr_decr": RISING_SHARE,
+                "loss": attack.loss,
+                **{"n_iter_2": next(iter(checkpoints(attack.num_steps))), "n_iter_min": 6, "size_decr": 3},
+                **{"topk": None, "use_rs": True},
+            }
+            if attack.loss == "dlr-targeted":
+                return "APGDAttack_targeted", shared | fields | {
+                    "n_target_classes": attack.num_restarts,
+                    "n_restarts": 1,
+                }
+            return "APGDAttack", shared | fields | {"n_restarts": attack.num_restarts}
+        case Fab():
+            assert attack.num_final_steps == 0
+            fields = {
+                "n_iter": attack.num_steps,
+                "n_restarts": attack.num_restarts,
+                "alpha_max": attack.alpha_max,
+                "eta": attack.eta,
+                "beta": attack.beta,
+                "targeted": attack.num_targets is not None,
+                "n_target_classes": attack.num_targets or MOST_TARGETS,
+            }
+            return "FABAttack_PT", shared | fields
+        case _:
+            fields = {
+                "n_queries": attack.num_queries,
+                "n_restarts": attack.num_restarts,
+                "p_init": attack.p_init,
+                "loss": attack.loss,
+                "rescale_schedule": attack.schedule == "rescaled",
+            }
+            return "SquareAttack", shared | fields
+
+
 class TestVariants:
     def of(self, variant: Any, num_classes: int = 10) -> list[tuple[str, Any]]:
         declared = AutoAttack(epsilon=EPSILON, variant=variant)
@@ -265,28 +340,22 @@ class TestVariants:
         assert isinstance(square, Square)
         assert (square.num_queries, square.num_restarts) == (5000, 1)
 
-    @pytest.mark.parametrize("variant", ["standard", "plus", "rand"])
-    def test_parameters_and_order_are_those_of_the_papers_code(self, variant: Any) -> None:
-        from pyautoattack import AutoAttack as Reference
+    @pytest.mark.parametrize(("variant", "norm"), PUBLISHED)
+    def test_every_parameter_and_the_order_are_those_of_the_papers_code(self, variant: Any, norm: Any) -> None:
+        ours = AutoAttack(epsilon=EPSILON, norm=norm, variant=variant).attacks(10)
+        theirs = as_published(variant, norm)
+        assert [theirs_of(attack)[0] for attack in ours] == [name for name, _ in theirs]
+        for attack, (name, met) in zip(ours, theirs, strict=True):
+            wanted = theirs_of(attack)[1]
+            assert {key: met[key] for key in wanted} == wanted, name
+            assert met.keys() - wanted.keys() <= NO_PARAMETERS, name
 
-        theirs = Reference(torch.nn.Identity(), eps=float(EPSILON), version=variant)
-        apgd, targeted, fab, square = theirs.apgd, theirs.apgd_targeted, theirs.fab, theirs.square
-        steps = {"num_steps": 100, "stop": "at_success", "epsilon": EPSILON}
-        ce = Apgd(num_restarts=apgd.n_restarts, num_draws=apgd.eot_iter, **steps)
-        bound = {"alpha_max": fab.alpha_max, "eta": fab.eta, "beta": fab.beta, "num_final_steps": 0}
-        free = Fab(num_restarts=fab.n_restarts, **bound, **steps)
-        known = {
-            "apgd-ce": ce,
-            "apgd-dlr": replace(ce, loss="dlr"),
-            "apgd-t": Apgd(loss="dlr-targeted", num_restarts=targeted.n_target_classes, **steps),
-            "fab": free,
-            "fab-t": replace(free, num_restarts=1, num_targets=fab.n_target_classes),
-            "square": Square(
-                epsilon=EPSILON, num_queries=square.n_queries, p_init=square.p_init, stop="at_success", loss=square.loss
-            ),
-        }
-        assert apgd.n_iter == targeted.n_iter == fab.n_iter == 100
-        assert [attack for _, attack in self.of(variant)] == [known[name] for name in theirs.attacks_to_run]
+    def test_the_rescaled_form_has_a_name_of_its_own_and_differs_in_that_alone(self) -> None:
+        (*others, square), (*of_rescaled, rescaled) = (
+            [attack for _, attack in self.of(each)] for each in ("standard", "standard-rescaled")
+        )
+        assert others == of_rescaled
+        assert (square.schedule, rescaled) == ("fixed", replace(square, schedule="rescaled"))
 
     @pytest.mark.parametrize(("num_classes", "wanted"), [(4, 3), (7, 6), (10, 9), (1000, 9)])
     def test_few_classes_have_few_targets(self, num_classes: int, wanted: int) -> None:
@@ -352,7 +421,8 @@ class TestVariants:
         (
             {"variant": "standard", "norm": "l1"},
             "norm must be linf or l2 with variant standard, whose square attack is not written for l1: take "
-            "variant rand, or custom with apgd of radii shrinking and fab, or backend autoattack, got l1",
+            "variant rand, or custom with apgd of radii shrinking (loss ce with 5 restarts, dlr-targeted with 5) and "
+            "fab of 9 targets, or backend autoattack, got l1",
         ),
         (
             {"variant": "rand", "labels": "predicted"},

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from dataclasses import fields, replace
 from fractions import Fraction
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import foolbox
@@ -459,6 +460,18 @@ def test_the_first_point_of_square_is_one_of_its_queries(backend: str) -> None:
     result = run(example(backend, "square", "linf", share=50), right)
     assert result.num_queries is not None
     assert result.num_queries.tolist() == [20 + 2] * 4
+
+
+@pytest.mark.parametrize("backend", ["torchattacks", "autoattack"])
+def test_a_library_has_the_schedule_of_square_that_is_declared(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = torchattacks.Square if backend == "torchattacks" else import_module("pyautoattack.square").SquareAttack
+    met, own = [], library.p_selection
+    monkeypatch.setattr(library, "p_selection", lambda self, trial: met.append(own(self, trial)) or met[-1])
+    right, rescaled = part_of(BATCH, slice(2, 6)), example(backend, "square", "linf", share=50)
+    for schedule, smallest in (("rescaled", 0.8 / 512), ("fixed", 0.8 / 2)):
+        met.clear()
+        run(replace(rescaled, schedule=schedule), right)
+        assert (len(met), met[0], met[-1]) == (19, 0.8, smallest)
 
 
 def test_a_black_image_of_foolbox_is_none_that_was_found() -> None:

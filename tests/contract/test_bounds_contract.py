@@ -26,9 +26,18 @@ from robench.declare.schema import construct
 from robench.declare.suites import ConditionEntry, SuiteEntry
 from robench.declare.sweeps import SweepEntry
 
-REGISTRIES: tuple[Mapping[str, type], ...] = (BACKBONES, ATTENTIONS, RESIDUALS, PERTURBATIONS, PREPROCESSINGS, TRAININGS)
+REGISTRIES: tuple[Mapping[str, type], ...] = (
+    BACKBONES,
+    ATTENTIONS,
+    RESIDUALS,
+    PERTURBATIONS,
+    PREPROCESSINGS,
+    TRAININGS,
+)
 ENTRIES = (SuiteEntry, ConditionEntry, SweepEntry, RegistryEntry, CheckpointEntry, WeightsEntry)
-DECLARED = [*dict.fromkeys([*(kind for each in REGISTRIES for kind in each.values()), Audit, DatasetDeclaration, *ENTRIES])]
+DECLARED = [
+    *dict.fromkeys([*(kind for each in REGISTRIES for kind in each.values()), Audit, DatasetDeclaration, *ENTRIES])
+]
 
 # Fields whose bounds are no annotation, with the reason.
 ALLOWED = {
@@ -132,6 +141,6 @@ def test_published_models_are_within_the_bounds() -> None:
 @pytest.mark.parametrize("value", [10**60, 65_537, 2**31])
 def test_a_batch_that_no_memory_holds_is_refused(value: int) -> None:
     with pytest.raises(ValidationError, match="must be at most 65536"):
-        construct(SuiteEntry, {"name": "a", "version": 1, "seed": 0, "batch_size": value, "conditions": [], "metrics": []})
-
-
+        construct(
+            SuiteEntry, {"name": "a", "version": 1, "seed": 0, "batch_size": value, "conditions": [], "metrics": []}
+        )

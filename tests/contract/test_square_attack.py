@@ -14,10 +14,11 @@ import torch
 from attack_examples import ConstantVictim, LinearVictim, attacked, margins
 
 import robench
+from robench.core.identity import to_plain
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.declarations.square_attack import Square
-from robench.perturbations.attacks.square import TRIALS_AT_ONCE, share_of_pixels
+from robench.perturbations.attacks.square import TRIALS_AT_ONCE, SquareSearch, share_of_pixels
 from robench.perturbations.attacks.squares import bump, bump_grid, cut_out, put_in, window_cells
 from robench.perturbations.draws import ExampleDraws
 
@@ -32,6 +33,7 @@ LINF = Square(epsilon=Fraction(8, 256), num_queries=60, p_init=0.6)
 # At 0.4 the first window would have an even side.
 L2 = Square(norm="l2", epsilon=Fraction(1), num_queries=60, p_init=0.4)
 BOTH = pytest.mark.parametrize("declaration", [LINF, L2], ids=["linf", "l2"])
+SCHEDULES = pytest.mark.parametrize("schedule", ["rescaled", "fixed"])
 
 
 class ExactVictim(LinearVictim):
@@ -75,7 +77,8 @@ class Reference:
         for trial in range(self.declaration.num_queries - 1):
             stream = Stream(purpose="squares", step=trial // TRIALS_AT_ONCE)
             drawn = self.draws.uniform(stream, (TRIALS_AT_ONCE, 8))[0, trial % TRIALS_AT_ONCE].double().numpy()
-            share = share_of_pixels(trial, self.declaration.num_queries, self.declaration.p_init)
+            scheduled = self.declaration.num_queries if self.declaration.schedule == "rescaled" else 10_000
+            share = share_of_pixels(trial, scheduled, self.declaration.p_init)
             points = (
                 self.flipped(best, share, drawn) if self.declaration.norm == "linf" else self.moved(best, share, drawn)
             )
@@ -148,9 +151,10 @@ class Reference:
         return self.cut(self.clean + result * self.epsilon / max(float(np.linalg.norm(result)), 1e-12))
 
 
+@SCHEDULES
 @BOTH
-def test_it_equals_its_reference(declaration: Square) -> None:
-    batch = batch_of()
+def test_it_equals_its_reference(declaration: Square, schedule: Any) -> None:
+    declaration, batch = replace(declaration, schedule=schedule), batch_of()
     # Pixels at the border of the range leave budget unused.
     batch.inputs[0, 0] = 0
     batch.inputs[1] = batch.inputs[1].round()
@@ -349,6 +353,23 @@ def test_the_share_halves_at_the_stated_trials_of_ten_thousand() -> None:
     assert falls == [11, 51, 201, 501, 1001, 2001, 4001, 6001, 8001]
     assert all(shares[trial] == shares[trial - 1] / 2 for trial in falls)
     assert [share_of_pixels(trial, 500, 0.8) for trial in range(500)] == shares[::20]
+
+
+@SCHEDULES
+def test_the_squares_are_as_large_as_those_of_the_papers_code_at_every_query(schedule: Any) -> None:
+    theirs = import_module("pyautoattack.square").SquareAttack(
+        None, n_queries=5000, p_init=0.8, resc_schedule=schedule == "rescaled"
+    )
+    ours = SquareSearch(replace(LINF, num_queries=5000, p_init=0.8, schedule=schedule)).num_scheduled
+    trials = range(5000)
+    assert [share_of_pixels(trial, ours, 0.8) for trial in trials] == [theirs.p_selection(trial) for trial in trials]
+    assert 0.8 / share_of_pixels(4999, ours, 0.8) == (512 if schedule == "rescaled" else 128)
+
+
+def test_a_rescaled_schedule_is_the_default_and_leaves_keys_as_they_were() -> None:
+    assert replace(LINF, schedule="rescaled") == LINF
+    assert "schedule" not in dict(to_plain(LINF))  # type: ignore[call-overload]  # an attack is a mapping
+    assert dict(to_plain(replace(LINF, schedule="fixed")))["schedule"] == "fixed"  # type: ignore[call-overload]  # as above
 
 
 @pytest.mark.parametrize("space", ["pixel", "normalised"])

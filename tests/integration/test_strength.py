@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,7 +35,7 @@ def strength() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def rows(strength: Any) -> list[Any]:
-    comparisons = [strength.shortened(each) for each in strength.COMPARISONS if each.declared.kind != "autoattack"]
+    comparisons = [strength.shortened(each) for each in strength.COMPARISONS]
     return list(strength.compare(["digits-vit"], comparisons, NUM_EXAMPLES))
 
 
@@ -61,6 +62,7 @@ def test_verdicts_without_random_numbers_are_the_same(strength: Any, rows: list[
 
 def test_every_library_and_kind_is_compared(strength: Any) -> None:
     compared = {(library, each.declared.kind) for each in strength.COMPARISONS for library in each.libraries}
+    compared |= {("autoattack", each.declared.kind) for each in strength.SUBJECTS}
     assert {(backend, kind) for backend, kinds in SERVED.items() for kind in kinds} <= compared
 
 
@@ -113,6 +115,73 @@ def test_an_attack_that_is_made_weaker_is_found(strength: Any, monkeypatch: pyte
     problems = [row.problem for row in strength.compare(["digits-vit"], [comparison], NUM_EXAMPLES)]
     assert problems[0] == ""
     assert all("more images stand against robench's" in problem for problem in problems[1:])
+
+
+class TestAgreement:
+    """The part on AutoAttack: verdicts beside pyautoattack's, and pyautoattack's beside its own at another seed."""
+
+    @pytest.mark.parametrize(
+        ("own", "problem"),
+        [
+            # The two seeds agree on 580 of 600; six fewer are one point.
+            (stands(300), ""),
+            (stands(310), ""),
+            (stands(336), ""),
+            (stands(337), "agrees on 95.5%, pyautoattack with itself on 96.7%"),
+            (stands(0), "agrees on 48.3%, pyautoattack with itself on 96.7%"),
+        ],
+    )
+    def test_it_may_be_a_point_below_that_of_two_seeds(self, strength: Any, own: torch.Tensor, problem: str) -> None:
+        row = strength.agreement_of("m", own, stands(300), stands(320), (1.0, 2.0, 3.0))
+        assert row.agreement_of_theirs == pytest.approx(580 / 600)
+        assert row.problem == problem
+
+    def test_on_quantised_inputs_there_is_no_gradient_and_square_decides(self, strength: Any) -> None:
+        (subject,) = (each for each in strength.SUBJECTS if each.is_quantised)
+        victim = subject.victim(strength.load_checkpoint(subject.checkpoint))
+        batch = strength.load_dataset("digits").batch(0, 16)
+        inputs = batch.inputs.clone().requires_grad_(True)
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(victim.logits(inputs).sum(), inputs)
+        assert not gradient.any()
+        *before, square = subject.declared.attacks(10)
+        assert (square.kind, square.schedule, square.num_queries) == ("square", "fixed", 5000)
+        fell = []
+        few = {"epsilon": Fraction(16, 255)}
+        for attack in (
+            replace(before[0], num_steps=5, **few),
+            replace(square, num_queries=200, schedule="rescaled", **few),
+        ):
+            comparison = strength.Comparison(name="", declared=attack, libraries=(), num_examples=16)
+            outcome = strength.attacked(comparison, "robench", victim, strength.load_dataset("digits"))
+            fell.append(16 - int(outcome.stands.sum()))
+        assert fell[0] <= 1
+        assert fell[1] >= 3
+
+    def test_it_runs_alone_and_keeps_what_the_files_have(
+        self, strength: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seeds = []
+
+        def attacked(comparison: Any, library: str, victim: Any, dataset: Any, seed: int = 0) -> Any:
+            seeds.append((library, seed, comparison.num_examples))
+            return strength.Outcome(stands(300)[: comparison.num_examples], 1.0)
+
+        command = ["--attack", "fgsm l2", "--model", "digits-vit", "--num-examples", "10", "--output", str(tmp_path)]
+        assert CliRunner().invoke(strength.main, [*command, "--part", "libraries"]).exit_code == 0
+        before = json.loads((tmp_path / "strength.json").read_text())
+        monkeypatch.setattr(strength, "attacked", attacked)
+        ended = CliRunner().invoke(strength.main, ["--part", "agreement", "--output", str(tmp_path)])
+        assert ended.exit_code == 0, ended.output
+        assert seeds == [("robench", 0, 200), ("autoattack", 0, 200), ("autoattack", 1, 200)] * 3
+        document = json.loads((tmp_path / "strength.json").read_text())
+        assert {name: document[name] for name in before} == before
+        assert document["agreement"]["manifest"]["settings"]["digits-vit"]["variant"] == "standard"
+        page = (tmp_path / "strength.md").read_text()
+        assert page == strength.as_markdown(document)
+        assert "| digits-vit, inputs quantised | 200 | 100.0 | 100.0 | 100.0 | 100.0 and 100.0 | 100.0 |" in page
+        assert "| fgsm l2 | robench | 10 |" in page
+        assert "| digits-vit, inputs quantised | 200 |" in ended.output
 
 
 def test_the_script_writes_its_table_and_what_it_rests_on(strength: Any, tmp_path: Path) -> None:

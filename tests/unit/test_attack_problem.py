@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,7 @@ from robench.perturbations.attacks.losses import cross_entropy_loss, dlr_loss, m
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from robench.perturbations.attacks.problem import Problem
 
@@ -62,9 +63,14 @@ def weighed(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -
     return weights * margin_loss(logits, labels)
 
 
+def each_of(met: Problem, points: torch.Tensor, losses: Any) -> list[Any]:
+    return list(met.differentiate_each(points, losses))
+
+
 def problem(victim: Noisy, declaration: Any = FGSM, num_examples: int = 10, batch_size: int = 10) -> Problem:
     batch = batch_of(num_examples)
-    return problem_of(declaration, batch, victim, ExampleDraws(range(num_examples)), batch_size)
+    met = problem_of(declaration, batch, victim, ExampleDraws(range(num_examples)), batch_size)
+    return met.at(search=0, step=0)
 
 
 class TestPasses:
@@ -157,6 +163,64 @@ class TestDraws:
         assert len(set(seeds)) == len(seeds)
         assert not set(seeds) & set(draws.prediction_seeds)
 
+    def test_a_pass_without_an_address_is_refused_whatever_the_victim_draws(self) -> None:
+        class Deaf(Noisy):
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                return inputs.flatten(1) @ self.weight.T
+
+        for victim in (Noisy(), Deaf()):
+            met = problem_of(FGSM, batch_of(), victim, ExampleDraws(range(10)), 10)
+            for part in (met, met.within("member 0")):
+                passes: list[tuple[Callable[..., Any], Any, Any]] = [
+                    (part.evaluate, met.inputs, (margin_loss,)),
+                    (part.differentiate, met.inputs, (margin_loss,)),
+                    (partial(each_of, part), met.inputs, ([margin_loss],)),
+                    (part.sample, met.inputs[:, None], (margin_loss, [0])),
+                ]
+                for make, points, others in passes:
+                    with pytest.raises(ContractError, match=r"without an address .*take problem.at\(search=..., step="):
+                        make(points, *others)
+            met.predict(met.inputs)
+
+    def test_addresses_that_differ_in_anything_have_other_draws(self) -> None:
+        victim = Noisy()
+        whole = problem_of(FGSM, batch_of(), victim, ExampleDraws(range(10)), 10)
+        parts = (whole, whole.within("a"), whole.within("b"), whole.within("a").within("b"))
+        for part in parts:
+            for search, step in ((0, 0), (0, 1), (1, 0)):
+                part.at(search=search, step=step).evaluate(whole.inputs, margin_loss)
+        # The same address again goes on with the passes made there.
+        whole.at(search=0, step=0).evaluate(whole.inputs, margin_loss)
+        seeds = [seed for of_pass in victim.seeds for seed in of_pass]
+        assert len(set(seeds)) == len(seeds) == (4 * 3 + 1) * 10
+
+    def test_each_row_counts_its_own_passes(self) -> None:
+        """The passes of some rows alone, made between two of all, move no other row's draws."""
+        victim, other = Noisy(), Noisy()
+        met, undisturbed = problem(victim), problem(other)
+        some = torch.tensor([2, 7])
+        met.evaluate(met.inputs, margin_loss)
+        met.take(some).evaluate(met.inputs[some], margin_loss)
+        met.evaluate(met.inputs, margin_loss)
+        for _ in range(3):
+            undisturbed.evaluate(met.inputs, margin_loss)
+        first, of_some, second = victim.seeds
+        assert first == other.seeds[0]
+        assert of_some[:2] == tuple(other.seeds[1][row] for row in (2, 7))
+        assert second == tuple(other.seeds[2 if row in (2, 7) else 1][row] for row in range(10))
+
+    def test_points_of_a_sample_with_the_same_number_share_their_draws_and_no_others_do(self) -> None:
+        victim = Noisy()
+        met = problem(victim, num_examples=2, batch_size=12)
+        points = met.inputs[:, None].repeat(1, 4, 1, 1, 1)
+        for _ in range(2):
+            met.sample(points, margin_loss, [0, 1, 0, 1])
+        first, second = (of_pass[:8] for of_pass in victim.seeds)
+        for seeds in (first, second):
+            assert (seeds[0], seeds[1], seeds[4], seeds[5]) == (seeds[2], seeds[3], seeds[6], seeds[7])
+        assert len({*first, *second}) == 8
+        assert not {*first, *second} & {*met.draws.prediction_seeds}
+
     def test_a_prediction_has_the_same_draws_each_time(self) -> None:
         met = problem(Noisy(noise=0.5))
         assert torch.equal(met.predict(met.inputs), met.predict(met.inputs))
@@ -187,7 +251,7 @@ class TestDraws:
                 return inputs.flatten(1) @ self.weight.T
 
         for victim, num_made in ((Deaf(), 0), (Noisy(), 3)):
-            met = problem_of(FGSM, batch_of(), victim, Counting(range(10)), 4)
+            met = problem_of(FGSM, batch_of(), victim, Counting(range(10)), 4).at(search=0, step=0)
             met.evaluate(met.inputs, margin_loss)
             met.differentiate(met.inputs, margin_loss)
             met.predict(met.inputs)

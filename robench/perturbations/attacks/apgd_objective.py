@@ -46,7 +46,8 @@ class Targets:
     """
 
     def __init__(self, problem: Problem, num_draws: int) -> None:
-        logits = problem.evaluate(problem.inputs, dlr_loss, num_draws).logits
+        here = problem.within("ranking").at(search=0, step=0)
+        logits = here.evaluate(problem.inputs, dlr_loss, num_draws).logits
         others = logits.scatter(1, problem.labels[:, None], -torch.inf)
         self._ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
         self._rows = problem.rows

@@ -10,10 +10,10 @@ image for what stands, and with fewer classes than targets warns, and then fails
 targets, fewer than four classes are refused, and what stands is returned at the point of smallest margin. With
 ``returns: published`` what stands, and what is misclassified when clean, is returned clean, before any cut, and APGD
 steps on, so that the point left is the last of its search that fools, as there; FAB alone leaves at its first point
-within the budget, where the paper's code keeps the nearest of the search. Its ensemble in l1 (apgd of shrinking radii,
-5 restarts and 5 targets, fab, square in l1; Croce & Hein 2021, arXiv:2103.01208) has no named variant here, since
-square is written for linf and l2 alone. torchattacks' AutoAttack is another attack of the same name: its APGD makes 10
-steps.
+within the budget, where the paper's code keeps the nearest of the search. Its 5,000 queries of Square are trials, and
+the first point one more; here it is one of them. Its ensemble in l1 (apgd with shrinking radii, 5 restarts and 5
+targets, fab, square in l1; Croce & Hein 2021, arXiv:2103.01208) has no named variant here, since square is written for
+linf and l2 alone. torchattacks' AutoAttack is another attack of the same name: its APGD makes 10 steps.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def autoattack(declaration: AutoAttack, problem: Problem, functions: Mapping[typ
     points = (problem.clean if published else problem.inputs).clone()
     logits = problem.predict(points)
     margins, stands = margin_loss(logits, problem.labels), ~problem.fooled(logits)
-    for member in declaration.attacks(num_classes=logits.shape[1]):
+    for number, member in enumerate(declaration.attacks(num_classes=logits.shape[1])):
         places = stands.nonzero()[:, 0]
         if not len(places):
             break
-        standing = problem.take(places)
+        standing = problem.within(f"member {number}").take(places)
         reached = functions[type(member)](member, _met_by(member, declaration, standing))
         # What a member left as it was before any cut is no point of the region, and none that it found.
         is_clean = reached.points == standing.clean

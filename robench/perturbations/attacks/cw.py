@@ -79,23 +79,27 @@ def _search_for_c(declaration: Cw, problem: Problem, limits: _Limits, nearest: N
     failed, succeeded = torch.zeros_like(c), torch.full_like(c, torch.inf)
     origin = nearest.origin[places]
     adam = begun = _Adam.at(limits.variables(origin))
-    for _ in range(declaration.num_search_steps):
+    for number in range(declaration.num_search_steps):
         tried = _Tried(problem, limits, places, origin, c, adam if declaration.continues else begun)
         is_hit = torch.zeros(len(nearest.origin), dtype=torch.bool, device=c.device)
-        adam = _descend(declaration, tried, nearest, is_hit)
+        adam = _descend(declaration, tried, number, nearest, is_hit)
         is_hit = is_hit[places]
         succeeded = torch.where(is_hit, torch.minimum(succeeded, c), succeeded)
         failed = torch.where(is_hit, failed, torch.maximum(failed, c))
         c = torch.where(succeeded < torch.inf, (failed + succeeded) / 2, (10 * c).clamp(max=LARGEST_C))
 
 
-def _descend(declaration: Cw, tried: _Tried, nearest: Nearest, is_hit: Tensor) -> _Adam:
-    """Make one search; offer what succeeds and mark it in ``is_hit`` (B of the batch,). Return where it ended."""
+def _descend(declaration: Cw, tried: _Tried, number: int, nearest: Nearest, is_hit: Tensor) -> _Adam:
+    """Make one search; offer what succeeds and mark it in ``is_hit`` (B of the batch,). Return where it ended.
+
+    ``number`` is the search's own, by which its passes have their draws.
+    """
     weighed_margin = _weighed_margin(declaration.confidence, 1.0 if declaration.target == "other" else -1.0)
     checked = torch.full_like(tried.c, torch.inf)
     for step in range(declaration.num_steps):
         points, slope = tried.limits.points(tried.adam.variables)
-        seen = tried.problem.differentiate(points, weighed_margin, beside=[tried.c])
+        problem = tried.problem.at(search=number, step=step)
+        seen = problem.differentiate(points, weighed_margin, beside=[tried.c])
         succeeded = _succeeded(declaration, seen.logits, tried.problem.labels)
         nearest.offer(tried.places, points, succeeded)
         is_hit[tried.places] |= succeeded

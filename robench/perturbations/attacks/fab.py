@@ -105,8 +105,8 @@ def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start:
     points = standing.problem.inputs
     if start.restart:
         points = _random_start(declaration, standing, start)
-    for _ in range(declaration.num_steps):
-        problem = standing.problem
+    for step in range(declaration.num_steps):
+        problem = standing.problem.within(f"target {start.step}").at(search=start.restart, step=step)
         points = _stepped(declaration, problem, points, None if target is None else target[standing.places])
         # The final prediction itself, so that what is kept needs no other proof.
         fooled = problem.fooled(problem.predict(points))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def fgsm(declaration: Fgsm, problem: Problem) -> Reached:
     """Return points (B, ...) of the region, one step of length epsilon from the clean inputs."""
-    seen = problem.differentiate(problem.inputs, LOSSES[declaration.loss], declaration.num_draws)
+    here = problem.at(search=0, step=0)
+    seen = here.differentiate(problem.inputs, LOSSES[declaration.loss], declaration.num_draws)
     step = step_along(seen.slope(), problem, problem.inputs)
     return Reached(problem.region.project(problem.inputs + problem.region.epsilon * step))

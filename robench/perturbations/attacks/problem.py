@@ -4,6 +4,10 @@ An algorithm works on rows; which examples of a batch these are, with which rand
 many rows a pass has, is settled here. So every attack treats the victim alike: it asks for gradients of the inputs
 alone, its black-box passes build no graph, each of its passes has draws of its own that are never those of the
 prediction, and one example's pass does not depend on who else is still attacked.
+
+A pass has an address: the part of the attack, the search and the step that it belongs to (``Problem.at``), and how many
+passes the example has gone through there. Its draws are a function of the address and the example alone. A pass without
+an address is refused, whether the victim draws or not.
 """
 
 from __future__ import annotations
@@ -28,13 +32,46 @@ if TYPE_CHECKING:
     from robench.perturbations.attacks.regions import Region
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The place of passes within an attack.
+
+    Attributes:
+        parts: of the attack, from the outermost: member of an ensemble, target of a search; () where there are none.
+        search: number of the search, None where no pass can be made; ``step``: number of the step within it.
+    """
+
+    parts: tuple[str, ...] = ()
+    search: int | None = None
+    step: int = 0
+
+    def stream(self, number: int) -> Stream:
+        """Return the stream of the pass with this number here."""
+        purpose = "/".join(("victim", *self.parts))
+        if self.search is None:
+            raise ContractError(
+                f"an attack made a pass without an address (part {purpose}): take problem.at(search=..., step=...)"
+            )
+        return Stream(purpose=purpose, restart=self.search, step=self.step, query=number)
+
+
 class Ledger:
-    """Passes of the victim that each example of a batch went through, and how many searched for any."""
+    """Passes of the victim that each example of a batch went through, and how many of them at the current address."""
 
     def __init__(self, num_examples: int) -> None:
         self.num_queries = torch.zeros(num_examples, dtype=torch.int64)
         self.num_gradients = torch.zeros(num_examples, dtype=torch.int64)
-        self.num_passes = 0
+        self._num_passes: dict[Address, Tensor] = {}
+
+    def number(self, address: Address, rows: Tensor) -> Tensor:
+        """Return how many passes each of these rows has made at an address, (B,), and count one more.
+
+        Each example has a count of its own, so that no other can change it.
+        """
+        counts = self._num_passes.setdefault(address, torch.zeros(len(self.num_queries), dtype=torch.int64))
+        numbers = counts.index_select(0, rows)
+        counts.index_copy_(0, rows, numbers + 1)
+        return numbers
 
     def count(self, rows: Tensor, *, queries: int = 0, gradients: int = 0) -> None:
         """Add passes of these rows."""
@@ -93,6 +130,7 @@ class Problem:
         batch_size: most rows of one pass.
         start: (B, ...) points of the region at which the first search begins; None for an attack's usual start.
         uncut: (B, ...) the clean inputs before they were cut; None where they lie within the limits.
+        address: where passes are made; a problem has none until ``at`` gives it one.
     """
 
     victim: Victim
@@ -107,6 +145,7 @@ class Problem:
     batch_size: int
     start: Tensor | None = None
     uncut: Tensor | None = None
+    address: Address = Address()
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -119,6 +158,14 @@ class Problem:
     def pixels(self, points: Tensor) -> Tensor:
         """Return what the victim sees of points in the attack's space."""
         return points if self.scale.ndim == 0 else points * self.scale + self.shift
+
+    def within(self, part: str) -> Problem:
+        """Return the problem for a part of the attack, whose passes have draws that no other part's have."""
+        return replace(self, address=Address((*self.address.parts, part)))
+
+    def at(self, *, search: int, step: int) -> Problem:
+        """Return the problem with the address of one step of one search, at which passes can be made."""
+        return replace(self, address=Address(self.address.parts, search, step))
 
     def take(self, chosen: Tensor) -> Problem:
         """Return the problem of some of the rows: (B,) truth values, or places."""
@@ -181,15 +228,16 @@ class Problem:
             self.ledger.count(self.rows, gradients=1)
             yield self._passed_with(points, seeds, [each.slope(loss, again=True) for each in graphs])
 
-    def sample(self, points: Tensor, loss: Loss, seeds: Sequence[int]) -> Tensor:
+    def sample(self, points: Tensor, loss: Loss, draws: Sequence[int]) -> Tensor:
         """Return the losses (B, S) at S points of each row, (B, S, ...), without a gradient.
 
-        ``seeds`` are the victim's, B * S of them, row by row.
+        ``draws`` has S numbers: points of a row with the same one meet the same random numbers of the victim.
         """
         num_samples = points.shape[1]
-        flat = points.flatten(0, 1)
+        flat, of_rows = points.flatten(0, 1), self._fresh_seeds(len(points))
+        seeds = LazySeeds(lambda: [(seed + draw) % 2**64 for seed in of_rows for draw in draws], len(flat))
         with torch.inference_mode():
-            logits = self._passed(flat, LazySeeds(lambda: seeds, len(flat)))
+            logits = self._passed(flat, seeds)
         self.ledger.count(self.rows, queries=num_samples)
         return loss(logits.clone(), self.labels.repeat_interleave(num_samples)).view(-1, num_samples)
 
@@ -222,11 +270,27 @@ class Problem:
         return Passed(points.detach(), logits, values, gradient, is_final=self._drew_nothing(seeds))
 
     def _fresh_seeds(self, num_rows: int) -> LazySeeds:
-        """Return the seeds of another pass."""
-        stream = Stream(purpose="victim", query=self.ledger.num_passes)
-        # Predictions are not counted: whether one is made can depend on the other examples.
-        self.ledger.num_passes += 1
-        return LazySeeds(lambda: self.draws.seeds(stream), num_rows)
+        """Return the seeds of another pass.
+
+        Raises:
+            ContractError: the problem has no address.
+        """
+        # Predictions have none and are not counted: whether one is made can depend on the other examples.
+        self.address.stream(0)
+        numbers = self.ledger.number(self.address, self.rows)
+        return LazySeeds(lambda: self._seeds_of(numbers.tolist()), num_rows)
+
+    def _seeds_of(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Return the seeds of a pass that is this one for each row at the address."""
+        if len(set(numbers)) == 1:
+            return self.draws.seeds(self.address.stream(numbers[0]))
+        seeds = [0] * len(numbers)
+        for number in set(numbers):
+            places = [place for place, each in enumerate(numbers) if each == number]
+            of_places = self.draws.take(places).seeds(self.address.stream(number))
+            for place, seed in zip(places, of_places, strict=True):
+                seeds[place] = seed
+        return seeds
 
     def _drew_nothing(self, seeds: LazySeeds) -> bool:
         """Return whether a pass with these seeds drew nothing: the victim draws from seeds alone, and read none."""

@@ -1,8 +1,8 @@
 """The loop of every attack that visits points one after the other: restarts, steps, what is kept, who leaves.
 
 An attack is an ``Algorithm``: how to begin, and how to go from one state to the next. It never decides success, never
-keeps score and never drops an example; that is done here, alike for all. All examples of a batch are at the same step,
-so that their draws do not depend on who else is still attacked.
+keeps score and never drops an example; that is done here, alike for all. Each step is given the problem with its own
+address, so that the draws of its passes do not depend on who else is still attacked.
 """
 
 from __future__ import annotations
@@ -120,24 +120,28 @@ def search(
             break
         state = algorithm.begin(standing.problem, restart)
         for step in range(algorithm.num_steps):
-            state = algorithm.step(standing.problem, state, step)
+            state = algorithm.step(standing.problem.at(search=restart, step=step), state, step)
             if returns != "last" and state.seen is not None:
                 kept.offer(standing.problem, standing.places, state.seen)
             state = standing.drop_fooled(state, kept)
             if not len(standing):
                 break
         else:
-            _finish(algorithm, standing, state, kept, num_draws if returns != "last" or num_restarts > 1 else 0)
+            last = standing.problem.at(search=restart, step=algorithm.num_steps)
+            _finish(algorithm, last, standing, state, kept, num_draws if returns != "last" or num_restarts > 1 else 0)
         if published:
             standing.drop_kept(kept)
     return Reached(kept.points)
 
 
-def _finish(algorithm: Algorithm[Any], standing: _Standing, state: State, kept: Kept, num_draws: int) -> None:
+def _finish(
+    algorithm: Algorithm[Any], problem: Problem, standing: _Standing, state: State, kept: Kept, num_draws: int
+) -> None:
+    """Look at the last points of a search; ``problem`` is that of what is standing, with an address."""
     if not num_draws:
         kept.settle(standing.places, torch.arange(len(state.points), device=state.points.device), state.points)
         return
-    seen = standing.problem.evaluate(state.points, algorithm.loss, num_draws)
+    seen = problem.evaluate(state.points, algorithm.loss, num_draws)
     kept.offer(standing.problem, standing.places, seen)
     standing.drop_fooled(replace(state, seen=seen), kept)
 

@@ -78,22 +78,20 @@ class SpsaSearch:
     def _estimate(self, problem: Problem, state: SpsaState, step: int) -> Tensor:
         """Return estimated gradients (B, ...)."""
         centre = state.points if self.declaration.formula == "paper" else 2 * problem.inputs
-        seeds = problem.draws.seeds(Stream(purpose="sampled victim", restart=state.restart, step=step))
         total = torch.zeros_like(centre)
         for first in range(0, self.declaration.num_samples, PAIRS_AT_ONCE):
             stream = Stream(purpose="samples", restart=state.restart, step=step, draw=first // PAIRS_AT_ONCE)
             signs = problem.draws.signs(stream, (PAIRS_AT_ONCE, *centre.shape[1:]))
             signs = signs[:, : self.declaration.num_samples - first]
-            rises = self._rises(problem, centre, signs, [seed + first for seed in seeds])
+            rises = self._rises(problem, centre, signs)
             total += (rises.view(*rises.shape, *[1] * (centre.ndim - 1)) * signs).sum(dim=1)
         return total / self.declaration.num_samples
 
-    def _rises(self, problem: Problem, centre: Tensor, signs: Tensor, seeds: list[int]) -> Tensor:
+    def _rises(self, problem: Problem, centre: Tensor, signs: Tensor) -> Tensor:
         """Return slopes (B, S) of the loss along ``signs`` (B, S, ...), both points of a pair with the same draw."""
         delta, num_pairs = float(self.declaration.delta), signs.shape[1]
         points = centre[:, None] + delta * torch.cat([signs, -signs], dim=1)
-        pair_seeds = [(seed + pair) % 2**64 for seed in seeds for pair in [*range(num_pairs)] * 2]
-        values = problem.sample(points, self.loss, pair_seeds)
+        values = problem.sample(points, self.loss, [*range(num_pairs)] * 2)
         return (values[:, :num_pairs] - values[:, num_pairs:]) / (2 * delta)
 
 

@@ -1,7 +1,9 @@
 """Square attack: random search that changes one square of the image at a time and keeps what raises the loss.
 
 Source: Andriushchenko et al. 2020, arXiv:1912.00049, Algorithms 1 to 3. The share p of the pixels that a square covers
-falls from ``p_init`` as in the authors' code, whose steps are for 10,000 queries and are rescaled to ``num_queries``.
+falls from ``p_init`` as in the authors' code, whose steps are for 10,000 queries and are rescaled to ``num_queries``;
+with ``schedule: fixed`` they are not rescaled, as in AutoAttack's Square (Croce & Hein 2020, ``resc_schedule=False`` in
+its code).
 l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to +-epsilon, a sign for each channel.
 l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump
 (equation 2) to what is there and spends the budget that is not used yet.
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from robench.declarations.square_attack import Square
     from robench.perturbations.attacks.problem import Problem, Reached
 
+# Queries after which the squares of a search become smaller, of SCHEDULED.
+SCHEDULED = 10_000
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 TRIALS_AT_ONCE = 64
 # Rows and columns of two windows, and whether the bump lies or stands.
@@ -65,6 +69,7 @@ class SquareSearch:
         # The last trial is looked at when the search is over.
         self.num_steps = declaration.num_queries - 1
         self.loss = LOSSES[declaration.loss]
+        self.num_scheduled = declaration.num_queries if declaration.schedule == "rescaled" else SCHEDULED
 
     def begin(self, problem: Problem, restart: int) -> SquareState:
         """Return the stripes or bumps of this restart."""
@@ -81,7 +86,7 @@ class SquareSearch:
         if step % TRIALS_AT_ONCE == 0:
             stream = Stream(purpose="squares", restart=state.restart, step=step // TRIALS_AT_ONCE)
             drawn = problem.draws.uniform(stream, (TRIALS_AT_ONCE, NUM_PLACES + best.shape[1]))
-        share = share_of_pixels(step, self.declaration.num_queries, self.declaration.p_init)
+        share = share_of_pixels(step, self.num_scheduled, self.declaration.p_init)
         trial = _flipped if problem.region.norm == "linf" else _moved
         points = trial(problem, best, share, drawn[:, step % TRIALS_AT_ONCE])
         values = torch.maximum(seen.values, state.values)
@@ -99,13 +104,13 @@ def square(declaration: Square, problem: Problem) -> Reached:
     )
 
 
-def share_of_pixels(step: int, num_queries: int, p_init: float) -> float:
-    """Return the share of the pixels that the square of trial ``step`` covers.
+def share_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:
+    """Return the share of the pixels that the square of trial ``step`` covers, of a schedule for so many queries.
 
     >>> [share_of_pixels(step, 10_000, 0.8) for step in (0, 10, 11, 51, 9_999)]
     [0.8, 0.8, 0.4, 0.2, 0.0015625]
     """
-    rescaled = step * 10_000 // num_queries
+    rescaled = step * SCHEDULED // num_scheduled
     return p_init / float(1 << sum(rescaled > halving for halving in HALVINGS))
 
 

@@ -1,9 +1,8 @@
 """AutoAttack and its parts by their authors (Croce & Hein 2020, arXiv:2003.01690): pyautoattack 0.2.0; images alone.
 
 A version of AutoAttack runs as the package sets it up. Where there are fewer other classes than its targets it would
-fail on an index, and is given as many as there are. Its square does not rescale its schedule to 5000 queries; one that
-is declared by itself does, as robench's. Of apgd, fab and square it returns the clean image for what they do not fool,
-and attacks what they do no further.
+fail on an index, and is given as many as there are. Of apgd, fab and square it returns the clean image for what they do
+not fool, and attacks what they do no further.
 """
 
 from __future__ import annotations
@@ -85,6 +84,7 @@ def _square(declared: Square, model: nn.Module, inputs: Tensor, labels: Tensor) 
         n_restarts=declared.num_restarts,
         p_init=declared.p_init,
         loss=declared.loss,
+        resc_schedule=declared.schedule == "rescaled",
     )
     points: Tensor = attack.perturb(inputs, labels)
     return points

@@ -91,6 +91,7 @@ def _square(attacks: Any, declared: Square, model: nn.Module) -> Any:
         n_restarts=declared.num_restarts,
         p_init=declared.p_init,
         loss=declared.loss,
+        resc_schedule=declared.schedule == "rescaled",
         seed=torch.initial_seed(),
     )
 
