@@ -20,6 +20,14 @@ NUM_CLASSES, SHAPE, SIZE = 5, (3, 4, 4), 48
 MEAN, STD = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1)
 
 
+def by_rows(rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return rows (B, D) times weight (C, D), transposed: the same bits whatever other rows there are.
+
+    A matrix product rounds differently for other numbers of rows on some processors.
+    """
+    return (rows[:, None] * weight).sum(-1)
+
+
 class LinearVictim:
     """Logits are W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
 
@@ -34,7 +42,7 @@ class LinearVictim:
         self.constant = constant
 
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return (inputs - 0.5).flatten(1) @ self.weight.T + self.constant
+        return by_rows((inputs - 0.5).flatten(1), self.weight) + self.constant
 
 
 class CurvedVictim(LinearVictim):
@@ -42,7 +50,7 @@ class CurvedVictim(LinearVictim):
 
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         logits = super().logits(inputs)
-        return torch.tanh(logits @ self.weight[:, :NUM_CLASSES]) + 0.1 * logits
+        return torch.tanh(by_rows(logits, self.weight[:, :NUM_CLASSES].T)) + 0.1 * logits
 
 
 class ConstantVictim(LinearVictim):
@@ -61,7 +69,7 @@ class SmoothVictim(LinearVictim):
         super().__init__(0, constant, num_classes, shape)
 
     def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return torch.tanh(2 * inputs - 1).flatten(1) @ self.weight.T + self.constant
+        return by_rows(torch.tanh(2 * inputs - 1).flatten(1), self.weight) + self.constant
 
 
 def around_the_middle(victim: Victim, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:

@@ -195,6 +195,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "numpy": returning(lambda logits: logits.detach().numpy()),
     "none": returning(lambda logits: None),
     "random-torch": returning(lambda logits: logits + torch.randn(logits.shape)),
+    "coupled": returning(lambda logits: logits - logits.mean(0)),
     "random-numpy": returning(lambda logits: logits + noise(*logits.shape)),
 }
 

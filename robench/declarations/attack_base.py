@@ -38,6 +38,8 @@ class Attack(DeclarationBase):
         exact: show a library one example at a time, so that no other decides what becomes of it.
     """
 
+    version: ClassVar[int] = 2
+
     space: Literal["pixel", "normalised"] = "pixel"
     clip: Literal["box", "none", "unit"] = "box"
     labels: Literal["true", "predicted"] = "true"

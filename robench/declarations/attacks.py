@@ -57,7 +57,7 @@ class Pgd(SearchingAttack):
     """
 
     kind: ClassVar[str] = "pgd"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
 
     step_size: StepSize = None

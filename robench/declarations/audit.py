@@ -27,7 +27,7 @@ class Audit(DeclarationBase):
     """
 
     kind: ClassVar[str] = "audit"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     epsilon: Annotated[Fraction, Gt(0), Le(1)] = Fraction(8, 255)
 

@@ -50,6 +50,7 @@ class Corruption(DeclarationBase):
     """
 
     kind: ClassVar[str] = "corruption"
+    version: ClassVar[int] = 2
 
     type: CorruptionType
     severity: Annotated[int, Ge(1), Le(5)]

@@ -55,7 +55,7 @@ class Fourier(AttentionBase):
 
     kind: ClassVar[str] = "fourier"
 
-    power: Annotated[int, Ge(2), Le(1000)] = 4
+    power: Annotated[int, Ge(2), Le(LARGEST)] = 4
 
     def contradictions(self) -> list[str]:
         """Odd powers of a sinc are negative in places, where weights have no sense and their sum may be zero."""

@@ -37,8 +37,10 @@ class ImagePreprocessing(DeclarationBase):
     def contradictions(self) -> list[str]:
         """Normalisation divides by std; a mean outside [0, 1] is in grey levels and not in pixel units."""
         problems = []
-        if not all(0 < deviation <= LARGEST for deviation in self.std):
-            problems.append(f"std must be above 0 in every channel, and at most {LARGEST}, got {list(self.std)}")
+        if not all(deviation > 0 for deviation in self.std):
+            problems.append(f"std must be above 0 in every channel, got {list(self.std)}")
+        elif max(self.std) > LARGEST:
+            problems.append(f"std must be at most {LARGEST} in every channel, got {list(self.std)}")
         if not all(0 <= mean <= 1 for mean in self.mean):
             problems.append(f"mean must lie in [0, 1] in every channel (pixel units), got {list(self.mean)}")
         return problems

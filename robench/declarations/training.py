@@ -95,7 +95,7 @@ class DeitTraining(DeclarationBase):
     drop_path_rate: Annotated[float, Ge(0), Lt(1)] = 0.1
     mixup: NotNegative = 0.8
     cutmix: NotNegative = 1.0
-    mixing_group_size: Annotated[int, Ge(2)] = 256
+    mixing_group_size: Annotated[int, Ge(2), Le(LARGEST)] = 256
     auto_augment: str = "rand-m9-mstd0.5-inc1"
     interpolation: Literal["preprocessing", "bilinear", "bicubic", "random"] = "preprocessing"
     random_erasing: Share = 0.25

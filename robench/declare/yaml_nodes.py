@@ -13,7 +13,7 @@ from robench.declare.values import MAX_DEPTH
 
 MAX_BYTES = 1 << 20
 # Keys count, too. The shipped registry has 7,000; PyYAML takes seconds for as many as these.
-MAX_NODES = 20_000
+MAX_NODES = 50_000
 _NodeEvent = yaml.AliasEvent | yaml.ScalarEvent | yaml.CollectionStartEvent
 
 

@@ -9,6 +9,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "robench"
 PRINTER = PACKAGE / "cli" / "terminal.py"
+# Keeps stdout for that module while a model runs, and prints nothing itself.
+DIVERTER = PACKAGE / "core" / "standard_output.py"
 FORBIDDEN_CALLS = {"print", "echo", "secho", "pprint", "print_exception", "print_exc", "print_stack", "Console"}
 FORBIDDEN_STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__", "get_text_stream", "get_binary_stream"}
 
@@ -30,12 +32,16 @@ def ways_to_print(source: str) -> list[str]:
 
 
 def test_one_module_prints() -> None:
-    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PRINTER]
+    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path not in (PRINTER, DIVERTER)]
     assert {str(path): found for path in modules if (found := ways_to_print(path.read_text()))} == {}
 
 
 def test_that_module_does() -> None:
     assert ways_to_print(PRINTER.read_text())
+
+
+def test_what_diverts_the_streams_calls_nothing_that_prints() -> None:
+    assert [each for each in ways_to_print(DIVERTER.read_text()) if each.endswith("()")] == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from attack_examples import by_rows
 from torch.nn.functional import cross_entropy
 
 from robench import load_checkpoint, load_dataset
@@ -67,7 +68,7 @@ def linear(num_classes: int = 5, seed: int = 0) -> Victim:
 
 def curved(num_classes: int = 6, seed: int = 3) -> Victim:
     first, second = drawn(20, SIZE, seed=seed), drawn(num_classes, 20, seed=seed + 1)
-    return Victim(lambda inputs: torch.tanh(2 * (inputs - 0.5).flatten(1) @ first.T) @ second.T)
+    return Victim(lambda inputs: by_rows(torch.tanh(2 * by_rows((inputs - 0.5).flatten(1), first)), second))
 
 
 def batch_of(num_examples: int = 8, victim: Victim | None = None, seed: int = 1) -> Batch:

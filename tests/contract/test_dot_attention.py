@@ -238,12 +238,12 @@ class TestBilateral:
 
     @pytest.mark.parametrize("positions", ["learned", "sinusoid"])
     def test_an_endless_position_bandwidth_forgets_the_positions(self, positions: Any) -> None:
-        module = made(Bilateral(positions=positions, position_bandwidth=1e15))
+        module = made(Bilateral(positions=positions, position_bandwidth=1e6))
         assert close(module(tokens(), with_positions()), softmax_output())
 
     @pytest.mark.parametrize("positions", ["learned", "sinusoid"])
     def test_an_endless_content_bandwidth_leaves_weights_that_all_examples_share(self, positions: Any) -> None:
-        module = made(Bilateral(positions=positions, content_bandwidth=1e15))
+        module = made(Bilateral(positions=positions, content_bandwidth=1e6))
         with torch.no_grad():
             one_BNC, other_BNC = tokens(), tokens(seed=2)
             sum_BNC = module(one_BNC + other_BNC, with_positions())

@@ -13,8 +13,8 @@ import pytest
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
 from robench.core.report import Estimate
+from robench.declarations.corruptions import COMMON_CORRUPTIONS
 from robench.metrics import METRICS, CorruptedOutcomes, Metric, Search, SearchMetric
-from robench.metrics.corruptions import COMMON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,9 @@ def compute(metric: AnyMetric, conditions: Sequence[Sequence[Outcome]]) -> Estim
     if isinstance(metric, SearchMetric):
         return metric.compute(conditions[0], SEARCH)
     clean, *corrupted = conditions
-    types = {corruption: dict(enumerate(corrupted[5 * i : 5 * i + 5], 1)) for i, corruption in enumerate(COMMON)}
+    types = {
+        corruption: dict(enumerate(corrupted[5 * i : 5 * i + 5], 1)) for i, corruption in enumerate(COMMON_CORRUPTIONS)
+    }
     measured = {corruption: severities for corruption, severities in types.items() if severities}
     return metric.compute(CorruptedOutcomes(family="imagenet-c", clean=clean, corrupted=measured))
 

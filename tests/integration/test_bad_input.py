@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
@@ -242,3 +243,59 @@ class TestResults:
         assert second.stdout == first.stdout
         assert victim.exists()
         assert len(list((tmp_path / "r" / "damaged").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ("num_classes: 10", "num_classes: 2147483647", "num_classes"),
+        ("num_classes: 10", "num_classes: 18446744073709551616", "num_classes"),
+        ("image_size: 32", "image_size: 32000", "image_size"),
+        ("depth: 4", "depth: 1000000000", "depth"),
+        ("mine.safetensors", "/dev/zero", "uri"),
+        ("mine.safetensors", '"a\\0b"', "uri"),
+    ],
+)
+def test_a_model_that_cannot_be_built_is_refused_by_validate(
+    robench: Robench, tmp_path: Path, old: str, new: str, field: str
+) -> None:
+    path = tmp_path / "registry.yaml"
+    text = ENTRY.replace("ARCHITECTURE", ARCHITECTURE).replace("SHA256", "null")
+    path.write_text(text)
+    assert robench("validate", path).code == 0
+    path.write_text(text.replace(old, new))
+    refused(robench("validate", path), 2, field, "must")
+    refused(robench(*RUN, "--registry", path, "--dry-run"), 2, field, "must")
+
+
+def test_validate_lists_fifty_problems_and_counts_all(robench: Robench, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("name: a\nversion: 1\nmetrics: [" + "x, " * 900 + "]\n")
+    ended = robench("validate", path)
+    refused(ended, 2, "more")
+    assert len(ended.stderr.splitlines()) == 52
+    ended = robench("validate", path, "--json")
+    (result,) = json.loads(ended.stdout)
+    assert result["num_problems"] >= 900
+    assert f"{result['num_problems']:,} problems" in result["error"]
+
+
+@pytest.mark.parametrize("command", ["validate", "run", "list"])
+def test_a_pipe_is_refused_at_once_wherever_a_file_is_given(robench: Robench, tmp_path: Path, command: str) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe.yaml")
+    arguments = {
+        "validate": ("validate", pipe),
+        "run": ("run", "--suite", pipe, "--model", "digits-vit"),
+        "list": ("list", "models", "--registry", pipe),
+    }[command]
+    refused(robench(*arguments), 2, "pipe.yaml: it is a named pipe, not a regular file")
+
+
+@pytest.mark.parametrize("name", ["records", "failures", "adversarial", "damaged"])
+def test_a_file_in_place_of_a_folder_of_the_results_ends_a_run_with_2(
+    robench: Robench, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / name).write_text("mine")
+    refused(robench(*RUN, "--results", tmp_path / "results"), 2, "cannot be written: Not a directory", name)
+    assert (tmp_path / "results" / name).read_text() == "mine"

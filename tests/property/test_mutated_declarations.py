@@ -28,7 +28,7 @@ NUM_DRY_RUNS = 50
 REFUSED = {2, 4}
 
 VALUES: tuple[Any, ...] = (
-    *(None, True, False, "", " ", "~", "no", "8/255", "8/0", "1e999", "0x10", "\0", "a\nb", "\x1b[2J", "\u202e", "\ud7ff"),
+    *(None, True, False, "", " ", "~", "no", "8/255", "8/0", "1e999", "\0", "a\nb", "\x1b[2J", "\u202e", "\ud7ff"),
     *("x" * 5000, "../../etc/passwd", "/dev/zero", "hf-hub:a/b/c", "hf-hub:", "pgd", "vit", "digits", "all", "kind"),
     *(0, 1, -1, 2, 3, 10, 255, 999, 1000, 1001, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64, 10**60, -(10**60)),
     *(0.0, 0.5, -0.5, 1e-300, 1e300, float("nan"), float("inf"), float("-inf")),
@@ -39,15 +39,23 @@ RAW = (b"*alias", b"&anchor 1", b"!!python/object/apply:os.system ['x']", b"<<: 
        b"? ", b"---\n", b"%YAML 9.9\n", b"'", b'"\\ud800"', b"{" * 50, b": ", b"#")  # fmt: skip
 
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def load(content: bytes) -> Any:
+    return yaml.load(content, LOADER)  # one of the safe loaders, the faster where there is one
+
+
 @cache
 def seeds_of_mutants() -> tuple[tuple[str, Any], ...]:
     """The shipped suites, cut to a few conditions, and single entries of the shipped registry."""
     found: list[tuple[str, Any]] = []
     for name, path in shipped_suites().items():
-        suite = yaml.safe_load(path.read_bytes())
+        suite = load(path.read_bytes())
         suite["conditions"] = suite["conditions"][:4]
         found.append((name, suite))
-    entries = list(yaml.safe_load(shipped_registry().read_bytes())["checkpoints"].items())
+    entries = list(load(shipped_registry().read_bytes())["checkpoints"].items())
     found += [(name, {"checkpoints": {name: entry}}) for name, entry in entries]
     return tuple(found)
 
@@ -101,7 +109,7 @@ def mutant(number: int) -> tuple[str, bytes]:
     document = copy.deepcopy(document)
     for _ in range(chance.choice([1, 1, 1, 2, 3])):
         mutate(document, chance)
-    content = yaml.safe_dump(document, allow_unicode=True, sort_keys=False, width=10**6).encode(
+    content = yaml.dump(document, Dumper=DUMPER, allow_unicode=True, sort_keys=False, width=10**6).encode(
         "utf-8", "surrogatepass"
     )
     if chance.random() < 0.15:
@@ -122,11 +130,15 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Path, str
         try:
             accepted.append((name, path, validate_file(path)))
         except RobenchError as error:
-            assert error.exit_code in REFUSED, path
-            assert len(str(error)) < 40_000
-            assert len(str(error).splitlines()) <= 52
-            assert all(line.isprintable() for line in str(error).splitlines()), path
+            check_refusal(path, error)
     return accepted
+
+
+def check_refusal(path: Path, error: RobenchError) -> None:
+    assert error.exit_code in REFUSED, path
+    assert len(str(error)) < 40_000
+    assert len(str(error).splitlines()) <= 52
+    assert all(line.isprintable() for line in str(error).splitlines()), path
 
 
 def test_mutants_are_accepted_or_refused_in_words_and_some_are_both(valid: list[tuple[str, Path, str]]) -> None:
@@ -152,7 +164,7 @@ def test_valid_mutants_go_through_a_dry_run(
     folder = valid[0][1].parent
     (folder / "checkpoints").symlink_to(shipped_registry().parent / "checkpoints")
     registry = folder / "one.yaml"
-    entry = yaml.safe_load(shipped_registry().read_bytes())["checkpoints"]["digits-vit"]
+    entry = load(shipped_registry().read_bytes())["checkpoints"]["digits-vit"]
     registry.write_text(yaml.safe_dump({"checkpoints": {"digits-vit": entry}}))
     monkeypatch.setattr(shipped, "shipped_registry", lambda: registry)
     chosen = random.Random(0).sample([each for each in valid if is_small(each[1])], NUM_DRY_RUNS)
@@ -161,7 +173,7 @@ def test_valid_mutants_go_through_a_dry_run(
         if kind == "suite":
             asked: tuple[object, ...] = ("--suite", path, "--model", "digits-vit")
         else:
-            (name,) = list(yaml.safe_load(path.read_bytes())["checkpoints"])[:1] or ["none"]
+            (name,) = list(load(path.read_bytes())["checkpoints"])[:1] or ["none"]
             path.write_bytes(path.read_bytes().replace(f"  {name}:".encode(), b"  mutant:", 1))
             asked = ("--suite", "digits-adv", "--model", "mutant", "--registry", path)
         ended = robench("run", *asked, "--dry-run", "--no-audit", "--limit", "1", "--device", "cpu")

@@ -33,7 +33,7 @@ from robench.core.errors import RobenchError
 NUM_FILES = 300
 # Generous: each takes well under a second on a quiet machine, and a reader that waits for a pipe takes for ever.
 SECONDS_EACH = 60
-MEMORY = 6 << 30
+MEMORY = 16 << 30
 MARKER = "executed"
 
 Made = tuple[str, str, Callable[[Path], None]]
@@ -231,7 +231,8 @@ def safetensors() -> Iterator[Made]:
         "duplicate": safetensors_of(b'{"a":{"dtype":"F32","shape":[16],"data_offsets":[0,64]},' * 2 + b'"b":1}'),
         "deep": safetensors_of(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
         "not-utf8": safetensors_of(b'{"\xff\xfe":1}'), "metadata": safetensors_of({"__metadata__": {"a": {"b": 1}}}),
-        "truncated": safetensors_of(whole)[:-10], "names": safetensors_of({f"n{n}": tensor([0], [0, 0]) for n in range(300_000)}, b""),
+        "truncated": safetensors_of(whole)[:-10],
+        "names": safetensors_of({f"n{n}": tensor([0], [0, 0]) for n in range(60_000)}, b""),
     }  # fmt: skip
     for name, content in contents.items():
         yield f"safetensors-{name}", "weights", lambda path, c=content: path.write_bytes(c) and None  # type: ignore[misc]
@@ -248,13 +249,22 @@ def yamls(marker: Path) -> Iterator[Made]:
     texts: dict[str, str | bytes] = {
         "laughs": laughs, "merge": "a: &a {b: 1}\nc:\n  <<: [*a, *a]\n", "self": "&a [*a]", "deep": "[" * 300_000,
         "deep-block": "".join(f"{' ' * n}a:\n" for n in range(900)), "null": b"a: \0", "latin": b"a: \xff",
-        "huge": f"seed: {'9' * 900_000}", "exponent": "seed: 1e999999999", "long": "x" * (1 << 20), "over": "x" * (2 << 20),
-        "apply": f"!!python/object/apply:os.system ['{command}']", "new": f"!!python/object/new:os.system ['{command}']",
-        "name": "a: !!python/name:os.system", "module": "a: !!python/module:os", "exec": f"!!python/object/apply:exec ['{command}']",
-        "binary": "a: !!binary QQ==", "unknown-fields": "".join(f"k{n}: 1\n" for n in range(9000)), "docs": "---\na\n" * 1000,
+        "huge": f"seed: {'9' * 900_000}",
+        "exponent": "seed: 1e999999999",
+        "long": "x" * (1 << 20),
+        "over": "x" * (2 << 20),
+        "apply": f"!!python/object/apply:os.system ['{command}']",
+        "new": f"!!python/object/new:os.system ['{command}']",
+        "name": "a: !!python/name:os.system",
+        "module": "a: !!python/module:os",
+        "exec": f"!!python/object/apply:exec ['{command}']",
+        "binary": "a: !!binary QQ==",
+        "unknown-fields": "".join(f"k{n}: 1\n" for n in range(9000)),
+        "docs": "---\na\n" * 1000,
         "conditions": "name: a\nconditions: [" + "{name: a}," * 6000 + "]", "keys": "? [a]\n: b\n? {c: d}\n: e",
-        "checkpoints": "checkpoints:\n" + "".join(f"  m{n}: {{}}\n" for n in range(6000)), "surrogate": 'a: "\\ud800"',
-        "uri": 'checkpoints: {a: {weights: {uri: "a\\0b", sha256: null}}}', "directive": "%YAML 99999999999999999.1\n---\na",
+        "checkpoints": "checkpoints:\n" + "".join(f"  m{n}: {{}}\n" for n in range(9000)), "surrogate": 'a: "\\ud800"',
+        "uri": 'checkpoints: {a: {weights: {uri: "a\\0b", sha256: null}}}',
+        "directive": "%YAML 99999999999999999.1\n---\na",
     }  # fmt: skip
     for name, text in texts.items():
         content = text if isinstance(text, bytes) else text.encode()
@@ -293,7 +303,8 @@ def images(chance: random.Random) -> Iterator[Made]:
         "text-bomb": png_of(8, 8, bytes(200), (b"zTXt", b"a\0\0" + bomb)), "empty": b"", "zeros": bytes(1000),
         "svg": b"<svg xmlns='http://www.w3.org/2000/svg'><image href='file:///etc/passwd'/></svg>",
         "eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(%pipe%touch executed) (w) file\n",
-        "exif": encoded("JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08" + b"\xff" * 60), "icc": encoded("JPEG", icc_profile=b"x" * 500),
+        "exif": encoded("JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08" + b"\xff" * 60),
+        "icc": encoded("JPEG", icc_profile=b"x" * 500),
         "animated": encoded("GIF", save_all=True, append_images=[Image.new("RGB", (32, 32), "red")] * 200),
         "ppm": b"P6 1000000000 1000000000 255\n", "pgm": b"P5 -5 -5 255\n", "bmp": b"BM" + b"\xff" * 100,
     }  # fmt: skip

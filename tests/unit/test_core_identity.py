@@ -127,7 +127,7 @@ def test_true_is_not_one() -> None:
 
 def test_keys_are_pinned() -> None:
     """If this changes, every stored record becomes unreachable."""
-    assert to_plain(PGD) == {"kind": "pgd", "version": 2, "epsilon": "8/255", "step_size": "2/255", "num_steps": 20}
+    assert to_plain(PGD) == {"kind": "pgd", "version": 3, "epsilon": "8/255", "step_size": "2/255", "num_steps": 20}
     assert key_of(PGD) == "1e82a36952a01e69a8cd32e1bf466ea3"
     assert SHARD.key == "69c341eda4a749150bf612c902052b71"
 

@@ -82,3 +82,16 @@ def test_a_document_raises_what_was_wrong_before_and_after_as_one_error() -> Non
 
 def test_declaration_errors_end_a_command_with_2() -> None:
     assert declaration_error("x", [Problem(place=(), line=None, message="wrong")]).exit_code == 2
+
+
+def test_of_many_problems_fifty_are_listed_and_all_are_counted() -> None:
+    problems = [Problem(place=("a", number), line=number + 1, message="wrong") for number in range(200_006)]
+    error = declaration_error("suite.yaml", problems)
+    header, *listed, last = str(error).splitlines()
+    assert (header, len(listed), last) == ("suite.yaml: 200,006 problems", 50, "  ... and 199,956 more")
+    assert error.num_problems == 200_006
+    assert str(declaration_error("suite.yaml", problems[:50])).splitlines()[-1] == "  line 50: a[49]: wrong"
+
+
+def test_a_key_of_any_length_gives_a_short_path() -> None:
+    assert path_of(("x" * 10**6, "y")) == f"{'x' * 100}....y"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -339,3 +340,27 @@ def test_a_name_that_two_files_declare_is_an_error_that_names_both(tmp_path: Pat
 
 def test_no_registries_are_no_checkpoints() -> None:
     assert merge({}) == {}
+
+
+@pytest.mark.parametrize("uri", ["a\\0b.pth", "a\\e[2Jb.pth", "a\\nb.pth", "hf-hub:o/r/\\0"])
+def test_a_uri_has_no_control_characters(tmp_path: Path, uri: str) -> None:
+    (problem,) = problems_of(tmp_path, SHORT.replace("mine.pth", f'"{uri}"'))
+    assert "checkpoints.mine.weights.uri: must have no control characters, got" in problem
+
+
+@pytest.mark.parametrize("uri", ["/dev/zero", "pipe", "zeros"])
+def test_weights_are_a_regular_file_or_not_there_yet(tmp_path: Path, uri: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    (problem,) = problems_of(tmp_path, SHORT.replace("mine.pth", uri))
+    assert "weights.uri: must be a regular file, got a pipe or a device" in problem
+    assert read_registry(write(tmp_path, SHORT.replace("mine.pth", "absent.pth")))["mine"].weights.uri == "absent.pth"
+
+
+def test_a_registry_has_at_most_ten_thousand_entries_and_an_entry_no_thousand_unknown_fields(tmp_path: Path) -> None:
+    many = "checkpoints: {" + ", ".join(f"m{number}: " for number in range(10_001)) + "}"
+    (problem,) = problems_of(tmp_path, many)
+    assert "checkpoints: must have at most 10,000 entries, got 10,001" in problem
+    strange = SHORT + "".join(f"    field{number}: 1\n" for number in range(51))
+    (problem,) = problems_of(tmp_path, strange)
+    assert "checkpoints.mine: has 51 unknown fields. " in problem

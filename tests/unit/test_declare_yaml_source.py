@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from robench.core.errors import DeclarationError, UsageError
+from robench.declare import yaml_nodes
 from robench.declare.document import Document
 from robench.declare.values import UNREADABLE, Number
 from robench.declare.yaml_source import document_from_yaml, read_yaml
@@ -275,3 +276,9 @@ def test_a_path_that_cannot_be_is_a_usage_error(tmp_path: Path, name: str) -> No
     (tmp_path / "file.txt").write_text("a: 1")
     with pytest.raises(UsageError, match="cannot open"):
         read_yaml(tmp_path / name)
+
+
+def test_keys_and_values_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_nodes, "MAX_NODES", 6)
+    assert read("a: [1, 2, 3]").problems == ()
+    assert "holds more than 6 keys and values" in refusal("a: [1, 2, 3, 4]")

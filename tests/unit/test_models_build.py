@@ -18,6 +18,7 @@ from robench.declarations.fan import Fan
 from robench.declarations.mom_attentions import Mom
 from robench.declarations.residuals import Boost, FeatScale
 from robench.models import build
+from robench.models.build import BACKBONES
 
 FAN = Fan(image_size=32, patch_size=8, num_classes=10, depth=4, dim=16, num_heads=2)
 TIMM = Timm(name="vit_tiny_patch16_224", arguments={"img_size": 32, "depth": 4, "embed_dim": 24})
@@ -97,3 +98,31 @@ def test_a_model_of_the_users_own_takes_none() -> None:
 def test_a_declaration_of_no_backbone_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown backbone 'rpc'"):
         build(Rpc(), 0.1)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        RuntimeError("[enforce fail] not enough memory\nframe 1"),
+        MemoryError(),
+        OverflowError("too large"),
+        ValueError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_building_raises_is_an_error_of_the_declaration_that_names_the_sizes(
+    raised: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(architecture: object) -> nn.Module:
+        raise raised
+
+    monkeypatch.setitem(BACKBONES, type(FOUR), fail)
+    with pytest.raises(DeclarationError) as caught:
+        build(FOUR)
+    message = str(caught.value)
+    assert message.startswith(
+        "backbone 'vit' cannot be built with image_size 32, patch_size 16, num_classes 1000, depth 4"
+    )
+    assert type(raised).__name__ in message
+    assert message.isprintable()
+    assert caught.value.exit_code == 2

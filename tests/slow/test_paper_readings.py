@@ -1,0 +1,29 @@
+"""Both readings of the papers' SPSA on digits: minutes, since an attack of 40 updates passes 10,240 rows an image."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Robench = Any
+STRONGER = {"digits-adv-rpc": "spsa-paper", "digits-adv-rkde": "spsa"}
+
+
+@pytest.mark.parametrize("suite", STRONGER)
+def test_more_steps_or_a_larger_budget_find_more(robench: Robench, suite: str, tmp_path: Path) -> None:
+    """RPC's text has four times the steps of its code, robust KDE's a 25th of the budget of its script."""
+    ended = robench(
+        "run", "--suite", suite, "--model", "digits-vit", "--limit", 20, "--executor", "serial",
+        "--results", tmp_path / "r", "--json",
+    )  # fmt: skip
+    assert ended.code == 0, ended.stderr
+    (row,) = json.loads(ended.stdout)["rows"]
+    found = {name: row["cells"][f"{name}/top1_accuracy"]["value"] for name in ("spsa", "spsa-paper")}
+    stronger = STRONGER[suite]
+    (weaker,) = found.keys() - {stronger}
+    assert found[stronger] < found[weaker] - 0.2
