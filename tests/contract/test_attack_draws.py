@@ -44,11 +44,11 @@ SHAPE = (3, 4, 8)
 EPSILON = Fraction(16, 255)
 SOON: dict[str, Any] = {"epsilon": EPSILON, "stop": "at_success"}
 MEMBERS: tuple[Any, ...] = (
+    Cw(num_steps=10, num_search_steps=2, initial_c=1.0, learning_rate=0.05),
     Apgd(**SOON, num_steps=3),
     Apgd(**SOON, num_steps=3),
     Apgd(**SOON, num_steps=3, loss="dlr-targeted", num_restarts=2),
     Fab(**SOON, num_steps=2, num_targets=2, num_restarts=2),
-    Cw(num_steps=10, num_search_steps=2, initial_c=1.0, learning_rate=0.05),
     Spsa(**SOON, num_steps=2, learning_rate=Fraction(1, 100), delta=Fraction(1, 100), num_samples=10),
     Spsa(**SOON, num_steps=2, learning_rate=Fraction(1, 100), delta=Fraction(1, 100), num_samples=10),
     Square(**SOON, num_queries=5, p_init=0.8),
@@ -75,7 +75,12 @@ LEAVING: dict[str, Any] = {
     "fab-targets": Fab(**SOON, num_steps=3, num_targets=3, num_restarts=2),
     "fab-restarts": Fab(**SOON, num_steps=3, num_restarts=2),
     "cw-early": Cw(num_steps=20, num_search_steps=4, initial_c=0.5, learning_rate=0.1),
-    "ensemble": AutoAttack(epsilon=EPSILON, variant="custom", members=MEMBERS),
+    # A small budget, within which some examples stand to the end: what comes after CW meets them wherever it stopped.
+    "ensemble": AutoAttack(
+        epsilon=EPSILON / 4,
+        variant="custom",
+        members=tuple(replace(each, epsilon=EPSILON / 4) if hasattr(each, "epsilon") else each for each in MEMBERS),
+    ),
 }
 RUN = {name: declared for name, declared in EXAMPLES.items() if isinstance(declared, Attack)} | LEAVING
 
@@ -146,7 +151,9 @@ def test_an_example_alone_and_among_others_is_the_same_to_the_bit(name: str) -> 
     if name in LEAVING:
         assert whole.num_queries is not None
         assert len(set(whole.num_queries.tolist())) > 1, "nobody left before the others"
-    for rows in ([0], [5], [11], [23], [2, 3, 13, 19, 22]):
+    # The last to leave has gone through all that can move its draws.
+    last = 0 if whole.num_queries is None else int(whole.num_queries.argmax())
+    for rows in ([last], [0], [5], [11], [2, 3, 13, 19, 22]):
         assert_same(attacked(RUN[name], batch, rows), whole, rows)
 
 

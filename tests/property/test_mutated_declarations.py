@@ -183,5 +183,5 @@ def test_valid_mutants_go_through_a_dry_run(
 
 
 def is_small(path: Path) -> bool:
-    """Whether a mutant needs no timm model, which takes seconds to build."""
-    return b"backbone: timm" not in path.read_bytes()
+    """Whether a mutant needs no timm model, which takes seconds to build, and nothing from the network."""
+    return not any(needed in path.read_bytes() for needed in (b"backbone: timm", b"hf-hub:"))
