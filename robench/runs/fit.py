@@ -8,7 +8,7 @@ each other, unless the entry permits it.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from math import comb
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from robench.evaluation.victim_checks import are_probabilities
 from robench.models import Contained, blamed, load_victim
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, Victim
@@ -112,21 +112,29 @@ def _check_rows_are_apart(checkpoint: Checkpoint, victim: Victim, datasets: Mapp
     else:
         return
     rows = [row % len(images) for row in range(COUPLING_ROWS)]
-    with blamed(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
+    with _refused(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
         coupling = measure_coupling(victim, torch.stack([images[row] for row in rows]), rows, COUPLING_COPIED)
     if coupling is not None and coupling.is_coupled:
         raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
 
 
 def _logits(checkpoint: Checkpoint, victim: Victim, dataset_name: str, images: torch.Tensor) -> torch.Tensor:
+    shape = tuple(images.shape[1:])
+    title = f"model {checkpoint.name!r} cannot take the examples {shape} of dataset {dataset_name!r}"
+    with _refused(title), torch.no_grad():
+        return victim.logits(images, list(range(len(images))))
+
+
+@contextmanager
+def _refused(title: str) -> Iterator[None]:
+    """Contain a model's code; whatever it raises on examples, it does not fit them, and ``title`` says so."""
     try:
-        with Contained(), torch.no_grad():
-            return victim.logits(images, list(range(len(images))))
-    except Exception as error:  # whatever a model raises on a strange input, it does not fit
-        title = f"cannot take the examples {tuple(images.shape[1:])} of dataset {dataset_name!r}"
+        with Contained():
+            yield
+    except Exception as error:
         with Contained():  # even the text of an error may be code
             reason = described(error)
-        raise UsageError(f"model {checkpoint.name!r} {title}: {reason}") from error
+        raise UsageError(f"{title}: {reason}") from error
 
 
 def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, int] | None:

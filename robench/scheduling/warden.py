@@ -65,16 +65,16 @@ class Warden:
 def stand_guard(parent: int) -> None:
     """Read process groups from stdin until the parent is gone, and end those that it left."""
     groups: set[int] = set()
-    held = b""
-    while os.getppid() == parent:
-        if not select.select([0], [], [], SECONDS_BETWEEN_LOOKS)[0]:
-            continue
-        received = os.read(0, 4096)
-        if not received:
-            break
-        *lines, held = (held + received).split(b"\n")
-        for line in lines:
-            (groups.add if line.startswith(b"+") else groups.discard)(int(line[1:]))
+    held, is_left = b"", False
+    while not is_left:
+        # Read last, so that what the parent said before it ended counts, even if it ended before this process began.
+        is_left = os.getppid() != parent
+        if select.select([0], [], [], 0 if is_left else SECONDS_BETWEEN_LOOKS)[0]:
+            received = os.read(0, 4096)
+            is_left = not received
+            *lines, held = (held + received).split(b"\n")
+            for line in lines:
+                (groups.add if line.startswith(b"+") else groups.discard)(int(line[1:]))
     for group in groups:
         with suppress(OSError):
             os.killpg(group, signal.SIGKILL)

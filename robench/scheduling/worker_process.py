@@ -26,6 +26,8 @@ DEFAULT_LIMIT_SECONDS = 86_400.0
 # Libraries are imported before the first task, from a slow disk perhaps.
 START_SECONDS = 600.0
 SECONDS_BETWEEN_LOOKS = 0.25
+# The pipe closes first, and the memory of a large model takes a while to be given back.
+SECONDS_TO_EXIT = 5.0
 READ_SIZE = 1 << 20
 
 
@@ -131,7 +133,7 @@ class WorkerProcess:
         return answers
 
     def _gone(self) -> Death:
-        return _ended(self.exit_code) if self._ends_within(1.0) else CLOSED
+        return _ended(self.exit_code) if self._ends_within(SECONDS_TO_EXIT) else CLOSED
 
     def _late(self) -> Death | None:
         assert self._begun is not None  # only the busy are looked after

@@ -19,6 +19,7 @@ from robench.core.suite import Suite
 from robench.declarations.attacks import Fgsm
 from robench.declare import parse_architecture, parse_suite
 from robench.declare.document import Document
+from robench.declare.problems import MOST_SHOWN
 from robench.declare.python_source import document_from_python
 from robench.declare.registry import registry_of
 from robench.declare.suites import suite_of
@@ -151,9 +152,18 @@ def read_document(document: Document) -> None:
         try:
             read(document)
         except DeclarationError as error:
-            header, *problems = str(error).splitlines()
-            assert header.startswith("x: ")
-            assert int(header.split()[1]) == len(problems) > 0
+            check_count(error)
+
+
+def check_count(error: DeclarationError) -> None:
+    header, *problems = error.lines
+    assert header.startswith("x: ")
+    assert int(header.split()[1].replace(",", "")) == error.num_problems > 0
+    if error.num_problems <= MOST_SHOWN:
+        assert len(problems) == error.num_problems
+    else:
+        assert len(problems) == MOST_SHOWN + 1
+        assert problems[-1] == f"  ... and {error.num_problems - MOST_SHOWN:,} more"
 
 
 @settings(max_examples=300, deadline=None)

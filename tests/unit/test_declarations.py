@@ -10,8 +10,9 @@ import pytest
 
 from robench.declarations.architectures import BACKBONES, Python, Vit
 from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
+from robench.declarations.attention_base import AttentionBase
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Rpc
-from robench.declarations.base import DeclarationBase, violations
+from robench.declarations.base import violations
 from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbations import PERTURBATIONS, Clean, threat_model_of
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
@@ -98,7 +99,7 @@ def test_nothing_is_wanted_of_none() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landmarks(DeclarationBase):
+class Landmarks(AttentionBase):
     """A mechanism of which a backbone knows more than it does itself."""
 
     kind: ClassVar[str] = "landmarks"

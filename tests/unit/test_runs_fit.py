@@ -199,5 +199,5 @@ def test_a_batch_that_a_model_cannot_take_is_refused_with_its_own_words(fit: Cal
             raise ValueError("out of memory")
         return answers(SIZE)(inputs)
 
-    with pytest.raises(UsageError, match="cannot take a batch of 8 examples: out of memory"):
+    with pytest.raises(UsageError, match="cannot take a batch of 8 examples: ValueError: out of memory"):
         fit(narrow)
