@@ -46,7 +46,7 @@ def command(registries: tuple[Path, ...], results: Path, data_root: Path | None,
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """What was found of one part."""
+    """Finding about one part of the installation."""
 
     name: str
     state: str

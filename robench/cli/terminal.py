@@ -30,7 +30,7 @@ LINE_WIDTH = 4000
 
 
 class OutputError(RobenchError):
-    """What was to be printed on stdout is lost, or some of it."""
+    """Error of output that stdout refused: all that was to be printed is lost, or some of it."""
 
 
 class ReaderGoneError(OutputError):
@@ -79,7 +79,7 @@ def say(*lines: str) -> None:
 
 
 def is_interactive() -> bool:
-    """Whether somebody watches stderr, so that a progress bar can be drawn there."""
+    """Return whether somebody watches stderr, so that a progress bar can be drawn there."""
     return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
 
 
@@ -154,7 +154,7 @@ class OnceEach(logging.Filter):
         self._said: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the message is new."""
+        """Return whether the message is new."""
         message = record.getMessage()
         is_new = message not in self._said
         self._said.add(message)
@@ -228,7 +228,7 @@ class _Guard(io.TextIOBase):
             self.refusal = self.refusal or error
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return self.stream is not None and not self.stream.closed and self.stream.isatty()
 
     def fileno(self) -> int:

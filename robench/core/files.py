@@ -48,7 +48,7 @@ def absolute(path: str | os.PathLike[str], name: str = "the path") -> Path:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether ``text`` means a YAML file and no shipped name: it ends in .yaml or .yml, or has a slash."""
+    """Return whether ``text`` means a YAML file and no shipped name: it ends in .yaml or .yml, or has a slash."""
     return text.endswith((".yaml", ".yml")) or "/" in text
 
 

@@ -81,12 +81,12 @@ class Coupling:
 
     @property
     def is_coupled(self) -> bool:
-        """Whether a difference exceeds its limit."""
+        """True where a difference exceeds its limit."""
         return self.excess > 1
 
     @property
     def finding(self) -> str:
-        """What was measured, in a sentence."""
+        """Measurement in a sentence."""
         logits, gradients = self.among_others.logits, self.among_others.gradients
         by_gradients = "has no gradients" if gradients is None else f"its gradients by {gradients:.1%}"
         return (
@@ -97,7 +97,7 @@ class Coupling:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What a model gives for a batch: (B, classes) logits and (B, D) gradients, None where there are none."""
+    """Answer of a model to a batch: (B, classes) logits and (B, D) gradients, None where there are none."""
 
     logits: Tensor
     gradients: Tensor | None

@@ -33,7 +33,7 @@ READ_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How a worker ended, and what may be done about it."""
+    """End of a worker, and what may be done about it."""
 
     what: str
     advice: str
@@ -69,7 +69,7 @@ class WorkerProcess:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has a task and did not answer yet."""
+        """True while it has a task and did not answer yet."""
         return self._begun is not None
 
     @property

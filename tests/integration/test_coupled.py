@@ -227,4 +227,4 @@ def test_show_and_list_have_the_field(robench: Robench, registry: Path) -> None:
     (entry,) = yaml.safe_load_all(robench("show", "mine", "--registry", registry).stdout)
     assert entry["coupled"] is True
     shown = {each["name"]: each["coupled"] for each in CATALOGUE["models"]([registry])}
-    assert [name for name, is_coupled in shown.items() if is_coupled] == ["mine"]
+    assert [name for name, is_coupled in shown.items() if is_coupled] == ["digits-nystrom-released-vit", "mine"]

@@ -56,7 +56,7 @@ def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench
     assert lines["digits-mom-vit"].endswith("raised")
     assert "- digits-mom-vit: random victim: the same inputs give logits" in ended.stdout
     assert "average gradients over draws (num_draws)" in ended.stdout
-    assert all(len(flags) == 14 for flags in kept(audited / "results").values())
+    assert all(len(flags) == 15 for flags in kept(audited / "results").values())
 
 
 def test_two_workers_keep_the_same_flags(robench: Robench, audited: Path, tmp_path: Path) -> None:

@@ -156,14 +156,28 @@ def test_sigterm_twice_kills_workers_without_warning_of_what_they_shared(tmp_pat
     assert [word for word in ("Traceback", "leaked", "semaphore") if word in stderr] == []
 
 
-def test_sigterm_ends_a_command_that_measures_nothing_with_143(tmp_path: Path) -> None:
-    fifo = tmp_path / "suite.yaml"
-    os.mkfifo(fifo)
-    command = [sys.executable, "-m", "robench", "validate", str(fifo)]
+WAITING = """
+import sys, time
+import robench.cli.validate_command as validate
+from robench.cli.main import main
+
+def wait(path):
+    sys.stderr.write("waiting\\n")
+    sys.stderr.flush()
+    time.sleep(600)
+
+validate.validate_file = wait
+sys.argv = ["robench", "validate", "suite.yaml"]
+main()
+"""
+
+
+def test_sigterm_ends_a_command_that_measures_nothing_with_143() -> None:
+    command = [sys.executable, "-c", WAITING]
     validation = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    # It waits in the middle of reading.
-    with fifo.open("w"):
-        validation.send_signal(signal.SIGTERM)
-        stdout, stderr = validation.communicate()
+    assert validation.stderr is not None
+    assert validation.stderr.readline() == "waiting\n"
+    validation.send_signal(signal.SIGTERM)
+    stdout, stderr = validation.communicate()
     assert (validation.returncode, stdout) == (143, "")
     assert stderr.strip() == "Terminated. What was kept is safe; the same command goes on from there."
