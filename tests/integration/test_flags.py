@@ -30,7 +30,7 @@ def kept(results: Path) -> dict[str, tuple[Flag, ...]]:
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of two models under a small suite with audits, measured in this process."""
+    """Results of two models under a small suite with audits, measured by two workers."""
     folder = tmp_path_factory.mktemp("audited")
     suite = {
         "name": "small",
@@ -45,7 +45,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "metrics": ["top1_accuracy"],
     }
     (folder / "small.yaml").write_text(json.dumps(suite))
-    package.run(folder / "small.yaml", [MODELS[1], MODELS[3]], results=folder / "results", device="cpu")
+    package.run(folder / "small.yaml", [MODELS[1], MODELS[3]], results=folder / "results", device="cpu", workers=2)
     return folder
 
 
@@ -59,12 +59,11 @@ def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench
     assert all(len(flags) == 15 for flags in kept(audited / "results").values())
 
 
-def test_two_workers_keep_the_same_flags(robench: Robench, audited: Path, tmp_path: Path) -> None:
-    ended = robench(
-        "run", "--suite", audited / "small.yaml", *MODELS, "--results", tmp_path, "--workers", 2, "--device", "cpu"
-    )
+def test_a_serial_run_keeps_the_same_flags_as_two_workers(robench: Robench, audited: Path, tmp_path: Path) -> None:
+    options = ("--results", tmp_path, "--executor", "serial", "--device", "cpu")
+    ended = robench("run", "--suite", audited / "small.yaml", *MODELS[:2], *options)
     assert ended.code == 0, ended.stderr
-    assert kept(tmp_path) == kept(audited / "results")
+    assert kept(tmp_path) == {MODELS[1]: kept(audited / "results")[MODELS[1]]}
 
 
 def test_another_suite_on_the_same_data_shares_the_audits(robench: Robench, audited: Path) -> None:

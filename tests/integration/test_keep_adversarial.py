@@ -153,14 +153,14 @@ def test_what_cannot_be_kept_is_told_and_ends_with_1(
     assert "1 shards failed" in ended.stderr
 
 
-def test_a_folder_that_cannot_be_read_is_told_before_anything_is_measured(
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_measured(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "adversarial").write_text("in the way")
     ended = robench("run", "--suite", small_suite(), *VIT, *KEEP, "--results", tmp_path / "r")
-    assert (ended.code, ended.stdout) == (1, "")
-    assert "adversarial cannot be read" in ended.stderr
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "cannot be written: Not a directory" in ended.stderr
 
 
 NEAREST = "{kind: cw, num_steps: 2, num_search_steps: 1, initial_c: 1.0, learning_rate: 0.01}"

@@ -51,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tests = str(Path(__file__).parents[1])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([tests, *sys.path]))
     save_file(Model("honest", False).state_dict(), "weights.safetensors")
-    names = ["honest", "os-exit-3", "hang", *HARMLESS, *FAILING]
+    names = ["honest", "os-exit-3", *HARMLESS, *FAILING]
     entries = [(name, name) for name in names] + [(f"{name}-at-once", f"{name}, at_once: true") for name in names]
     text = "".join(ENTRY.replace("NAME", name).replace("KIND", kind) for name, kind in entries)
     built = ENTRY.replace("NAME", "built").replace("KIND", "exit-0").replace(":build'", ":build_badly'")
@@ -95,13 +95,13 @@ def test_a_function_that_builds_a_model_cannot_end_the_run_either(robench: Roben
 
 
 def test_workers_survive_what_a_serial_run_cannot(robench: Robench, folder: Path) -> None:
-    ended = robench(*command("honest", "os-exit-3", "hang", "print"), "--shard-timeout", 20, "--workers", 2)
+    # What hangs waits for three timeouts, and is left to tests/slow.
+    ended = robench(*command("honest", "os-exit-3", "print"), "--workers", 2)
     assert ended.code == 1
-    assert len(json.loads(ended.stdout)["rows"]) == 4
+    assert len(json.loads(ended.stdout)["rows"]) == 3
     errors = {failure.shard.checkpoint: failure.error for failure in FolderStore(folder / "r").failures()}
-    assert set(errors) == {"os-exit-3", "hang"}
+    assert set(errors) == {"os-exit-3"}
     assert "ended itself with exit code 3, 3 times" in errors["os-exit-3"]
-    assert "took longer than 20 s, 3 times" in errors["hang"]
     records = {each.shard.checkpoint: each.outcomes for each in FolderStore(folder / "r").records(lambda shard: True)}
     assert records["print"] == records["honest"]
 

@@ -22,6 +22,7 @@ conditions:
     num_examples: 60
     perturbation: {kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 10, stop: at_success}
 metrics: [METRICS]
+audit: false
 """
 
 
@@ -38,7 +39,7 @@ def test_the_protocol_of_rpc_runs_on_digits_and_says_nothing_of_robustness(roben
     suite = tmp_path / "suite.yaml"
     suite.write_text(whole[:start] + whole[stop:])
     ended = robench(
-        "run", "--suite", suite, "--model", "digits-vit", "--limit", 20, "--executor", "serial",
+        "run", "--suite", suite, "--model", "digits-vit", "--limit", 20, "--executor", "serial", "--no-audit",
         "--results", tmp_path / "r", "--json",
     )  # fmt: skip
     found = cells_of(ended)
@@ -89,7 +90,7 @@ def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robenc
     square = "kind: square, epsilon: 16/255, num_queries: 30, p_init: 0.8, stop: at_success, returns: published"
     text = STOPPING[: STOPPING.index("  - {name: whole")]
     condition = f"  - {{name: square, num_examples: 60, perturbation: {{{square}}}}}"
-    suite.write_text(f"{text}{condition}\nmetrics: [top1_accuracy, top5_accuracy]\n")
+    suite.write_text(f"{text}{condition}\nmetrics: [top1_accuracy, top5_accuracy]\naudit: false\n")
     command = ("run", "--suite", suite, "--model", "digits-vit", "--executor", "serial", "--results", tmp_path / "r")
     ended = robench(*command, "--json")
     found = cells_of(ended)

@@ -21,10 +21,8 @@ def test_one_worker_two_workers_and_another_order_give_the_same_bytes(
     suite = small_suite()
     layouts = {
         "serial": [*model_options(MODELS), "--executor", "serial"],
-        "one": [*model_options(MODELS), "--executor", "processes", "--workers", "1"],
-        "two": [*model_options(MODELS), "--workers", "2"],
-        "reversed": [*model_options(MODELS[::-1]), "--workers", "2"],
-        "limited-first": [*model_options(MODELS), "--workers", "1"],
+        "two-reversed": [*model_options(MODELS[::-1]), "--workers", "2"],
+        "limited-first": [*model_options(MODELS), "--executor", "processes", "--workers", "1"],
     }
     assert (
         robench(
@@ -62,7 +60,7 @@ def test_shards_of_several_batches_hold_the_same_outcomes(
     assert len(outcomes["cut"]) == 450
 
 
-def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(
+def test_a_run_that_is_killed_ends_with_the_same_bytes(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
-    check_that_kills_change_no_byte(robench, small_suite, tmp_path, num_kills=4)
+    check_that_kills_change_no_byte(robench, small_suite, tmp_path, num_kills=2)

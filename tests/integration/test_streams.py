@@ -158,12 +158,12 @@ class TestWholeProcesses:
         assert ended.stdout.isascii()
 
     @needs_dev_full
-    @pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
+    @pytest.mark.parametrize(("stderr", "executor"), [("2>/dev/full", "processes"), ("2>&-", "serial")])
     def test_a_run_without_stderr_ends_as_with_it(
-        self, tmp_path: Path, small_suite: Callable[..., Path], stderr: str
+        self, tmp_path: Path, small_suite: Callable[..., Path], stderr: str, executor: str
     ) -> None:
         command = f"$R run --suite {small_suite()} --model digits-vit --results {tmp_path}/r --workers 1"
-        ended = shell(f"{command} --executor processes {stderr}")
+        ended = shell(f"{command} --executor {executor} {stderr}")
         assert ended.returncode == 0
         assert "clean top-1 accuracy" in ended.stdout
         assert len(FolderStore(tmp_path / "r").keys()) == 9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -107,7 +108,7 @@ def test_interrupted_it_goes_on_with_the_same_command_to_the_same_bytes(
     def interrupted(self: Learner, epoch: int, batches: object) -> float:
         epochs.append(epoch)
         if epochs == [0, 1]:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return learn(self, epoch, batches)  # type: ignore[arg-type]  # the batches that it was given
 
     monkeypatch.setattr(Learner, "epoch", interrupted)

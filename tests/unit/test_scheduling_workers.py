@@ -230,6 +230,8 @@ import sys
 from pathlib import Path
 from test_scheduling_workers import *
 if __name__ == "__main__":
+    # nohup has those that it starts ignore it.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     list(ProcessExecutor([Misbehaving(Path(sys.argv[1]), sys.argv[2])] * 2).execute(SHARDS[2:3] * 2))
 """
 
