@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib import import_module
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import annotated_types
@@ -16,12 +17,28 @@ SEEDS = 2**63
 class DeclarationBase:
     """Base of all declarations: checks every bounded field when constructed.
 
+    Attributes:
+        kind: name in YAML.
+        version: raised when the implementation changes its numbers; part of every key.
+        implementation: ``module:name`` of the object that computes what is declared, imported on first use; what it is
+            and how it is called is defined by the family of plug-ins.
+
     Raises:
         ValueError: one message that names every field out of bounds, what was met and what was wanted.
     """
 
     kind: ClassVar[str]
     version: ClassVar[int] = 1
+    implementation: ClassVar[str]
+
+    @classmethod
+    def implemented(cls) -> Any:
+        """Import and return the implementation.
+
+        Any: each family defines its type, and checks what it gets.
+        """
+        module, _, name = cls.implementation.partition(":")
+        return getattr(import_module(module), name)
 
     def __post_init__(self) -> None:
         problems = [
