@@ -63,4 +63,4 @@ def test_shards_of_several_batches_hold_the_same_outcomes(
 def test_a_run_that_is_killed_ends_with_the_same_bytes(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
-    check_that_kills_change_no_byte(robench, small_suite, tmp_path, num_kills=2)
+    check_that_kills_change_no_byte(robench, small_suite, tmp_path, num_kills=2, models=("digits-vit",))
