@@ -14,13 +14,13 @@ import torchattacks
 from pyautoattack.square import SquareAttack
 
 import robench
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.fab import Fab
+from robench.attacks.pgd import Pgd
+from robench.attacks.square import Square
 from robench.core.protocols import Batch
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Pgd
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.fab_attack import Fab
-from robench.declarations.square_attack import Square
-from robench.perturbations import perturb
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

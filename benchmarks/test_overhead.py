@@ -13,9 +13,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import robench
+from robench.attacks.pgd import Pgd
 from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition
-from robench.declarations.attacks import Pgd
 from robench.declare import find_checkpoints
 from robench.evaluation import evaluate
 from robench.models import resolve

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from robench.attacks.pgd import Pgd
 from robench.core.records import Record
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.attacks import Pgd
 from robench.declare import find_checkpoints
 from robench.evaluation import Evaluator
 from robench.runs import RunRequest, prepare

@@ -27,15 +27,15 @@ from strength_settings import COMPARISONS, EXCEPTIONS, MODELS, NUM_EXAMPLES, Com
 from strength_table import as_markdown
 
 from robench import load_checkpoint, load_dataset
+from robench.attacks.attack import problem_of
+from robench.attacks.losses import predicted
 from robench.core.identity import to_plain
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import example_seed
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import check_perturbed
 from robench.metrics.paired import exact_p_value
-from robench.perturbations import perturb
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.losses import predicted
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from robench.attacks.base import Attack
     from robench.core.protocols import Dataset, Victim
-    from robench.declarations.attack_base import Attack
 
 SEED = 0
 BATCH_SIZE = 100

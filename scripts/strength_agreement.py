@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from robench.declarations.autoattack import AutoAttack
+from robench.attacks.autoattack import AutoAttack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from robench.attacks.backends.shown import ShownVictim
+from robench.attacks.backends.undisturbed import undisturbed
 from robench.core.seeds import Stream
-from robench.perturbations.backends.shown import ShownVictim
-from robench.perturbations.backends.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
-    from robench.perturbations.attacks.problem import Problem
+    from robench.attacks.problem import Problem
 
 ORDERS = {"linf": inf, "l2": 2}
 

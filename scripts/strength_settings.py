@@ -6,18 +6,19 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, Pgd
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
-from robench.declarations.sparse_l1_attack import SparseL1
-from robench.declarations.spsa_attack import Spsa
-from robench.declarations.square_attack import Square
+from robench.attacks.apgd import Apgd
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robench.declarations.attack_base import Attack, Norm
+    from robench.attacks.base import Attack, Norm
 
 MODELS = ("digits-vit", "digits-symvit", "digits-rpc-symvit")
 # About half of the digits stand against gradients within these.

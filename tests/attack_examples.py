@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from robench.core.protocols import Batch
-from robench.perturbations import perturb
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robench.attacks.pgd import Pgd
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
 from robench.core.suite import Condition
 from robench.declarations.architectures import Vit
-from robench.declarations.attacks import Pgd
 from robench.declarations.attentions import Rpc
 from robench.declarations.preprocessing import ImagePreprocessing
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, get_type_hints
 from robench.core.identity import Plain, to_plain
 from robench.declarations.attentions import ATTENTIONS
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import PERTURBATIONS, batch_dependence_of
-from robench.declarations.sweep import Sweep
 from robench.declare import find_suite, read_registries, shipped_suites
+from robench.perturbations import PERTURBATIONS
+from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ def _suite(suite: Suite, path: Path) -> Entry:
                 "dataset": condition.dataset,
                 "perturbation": to_plain(condition.perturbation),
                 "num_examples": condition.num_examples,
-                **({"batch_dependent": attack} if (attack := batch_dependence_of(condition.perturbation)) else {}),
+                **({"batch_dependent": attack} if (attack := condition.perturbation.batch_dependence) else {}),
             }
             for condition in suite.conditions
         ],

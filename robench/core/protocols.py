@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from robench.core.records import Failure, Record
     from robench.core.seeds import Stream
     from robench.core.shard import DatasetIdentity, Shard, ShardHeader
+    from robench.core.suite import ThreatModel
 
 
 class Declaration(Protocol):
@@ -25,6 +26,118 @@ class Declaration(Protocol):
 
     kind: ClassVar[str]
     version: ClassVar[int]
+
+
+class PerturbationDeclaration(Declaration, Protocol):
+    """Declaration of a perturbation: the questions that generic code asks of one, each with its neutral answer.
+
+    Attributes:
+        is_clean: inputs are left as they are, so that outcomes are clean ones.
+        is_attack: inputs are changed against the model, or within a budget as an attack's.
+        is_minimum_norm: an attack without a budget, which looks for the nearest adversarial example.
+        is_iterated: an attack of many gradient steps, expected to beat those of one step and those without gradients.
+        is_single_step: an attack of one gradient step.
+        is_gradient_free: an attack within a budget that asks the model for no gradient.
+        can_warm_start: an attack whose first search can begin at a given point.
+        makes_inputs: what is scored is made here and kept nowhere else.
+    """
+
+    is_clean: ClassVar[bool] = False
+    is_attack: ClassVar[bool] = False
+    is_minimum_norm: ClassVar[bool] = False
+    is_iterated: ClassVar[bool] = False
+    is_single_step: ClassVar[bool] = False
+    is_gradient_free: ClassVar[bool] = False
+    can_warm_start: ClassVar[bool] = False
+    makes_inputs: ClassVar[bool] = True
+
+    @classmethod
+    def implemented(cls) -> Any:
+        """Import and return the implementation, a ``Perturbation`` or what the family has in its place."""
+
+    @property
+    def threat_model(self) -> ThreatModel | None:
+        """What the attacker may do; None where nothing bounds the perturbation, or where it has several budgets."""
+        return None
+
+    @property
+    def epsilon_name(self) -> str | None:
+        """The exact budget, such as ``4/255``; None where there is no threat model."""
+        return None if self.threat_model is None else str(self.threat_model.epsilon)
+
+    @property
+    def search_norm(self) -> str | None:
+        """Norm in which a minimum-norm attack measures; None for everything else."""
+        return None
+
+    @property
+    def at_budgets(self) -> Sequence[PerturbationDeclaration]:
+        """The attack at each of several budgets, ascending; empty where there is one budget or none."""
+        return ()
+
+    @property
+    def budgets_are_linked(self) -> bool:
+        """Whether the attack at one budget uses what came of a smaller one."""
+        return False
+
+    @property
+    def corruption(self) -> tuple[str, int] | None:
+        """Type and severity of a corruption that is made on the fly; None for everything else."""
+        return None
+
+    @property
+    def drawn_as(self) -> str:
+        """Kind by whose name random numbers are drawn."""
+        return self.kind
+
+    @property
+    def batch_dependence(self) -> str:
+        """Name of what depends on who shares a batch, such as ``pgd by foolbox``; empty where nothing does."""
+        return ""
+
+    @property
+    def stops_at_success(self) -> bool:
+        """Whether examples are left alone once they are fooled."""
+        return False
+
+    @property
+    def returns_published_point(self) -> bool:
+        """Whether the point that the attack's own published code leaves is returned."""
+        return False
+
+    @property
+    def keeps_scores(self) -> bool:
+        """Whether top-5, loss and confidence are kept beside the verdict.
+
+        An attack that leaves what is fooled did not do its worst; its scores are kept only where the point that its
+        published code leaves is asked for by name.
+        """
+        return not self.stops_at_success or self.returns_published_point
+
+    @property
+    def clip(self) -> str:
+        """Limits of what is returned: ``box``, ``unit`` or ``none``, as in ``ThreatModel``."""
+        return "box"
+
+    @property
+    def backend(self) -> str:
+        """Library whose code runs."""
+        return "robench"
+
+    def distance_problem(self) -> str:
+        """Return what keeps a minimum-norm attack from telling how far examples are from falling, such as ``with ...``.
+
+        See ``metrics.distances`` for what its numbers rely on.
+        """
+        return ""
+
+    def is_same_at_another_budget(self, other: PerturbationDeclaration) -> bool:
+        """Return whether ``other`` is the same attack but for its budget, and what scales with it."""
+        return False
+
+    def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
+        """Return whether ``other`` is the same attack with at most half as many steps."""
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +236,7 @@ class Draws(Protocol):
         """Return the draws of some of the examples."""
 
 
-AskedFor = TypeVar("AskedFor", bound=Declaration, contravariant=True)
+AskedFor = TypeVar("AskedFor", bound=PerturbationDeclaration, contravariant=True)
 
 
 class Perturbation(Protocol[AskedFor]):

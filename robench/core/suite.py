@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from robench.core.identity import Plain
-    from robench.core.protocols import Declaration
+    from robench.core.protocols import PerturbationDeclaration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Condition:
 
     name: str
     dataset: str
-    perturbation: Declaration
+    perturbation: PerturbationDeclaration
     num_examples: int | None = None
     num_predictions: int = 1
     distances: tuple[Fraction, ...] = ()

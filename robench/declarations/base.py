@@ -37,8 +37,7 @@ class DeclarationBase:
 
         Any: each family defines its type, and checks what it gets.
         """
-        module, _, name = cls.implementation.partition(":")
-        return getattr(import_module(module), name)
+        return imported(cls.implementation)
 
     def __post_init__(self) -> None:
         problems = [
@@ -53,6 +52,15 @@ class DeclarationBase:
     def contradictions(self) -> list[str]:
         """Return what is wrong between fields that are each within bounds; called after them."""
         return []
+
+
+def imported(path: str) -> Any:
+    """Import and return what ``module:name`` names.
+
+    Any: whoever names it knows its type.
+    """
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 def violations(value: Any, bounds: tuple[object, ...]) -> list[str]:

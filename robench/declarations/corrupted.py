@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robench.declarations.corruptions import Corruption
 from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
@@ -27,10 +26,8 @@ class Corrupted:
 
 def corrupted_of(condition: Condition) -> Corrupted | None:
     """Return what a condition is of a family of corruptions, or None of all else."""
-    declaration = condition.perturbation
-    if isinstance(declaration, Corruption):
-        family = LIVE.get(condition.dataset, f"{condition.dataset}-c")
-        return Corrupted(family, declaration.type, declaration.severity)
+    if condition.perturbation.corruption is not None:
+        return Corrupted(LIVE.get(condition.dataset, f"{condition.dataset}-c"), *condition.perturbation.corruption)
     published = DATASETS[condition.dataset]
     if published.corruption is None or published.severity is None:
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from robench.declarations.base import LARGEST, DeclarationBase
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,18 +1,16 @@
-"""Adversarial examples that were made against another model, and which perturbations make any examples at all."""
+"""Adversarial examples that were made against another model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robench.core.protocols import Declaration
-from robench.declarations.audit import Audit
-from robench.declarations.base import DeclarationBase
-from robench.declarations.perturbations import Clean
+from robench.core.protocols import PerturbationDeclaration
+from robench.declarations.perturbation_base import PerturbationBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transferred(DeclarationBase):
+class Transferred(PerturbationBase):
     """Kept adversarial examples of a measurement, shown to another model. Made by ``robench transfer``, never in YAML.
 
     Attributes:
@@ -23,14 +21,10 @@ class Transferred(DeclarationBase):
     """
 
     kind: ClassVar[str] = "transferred"
+    makes_inputs: ClassVar[bool] = False
 
     source: str
-    attack: Declaration
+    attack: PerturbationDeclaration
     mean: tuple[float, ...]
     std: tuple[float, ...]
     budget: str | None = None
-
-
-def makes_inputs(declaration: Declaration) -> bool:
-    """Return whether a perturbation makes inputs that are not kept anywhere else."""
-    return not isinstance(declaration, (Clean, Audit, Transferred))

@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robench.declarations.perturbations import epsilon_of
-from robench.declarations.sweep import Sweep
-
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration
+    from robench.core.protocols import PerturbationDeclaration
     from robench.core.suite import Condition
 
 
@@ -31,21 +28,22 @@ class View:
     label: str
     condition: Condition
     epsilon: str | None
-    attack: Declaration
+    attack: PerturbationDeclaration
 
 
 def views_of(condition: Condition) -> tuple[View, ...]:
     """Return the views of a condition: of a sweep one a budget, ascending; of all else itself."""
     declaration, name = condition.perturbation, condition.name
-    if not isinstance(declaration, Sweep):
+    if not declaration.at_budgets:
         return (View(name=name, label=name, condition=condition, epsilon=None, attack=declaration),)
     return tuple(
         View(
-            name=f"{name}@{attack.epsilon}",
-            label=f"{name} {attack.threat_model.epsilon_text}",
+            name=f"{name}@{threat.epsilon}",
+            label=f"{name} {threat.epsilon_text}",
             condition=condition,
-            epsilon=epsilon_of(attack),
+            epsilon=attack.epsilon_name,
             attack=attack,
         )
-        for attack in declaration.bounded
+        for attack in declaration.at_budgets
+        if (threat := attack.threat_model) is not None
     )

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from robench.core.suite import Column
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import Clean, search_norm_of, threat_model_of
 from robench.declarations.views import View, views_of
-from robench.declare.searches import distances_of, search_problem
+from robench.declare.searches import distances_of
 from robench.declare.shift_columns import corruption_columns, detection_columns
 from robench.metrics import METRICS
 
@@ -51,7 +50,7 @@ def threat_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
 
 def search_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
     """Return what keeps a metric over searches for the nearest from being read off these conditions."""
-    searches = [condition for condition in conditions if search_norm_of(condition.perturbation)]
+    searches = [condition for condition in conditions if condition.perturbation.search_norm]
     if METRICS[metric].scope == "distance":
         if any(condition.distances for condition in conditions):
             return []
@@ -63,7 +62,7 @@ def search_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
     return [
         f"{metric} cannot be read off {condition.name}, an attack {wrong}; leave one of them out"
         for condition in searches
-        if (wrong := search_problem(condition))
+        if (wrong := condition.perturbation.distance_problem())
     ]
 
 
@@ -86,7 +85,7 @@ class _Threat:
 def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
     attacks: dict[tuple[str, ThreatModel], list[View]] = {}
     for view in (view for condition in conditions for view in views_of(condition)):
-        model = threat_model_of(view.attack)
+        model = view.attack.threat_model
         # What moves away from predictions says nothing of the true classes, and is never called robust.
         if model is not None and model.labels == "true":
             attacks.setdefault((view.condition.dataset, model), []).append(view)
@@ -102,7 +101,7 @@ def _clean_beside(attack: View, conditions: Sequence[Condition]) -> View | None:
     clean = [
         view
         for condition in conditions
-        if condition.dataset == attack.condition.dataset and isinstance(condition.perturbation, Clean)
+        if condition.dataset == attack.condition.dataset and condition.perturbation.is_clean
         for view in views_of(condition)
     ]
     return min(clean, key=lambda view: num_examples_of(view.condition) != size, default=None)
@@ -124,7 +123,7 @@ def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Co
         return
     for view in views_of(condition):
         for name in metrics:
-            if METRICS[name].scope == "condition" or (METRICS[name].scope == "search" and search_norm_of(view.attack)):
+            if METRICS[name].scope == "condition" or (METRICS[name].scope == "search" and view.attack.search_norm):
                 yield _view_column(view, name)
     for distance in distances_of(condition):
         for name in metrics:

@@ -2,7 +2,7 @@
 
 A dataclass gives its model (strict, extra fields forbidden, the bounds of its annotations kept); what the model accepts
 is handed to the dataclass, whose own ValueErrors, contradictions between fields, are problems like all others. Which
-class a field of the type ``DeclarationBase`` wants is told by its name, see ``FAMILIES``.
+class a field of the type ``DeclarationBase``, or of a family's base class, wants is told by its name (``FAMILIES``).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from robench.core.errors import did_you_mean
 from robench.declarations.architectures import BACKBONES
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS
 from robench.declarations.base import DeclarationBase
-from robench.declarations.perturbations import PERTURBATIONS
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declarations.training import TRAININGS, Training
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
 from robench.declare.sweeps import KEY, construct_sweep
 from robench.declare.values import UNREADABLE, show
 from robench.declare.wording import contradictions, one_error, reworded
+from robench.perturbations import PERTURBATIONS
 
 if TYPE_CHECKING:
     from robench.declare.document import Document
@@ -155,7 +155,7 @@ def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
         return _read_by(scalar_reader(hint, marks))
     if origin is Literal:
         return _read_by(literal_reader(arguments))
-    if hint is DeclarationBase:
+    if isinstance(hint, type) and issubclass(hint, DeclarationBase) and not dataclasses.is_dataclass(hint):
         if name not in FAMILIES:
             raise TypeError(f"no family of declarations for the field {name}; add it to FAMILIES")
         return Annotated[Any, PlainValidator(partial(construct_member, FAMILIES[name]))]

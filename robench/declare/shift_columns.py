@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from robench.core.suite import Column
 from robench.declarations.corrupted import corrupted_of, uncorrupted_of
-from robench.declarations.corruptions import SEVERITIES
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import Clean, is_attack
+from robench.declarations.imagenet_c import SEVERITIES
 from robench.metrics import METRICS, CorruptionMetric
 from robench.metrics.corruptions import REFERENCES, averaged_types
 
@@ -111,7 +110,7 @@ def negatives_problem(condition: Condition, conditions: Sequence[Condition]) -> 
 def attack_problem(condition: Condition) -> str | None:
     """Return why a condition's dataset cannot be attacked, or None."""
     declared = DATASETS[condition.dataset]
-    if not is_attack(condition.perturbation):
+    if not condition.perturbation.is_attack:
         return None
     if declared.is_out_of_distribution:
         return f"must be no attack on {condition.dataset}, whose examples belong to no class"
@@ -152,7 +151,7 @@ def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:
     """Return the condition of a family's images without corruption, if there is one."""
     of_family = [each for each in conditions if (found := corrupted_of(each)) and found.family == family]
     datasets = {uncorrupted_of(each) for each in of_family}
-    clean = [each for each in conditions if isinstance(each.perturbation, Clean) and each.dataset in datasets]
+    clean = [each for each in conditions if each.perturbation.is_clean and each.dataset in datasets]
     return clean[:1]
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from robench.core.suite import Condition, Suite
-from robench.declarations.base import LARGEST, SEEDS, DeclarationBase
+from robench.declarations.base import LARGEST, SEEDS
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import Clean, keeps_scores
+from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
 from robench.declare.names import DatasetName, MetricName, Name
 from robench.declare.python_source import document_from_python
@@ -28,6 +28,7 @@ from robench.declare.shift_columns import (
 from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
 from robench.metrics import METRICS
+from robench.perturbations import Clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ class ConditionEntry:
     num_predictions: Annotated[int, Ge(1), Le(10_000)] = 1
     distances: tuple[Annotated[Fraction, Gt(0), Le(LARGEST)], ...] = ()
     negatives: Name | None = None
-    perturbation: DeclarationBase = field(default_factory=Clean)
+    perturbation: PerturbationBase = field(default_factory=Clean)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +192,7 @@ def _metric_problems(document: Document, conditions: Mapping[int, Condition]) ->
         # Whether an attack or a clean condition is missing shows only once all conditions can be read.
         return
     for index, name in _known_metrics(document).items():
-        stopping = [each.name for each in conditions.values() if not keeps_scores(each.perturbation)]
+        stopping = [each.name for each in conditions.values() if not each.perturbation.keeps_scores]
         if METRICS[name].reads_scores and stopping:
             message = (
                 f"{name} cannot be read where an attack stops at success, as in {', '.join(stopping)}; leave it out"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from robench.declarations.attack_base import BoundedAttack, Epsilon
-from robench.declarations.sweep import Sweep
+from robench.attacks.base import BoundedAttack, Epsilon
 from robench.declare.wording import contradictions, one_error
+from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,9 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, Pgd
-from robench.declarations.square_attack import Square
+from robench.attacks.apgd import Apgd
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.losses import cross_entropy_loss
+from robench.attacks.pgd import Pgd
+from robench.attacks.square import Square
 from robench.metrics.sanity import (
     MORE_STEPS,
     RANDOM_SEARCH,
@@ -16,7 +18,6 @@ from robench.metrics.sanity import (
     beaten,
     right_at_any_distance,
 )
-from robench.perturbations.attacks.losses import cross_entropy_loss
 
 if TYPE_CHECKING:
     from robench.core.flags import Flag

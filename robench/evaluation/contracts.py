@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.errors import BudgetExceededError, ContractError
-from robench.declarations.perturbations import leaves_published_point, threat_model_of
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Batch, Declaration, Victim
+    from robench.core.protocols import Batch, PerturbationDeclaration, Victim
     from robench.core.suite import ThreatModel
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
@@ -38,7 +37,7 @@ def check_clean(batch: Batch, dataset: str) -> None:
 
 
 def check_perturbed(
-    perturbed: torch.Tensor, clean: torch.Tensor, declaration: Declaration, victim: Victim
+    perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, victim: Victim
 ) -> Distances:
     """Measure what a perturbation returned against the clean inputs (B, ...), and refuse what breaks its promise.
 
@@ -50,18 +49,17 @@ def check_perturbed(
         ContractError: another shape, NaN, or values outside the limits of ``clip``.
         BudgetExceededError: an input was moved by more than the threat model allows.
     """
-    kind, threat_model = declaration.kind, threat_model_of(declaration)
+    kind, threat_model = declaration.kind, declaration.threat_model
     if perturbed.shape != clean.shape:
         raise ContractError(
             f"perturbation {kind!r} returned shape {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}"
         )
-    clip = getattr(declaration, "clip", "box")
-    if clip == "box":
+    if declaration.clip == "box":
         _check_range(perturbed, f"perturbation {kind!r} returned inputs")
     elif not bool(torch.isfinite(perturbed).all()):
         raise ContractError(f"perturbation {kind!r} returned NaN or infinite inputs")
     change = within = perturbed.double() - clean.double()
-    if clip == "unit":
+    if declaration.clip == "unit":
         within = _change_but_cut(perturbed, clean, declaration, victim)
     if threat_model is not None:
         _check_budget(within, kind, threat_model, victim)
@@ -69,7 +67,7 @@ def check_perturbed(
 
 
 def _change_but_cut(
-    perturbed: torch.Tensor, clean: torch.Tensor, declaration: Declaration, victim: Victim
+    perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, victim: Victim
 ) -> torch.Tensor:
     """Return the changes (B, ...), 0 of each value that was cut to [0, 1] after normalisation and no more.
 
@@ -77,7 +75,7 @@ def _change_but_cut(
     """
     mean, std = (channels.double() for channels in victim.normalisation)
     points = perturbed.double()
-    whole = (perturbed == clean).flatten(1).all(1) & leaves_published_point(declaration)
+    whole = (perturbed == clean).flatten(1).all(1) & declaration.returns_published_point
     inside = torch.clamp(points, mean - BUDGET_TOLERANCE, mean + std + BUDGET_TOLERANCE)
     if not bool(((inside == points).flatten(1).all(1) | whole).all()):
         normalised = ((points - mean) / std)[~whole]

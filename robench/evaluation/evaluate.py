@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.attacks.backends.installed import release_of
 from robench.core.protocols import Batch
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.datasets.class_subsets import class_indices_of
 from robench.declarations.audit import Audit
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import drawn_as, epsilon_of, keeps_scores, leaves_at_success
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.audit import audit
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
 from robench.evaluation.judges import JUDGES, Measured
 from robench.evaluation.keeping import Attacked
-from robench.perturbations.backends.installed import release_of
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.prediction import predict
 
@@ -53,8 +52,7 @@ def evaluate(
             batch = dataset.batch(start, min(start + size, shard.stop))
             outcomes.extend(_measure(measurement, batch, victim, source))
         flags = _flags(shard, victim, dataset)
-    backend = getattr(measurement.condition.perturbation, "backend", "")
-    measured = provenance(victim.device, started, limit, backend)
+    measured = provenance(victim.device, started, limit, measurement.condition.perturbation.backend)
     return Record(shard=shard.header, outcomes=tuple(outcomes), provenance=measured, flags=flags)
 
 
@@ -67,7 +65,7 @@ def _flags(shard: Shard, victim: Victim, dataset: Dataset) -> tuple[Flag, ...]:
     return tuple(audit(victim, batch, dataset.identity, declaration.epsilon, seed=shard.measurement.seed))
 
 
-def provenance(device: torch.device, started: float, limit: int | None, backend: str = "") -> Provenance:
+def provenance(device: torch.device, started: float, limit: int | None, backend: str = "robench") -> Provenance:
     """Return where and when something was measured that began at ``started`` (``time.perf_counter``), and with what.
 
     ``backend`` is the library whose attack was run, if any.
@@ -84,7 +82,7 @@ def provenance(device: torch.device, started: float, limit: int | None, backend:
 def _rows_at_once(shard: Shard) -> int:
     """Return how many examples a perturbation meets at once: where some leave early, others fill their batches."""
     batch_size = shard.measurement.batch_size
-    return shard.stop - shard.start if leaves_at_success(shard.measurement.condition.perturbation) else batch_size
+    return shard.stop - shard.start if shard.measurement.condition.perturbation.stops_at_success else batch_size
 
 
 def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Source) -> tuple[Outcome, ...]:
@@ -94,7 +92,7 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
     check_clean(batch, measurement.dataset.name)
     declaration = measurement.condition.perturbation
     seeds = _prediction_seeds(measurement, batch.ids)
-    draws = ExampleDraws(_seeds(measurement, drawn_as(declaration), batch.ids), victim.device, seeds[0])
+    draws = ExampleDraws(_seeds(measurement, declaration.drawn_as, batch.ids), victim.device, seeds[0])
     judge, by_budget = JUDGES[measurement.checkpoint.task], []
     classes, has_right_class = _classes_of(measurement.dataset.name)
     for attack, perturbed in source(measurement, batch, victim, draws):
@@ -106,10 +104,10 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
             distances,
             perturbed,
             other_logits=tuple(others),
-            epsilon=None if attack is declaration else epsilon_of(attack),
+            epsilon=None if attack is declaration else attack.epsilon_name,
             classes=classes,
             has_right_class=has_right_class,
-            scores_say_all=keeps_scores(declaration),
+            scores_say_all=declaration.keeps_scores,
         )
         by_budget.append(judge(first, batch, measured, num_examples))
     return tuple(outcome for example in zip(*by_budget, strict=True) for outcome in example)

@@ -14,7 +14,7 @@ from robench.core.errors import StoreError, UsageError, described, shortened
 from robench.core.records import Failure, Record
 from robench.core.shard import shard_key
 from robench.datasets import open_dataset
-from robench.declarations.transferred import Transferred, makes_inputs
+from robench.declarations.transferred import Transferred
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.keeping import Attacked
 from robench.evaluation.rescore import rescore
@@ -68,7 +68,7 @@ class Evaluator:
         victim, dataset = self._victim_of(shard.measurement), self._dataset_of(shard.measurement)
         if isinstance(declaration, Transferred):
             return rescore(shard, self._made_for(shard, declaration), victim, dataset, self.limit)
-        if self.adversarial is None or not makes_inputs(declaration):
+        if self.adversarial is None or not declaration.makes_inputs:
             return evaluate(shard, victim, dataset, self.limit)
         attacked = Attacked(collects=True)
         record = evaluate(shard, victim, dataset, self.limit, attacked)

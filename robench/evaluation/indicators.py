@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.apgd_impl import ApgdSearch
+from robench.attacks.losses import cross_entropy_loss, margin_loss
+from robench.attacks.search import Kept
 from robench.core.flags import Flag
 from robench.core.seeds import Stream
-from robench.declarations.apgd_attack import Apgd
-from robench.perturbations.attacks.apgd import ApgdSearch
-from robench.perturbations.attacks.losses import cross_entropy_loss, margin_loss
-from robench.perturbations.attacks.search import Kept
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from robench.attacks.problem import Problem
     from robench.evaluation.probe import Probe
-    from robench.perturbations.attacks.problem import Problem
 
 SOURCE = "Pintor et al. 2022"
 NUM_STEPS = 100

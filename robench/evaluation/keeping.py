@@ -15,15 +15,14 @@ import numpy as np
 import torch
 
 from robench.core.shard import EXACT_DTYPE
-from robench.declarations.perturbations import epsilon_of
 from robench.evaluation.contracts import check_perturbed
-from robench.perturbations import perturb_each
+from robench.perturbations.dispatch import perturb_each
 from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robench.core.protocols import Batch, Declaration, Draws, Perturbed, Victim
+    from robench.core.protocols import Batch, Draws, PerturbationDeclaration, Perturbed, Victim
     from robench.core.shard import Measurement, ShardHeader
     from robench.store.safetensors_file import Array
 
@@ -33,7 +32,7 @@ class Source(Protocol):
 
     def __call__(
         self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
-    ) -> Iterator[tuple[Declaration, Perturbed]]:
+    ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack of the measurement's condition, with what it made of the batch."""
 
 
@@ -48,7 +47,7 @@ class Attacked:
 
     def __call__(
         self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
-    ) -> Iterator[tuple[Declaration, Perturbed]]:
+    ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack with what it made, rounded as the measurement says."""
         declaration = measurement.condition.perturbation
         for attack, perturbed in perturb_each(declaration, batch, victim, draws, measurement.batch_size):
@@ -59,7 +58,7 @@ class Attacked:
                 points = rounded_change(batch.inputs, perturbed.inputs)
                 perturbed = replace(perturbed, inputs=moved(batch.inputs, points))
             if self._collects:
-                name = None if attack is declaration else epsilon_of(attack)
+                name = None if attack is declaration else attack.epsilon_name
                 self._collect(name or ONE_BUDGET, batch.ids, points, perturbed.found)
             yield attack, perturbed
 

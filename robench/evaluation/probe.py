@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robench.attacks.attack import problem_of
+from robench.attacks.fgsm import Fgsm
 from robench.core.protocols import Batch
-from robench.declarations.attacks import Fgsm
-from robench.perturbations import perturb
-from robench.perturbations.attacks.attack import problem_of
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.prediction import predict
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from robench.attacks.base import Attack
+    from robench.attacks.losses import Loss
+    from robench.attacks.problem import Problem
     from robench.core.protocols import Draws, Victim
-    from robench.declarations.attack_base import Attack
-    from robench.perturbations.attacks.losses import Loss
-    from robench.perturbations.attacks.problem import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

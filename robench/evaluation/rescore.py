@@ -18,7 +18,7 @@ from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from robench.core.protocols import Batch, Dataset, Declaration, Draws, Victim
+    from robench.core.protocols import Batch, Dataset, Draws, PerturbationDeclaration, Victim
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
 
@@ -68,7 +68,7 @@ class Kept:
 
     def __call__(
         self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
-    ) -> Iterator[tuple[Declaration, Perturbed]]:
+    ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack with what is kept of what it made."""
         device = batch.inputs.device
         rows = [self._rows[example_id] for example_id in batch.ids]

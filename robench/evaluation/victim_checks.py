@@ -10,10 +10,10 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
 from robench.core.flags import Flag
-from robench.declarations.attacks import Fgsm
 from robench.evaluation.coupling import coupling_flag, measure_coupling
-from robench.perturbations.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

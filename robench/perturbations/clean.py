@@ -1,16 +1,18 @@
-"""The identity."""
+"""The perturbation that does nothing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import ClassVar
 
-from robench.core.protocols import Perturbed
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Batch, Draws, Victim
-    from robench.declarations.perturbations import Clean
+from robench.declarations.perturbation_base import PerturbationBase
 
 
-def clean(declaration: Clean, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
-    """Return the inputs as they are."""
-    return Perturbed(inputs=batch.inputs)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clean(PerturbationBase):
+    """The input as it is: clean accuracy is robustness to nothing."""
+
+    kind: ClassVar[str] = "clean"
+    implementation: ClassVar[str] = "robench.perturbations.clean_impl:clean"
+    is_clean: ClassVar[bool] = True
+    makes_inputs: ClassVar[bool] = False

@@ -1,115 +1,132 @@
-"""One attack at rising budgets on the same examples.
-
-Every budget has a ledger of its own and the draws that the attack alone would meet, so that it has the same outcomes.
-With ``carry`` only what stands goes on to the next budget; what stands is what the final prediction, made anew in the
-same passes as the harness makes, gets right. With ``warm_start`` a budget's first search begins at what the budget
-before returned, which lies within it.
-"""
+"""An attack at several budgets in one condition."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-
-from robench.core.protocols import Batch, Perturbed
-from robench.perturbations.attacks.losses import predicted
-from robench.perturbations.prediction import predict
+from robench.attacks import ATTACKS
+from robench.attacks.base import BoundedAttack
+from robench.core.identity import to_plain
+from robench.declarations.base import DeclarationBase
+from robench.declarations.perturbation_base import PerturbationBase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from fractions import Fraction
 
-    from torch import Tensor
-
-    from robench.core.protocols import Declaration, Draws, Victim
-    from robench.declarations.attack_base import BoundedAttack
-    from robench.declarations.sweep import Sweep
-    from robench.perturbations.attacks.attack import AttackFunction
-    from robench.perturbations.attacks.problem import Problem, Reached
+    from robench.core.identity import Plain
 
 
-class Perturb(Protocol):
-    """One perturbation of a batch: ``robench.perturbations.perturb``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep(PerturbationBase):
+    """One attack at rising budgets, an outcome an example and budget: ``epsilons`` in place of ``epsilon`` in YAML.
 
-    def __call__(
-        self,
-        declaration: Declaration,
-        batch: Batch,
-        victim: Victim,
-        draws: Draws,
-        batch_size: int | None = None,
-        start: Tensor | None = None,
-    ) -> Perturbed:
-        """Return what ``declaration`` makes of ``batch``."""
+    Attributes:
+        attacks: attacks with a budget, equal but for ``epsilon``, in ascending order of it.
+        carry: what a smaller budget has fooled is not attacked again by a larger one; its adversarial example is the
+            larger one's too.
+        warm_start: the first search at a budget begins at what the budget before returned, not at its usual start.
+
+    Without ``carry`` and ``warm_start`` every budget has the outcomes that the attack alone has at it.
+    """
+
+    kind: ClassVar[str] = "sweep"
+    is_attack: ClassVar[bool] = True
+
+    attacks: tuple[DeclarationBase, ...]
+    carry: bool = False
+    warm_start: bool = False
+
+    @property
+    def first(self) -> BoundedAttack:
+        """The attack at the smallest budget, which speaks for what is the same in all."""
+        return self.at_budgets[0]
+
+    @property
+    def at_budgets(self) -> tuple[BoundedAttack, ...]:
+        """The attack at each budget, ascending."""
+        return tuple(attack for attack in self.attacks if isinstance(attack, BoundedAttack))
+
+    @property
+    def budgets_are_linked(self) -> bool:
+        """Whether the attack at one budget uses what came of a smaller one."""
+        return self.carry or self.warm_start
+
+    @property
+    def drawn_as(self) -> str:
+        """Kind by whose name random numbers are drawn: that of the attack."""
+        return self.first.kind
+
+    @property
+    def batch_dependence(self) -> str:
+        """Kind and library of the attack where its outcomes depend on who shares a batch; else empty."""
+        return self.first.batch_dependence
+
+    @property
+    def stops_at_success(self) -> bool:
+        """Whether examples are left alone once they are fooled, within a budget or by a smaller one."""
+        return self.carry or self.first.stops_at_success
+
+    @property
+    def returns_published_point(self) -> bool:
+        """Whether the point that the attack's own published code leaves is returned."""
+        return self.first.returns_published_point
+
+    @property
+    def clip(self) -> str:
+        """Limits of what is returned."""
+        return self.first.clip
+
+    @property
+    def backend(self) -> str:
+        """Library whose code runs."""
+        return self.first.backend
+
+    def contradictions(self) -> list[str]:
+        """Several budgets that rise; fields that the attack at them can keep to."""
+        strangers = [attack for attack in self.attacks if not isinstance(attack, BoundedAttack)]
+        if strangers:
+            kinds = dict.fromkeys(attack.kind for attack in strangers)
+            return [f"epsilons must be of an attack with a budget, got {kind}, which has none" for kind in kinds]
+        if len(self.attacks) < 2:
+            return [f"epsilons must have at least 2 entries, got {len(self.attacks)}; one budget is an epsilon"]
+        problems = _order_problems([attack.epsilon for attack in self.at_budgets])
+        if any(_but_epsilon(to_plain(attack)) != _but_epsilon(to_plain(self.first)) for attack in self.at_budgets):
+            problems.append("attacks must be equal but for epsilon, got others")
+        return problems + self._carry_problems() + self._warm_start_problems()
+
+    def _carry_problems(self) -> list[str]:
+        if not self.carry:
+            return []
+        problems = []
+        if self.first.labels == "predicted":
+            problems.append("carry must be false with labels predicted: what is fooled is wrong of the true class")
+        if (returns := self.first.returns) != "best":
+            problems.append(f"carry must be false with returns {returns}: a smaller budget returned another point")
+        return problems
+
+    def _warm_start_problems(self) -> list[str]:
+        if not self.warm_start:
+            return []
+        if not self.first.can_warm_start:
+            able = ", ".join(kind for kind, each in ATTACKS.items() if each.can_warm_start)
+            return [f"warm_start must be false for {self.first.kind}, which begins where it does ({able} can)"]
+        if self.backend != "robench":
+            return [f"warm_start must be false with backend {self.backend}, which begins where it does"]
+        return []
 
 
-def sweep(
-    declaration: Sweep, batch: Batch, victim: Victim, draws: Draws, batch_size: int | None, perturb: Perturb
-) -> Iterator[tuple[BoundedAttack, Perturbed]]:
-    """Yield each attack with what it made of ``batch``, in ascending order of budgets."""
-    attacked = _Attacked(batch, victim, draws, len(batch.ids) if batch_size is None else batch_size, perturb)
-    before: Perturbed | None = None
-    for attack in declaration.bounded:
-        start = before.inputs if declaration.warm_start and before is not None else None
-        if declaration.carry and before is not None:
-            before = attacked.where_standing(attack, before, start)
-        else:
-            before = attacked.everywhere(attack, start)
-        yield attack, before
+def _order_problems(epsilons: list[Fraction]) -> list[str]:
+    return [
+        f"epsilons must ascend, got {epsilon}{' twice' if epsilon == before else f' after {before}'}"
+        for before, epsilon in pairwise(epsilons)
+        if epsilon <= before
+    ]
 
 
-def beginning_at(function: AttackFunction, start: Tensor) -> AttackFunction:
-    """Return the attack whose first search begins at ``start`` (B, ...), in pixels."""
-
-    # Any: of the attack's own declaration.
-    def attack(declaration: Any, problem: Problem) -> Reached:
-        points = problem.region.project((start - problem.shift) / problem.scale)
-        return function(declaration, replace(problem, start=points))
-
-    return attack
-
-
-@dataclass(frozen=True, slots=True)
-class _Attacked:
-    """What all budgets have in common."""
-
-    batch: Batch
-    victim: Victim
-    draws: Draws
-    batch_size: int
-    perturb: Perturb
-
-    def everywhere(self, attack: BoundedAttack, start: Tensor | None) -> Perturbed:
-        """Return what the attack makes of the batch."""
-        return self.perturb(attack, self.batch, self.victim, self.draws, self.batch_size, start)
-
-    def where_standing(self, attack: BoundedAttack, before: Perturbed, start: Tensor | None) -> Perturbed:
-        """Return what a smaller budget made of the batch, but what stands is attacked anew."""
-        places = self._standing(before.inputs)
-        inputs = before.inputs.clone()
-        # Each example went through the prediction that told whether it stands.
-        num_queries = torch.ones(len(self.batch.ids), dtype=torch.int64)
-        num_gradients = torch.zeros_like(num_queries)
-        num_clamped = None if before.num_clamped is None else before.num_clamped.clone()
-        if chosen := places.tolist():
-            made = self._taken(chosen, places).everywhere(attack, None if start is None else start[places])
-            inputs[places] = made.inputs
-            for counts, met in ((num_queries, made.num_queries), (num_gradients, made.num_gradients)):
-                counts[chosen] += 0 if met is None else met
-            if num_clamped is not None and made.num_clamped is not None:
-                num_clamped[places] = made.num_clamped
-        return Perturbed(inputs=inputs, num_queries=num_queries, num_gradients=num_gradients, num_clamped=num_clamped)
-
-    def _standing(self, inputs: Tensor) -> Tensor:
-        """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""
-        logits = predict(self.victim, inputs, self.draws.prediction_seeds, self.batch_size)
-        return (predicted(logits) == self.batch.targets).nonzero()[:, 0]
-
-    def _taken(self, chosen: list[int], places: Tensor) -> _Attacked:
-        batch = Batch(
-            ids=tuple(self.batch.ids[place] for place in chosen),
-            inputs=self.batch.inputs[places],
-            targets=self.batch.targets[places],
-        )
-        return replace(self, batch=batch, draws=self.draws.take(chosen))
+def _but_epsilon(plain: Plain) -> Plain:
+    """Return an attack without its budget, and so its members."""
+    if isinstance(plain, dict):
+        return {name: _but_epsilon(value) for name, value in plain.items() if name != "epsilon"}
+    return [_but_epsilon(item) for item in plain] if isinstance(plain, list) else plain

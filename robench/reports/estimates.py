@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import ContractError
 from robench.declarations.corrupted import corrupted_of
-from robench.declarations.perturbations import search_norm_of
 from robench.metrics import METRICS, CorruptedOutcomes, CorruptionMetric, Metric, Search
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def estimate_of(column: Column, views: Sequence[View], coverages: Mapping[str, C
         return metric.compute(_corrupted(views, outcomes))
     within = None if column.distance is None else float(column.distance.value)
     (view,), (found,) = views, outcomes
-    norm = search_norm_of(view.attack)
+    norm = view.attack.search_norm
     if norm is None:
         raise ContractError(f"{column.metric} reads searches for the nearest (cw, fab), and {view.name} is none")
     return metric.compute(found, Search(norm=norm, within=within))

@@ -11,14 +11,7 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from robench.core.identity import to_plain
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attack_base import BoundedAttack
-from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
 from robench.declarations.datasets import DATASETS
-from robench.declarations.spsa_attack import Spsa
-from robench.declarations.square_attack import Square
-from robench.declarations.sweep import Sweep
 from robench.declarations.views import views_of
 from robench.metrics.accuracy import classified
 from robench.metrics.sanity import (
@@ -35,11 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from robench.core.flags import Flag
-    from robench.core.suite import Condition
+    from robench.core.protocols import PerturbationDeclaration
+    from robench.core.suite import Condition, ThreatModel
     from robench.reports.coverage import Coverage
 
-ITERATED = (Pgd, Apgd)
-BLIND = (Square, Spsa, UniformNoise, GaussianNoise)
 # From here on every image can be grey all over.
 HALF = Fraction(1, 2)
 
@@ -55,7 +47,8 @@ class Tried:
 
     name: str
     dataset: str
-    attack: BoundedAttack
+    attack: PerturbationDeclaration
+    threat_model: ThreatModel
     stands: tuple[bool, ...]
     leans: bool = False
 
@@ -79,14 +72,15 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
         Tried(
             name=view.label,
             dataset=condition.dataset,
-            attack=attack,
+            attack=view.attack,
+            threat_model=threat_model,
             stands=tuple(outcome.correct_top1 for outcome in classified(coverage.outcomes_at(view.epsilon))),
-            leans=isinstance(sweep := condition.perturbation, Sweep) and (sweep.carry or sweep.warm_start),
+            leans=condition.perturbation.budgets_are_linked,
         )
         for condition in conditions
         if (coverage := coverages[condition.name]).missing == 0 and coverage.num_in
         for view in views_of(condition)
-        if isinstance(attack := view.attack, BoundedAttack) and attack.labels == "true"
+        if (threat_model := view.attack.threat_model) is not None and threat_model.labels == "true"
     ]
 
 
@@ -103,32 +97,21 @@ def _expectation(stronger: Tried, weaker: Tried) -> Expectation | None:
     if stronger.dataset != weaker.dataset:
         return None
     first, second = stronger.attack, weaker.attack
-    if first.threat_model != second.threat_model:
-        alike = _but(first, "epsilon", "step_size") == _but(second, "epsilon", "step_size")
+    if stronger.threat_model != weaker.threat_model:
+        is_smaller = weaker.threat_model.epsilon < stronger.threat_model.epsilon
         leans = stronger.leans or weaker.leans
-        return SMALLER_BUDGET if alike and not leans and first.epsilon > second.epsilon else None
-    if isinstance(first, ITERATED) and isinstance(second, Fgsm):
+        return SMALLER_BUDGET if is_smaller and not leans and first.is_same_at_another_budget(second) else None
+    if first.is_iterated and second.is_single_step:
         return SINGLE_STEP
-    if isinstance(first, ITERATED) and isinstance(second, BLIND):
+    if first.is_iterated and second.is_gradient_free:
         return RANDOM_SEARCH
-    # The longer search stands second: it should find no more.
-    is_twice = getattr(second, "num_steps", 0) >= 2 * getattr(first, "num_steps", 1)
-    return MORE_STEPS if is_twice and _but(first, "num_steps") == _but(second, "num_steps") else None
-
-
-def _but(attack: BoundedAttack, *names: str) -> dict[str, object]:
-    plain = to_plain(attack)
-    assert isinstance(plain, dict)  # of a dataclass
-    return {name: value for name, value in plain.items() if name not in names}
+    # The longer search comes second: it should find no more.
+    return MORE_STEPS if second.is_twice_as_long_as(first) else None
 
 
 def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
     for each in tried:
-        budget = each.attack
-        if (
-            isinstance(budget, ITERATED)
-            and budget.norm == "linf"
-            and budget.space == "pixel"
-            and budget.epsilon >= HALF
-        ):
+        budget = each.threat_model
+        is_everything = budget.norm == "linf" and budget.space == "pixel" and budget.epsilon >= HALF
+        if each.attack.is_iterated and is_everything:
             yield right_at_any_distance(each.stands, DATASETS[each.dataset].num_classes, each.name)

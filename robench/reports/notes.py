@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.flags import COUPLED_ROWS
-from robench.declarations.perturbations import batch_dependence_of, drawn_as, leaves_published_point
 from robench.metrics.intervals import INTERVAL
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _dependence_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Co
     return [
         f"{condition.name}: batch-dependent: {attack}"
         for condition in conditions
-        if (attack := batch_dependence_of(condition.perturbation)) and coverages[condition.name].records
+        if (attack := condition.perturbation.batch_dependence) and coverages[condition.name].records
     ]
 
 
@@ -95,7 +94,7 @@ def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condi
     for condition in conditions:
         outcomes = [outcome for record in coverages[condition.name].records for outcome in record.outcomes]
         if num_clamped := sum(bool(outcome.num_clamped) for outcome in outcomes):
-            kind = drawn_as(condition.perturbation)
+            kind = condition.perturbation.drawn_as
             notes.append(
                 f"{condition.name}: {num_clamped} of {len(outcomes)} inputs returned by {kind} were clamped to [0, 1]"
             )
@@ -106,7 +105,7 @@ def _published_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Con
     return [
         f"{condition.name}: scores are of the point that the attack's published code leaves, not of a worst case"
         for condition in conditions
-        if leaves_published_point(condition.perturbation) and coverages[condition.name].records
+        if condition.perturbation.returns_published_point and coverages[condition.name].records
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import ContractError
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.perturbations import Clean
+from robench.perturbations import Clean
 from robench.runs.prepare import prepare
 from robench.runs.request import RunRequest
 from robench.store import MemoryStore

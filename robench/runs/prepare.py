@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from robench.attacks.backends.installed import check_installed
 from robench.core.errors import MissingDataError, WeightsError
 from robench.core.shard import EXACT_DTYPE, Measurement
 from robench.datasets import open_dataset
 from robench.declarations.architectures import Python
 from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
-from robench.declarations.transferred import makes_inputs
 from robench.evaluation import Evaluator
 from robench.models import code_digest, resolve
-from robench.perturbations.backends.installed import check_installed
 from robench.reports import build_report, needs
 from robench.runs.devices import choose_workers
 from robench.runs.fit import check_fit
@@ -76,7 +75,7 @@ class PreparedRun:
         """Return the store in whose eyes a shard lacks its record until its adversarial examples are there as well."""
         if self.request.keep_adversarial is None:
             return store
-        made = {shard.key for shard in self.shards if makes_inputs(shard.measurement.condition.perturbation)}
+        made = {shard.key for shard in self.shards if shard.measurement.condition.perturbation.makes_inputs}
         return WithExamples(store=store, folder=folder_of(store), wanted=frozenset(made))
 
     def report(self, suite: Suite, store: Store) -> Report:
@@ -108,7 +107,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
     for suite in request.suites:
         for condition in suite.conditions:
-            check_installed(getattr(condition.perturbation, "backend", ""))
+            check_installed(condition.perturbation.backend)
     names = tuple(dict.fromkeys(condition.dataset for suite in request.suites for condition in suite.conditions))
     opened, digests = _found(request, names)
     apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
@@ -192,7 +191,7 @@ def _audits(
 
 def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:
     """Of what makes no inputs there is nothing to round, so that it is the same measurement whatever is kept."""
-    return request.keep_adversarial or EXACT_DTYPE if makes_inputs(condition.perturbation) else EXACT_DTYPE
+    return request.keep_adversarial or EXACT_DTYPE if condition.perturbation.makes_inputs else EXACT_DTYPE
 
 
 def _code_digest(checkpoint: Checkpoint) -> str | None:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UsageError
-from robench.declarations.attack_base import Attack, BoundedAttack
-from robench.declarations.sweep import Sweep
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -97,14 +95,13 @@ class RunRequest:
         for suite in self.suites:
             for condition in suite.conditions:
                 attack = condition.perturbation
-                if isinstance(attack, Attack) and not isinstance(attack, BoundedAttack):
+                if attack.is_minimum_norm:
                     raise UsageError(
                         f"condition {condition.name!r} of suite {suite.name!r} ({attack.kind}) looks for the nearest "
                         "adversarial example, which float16 would round back across the boundary; use "
                         "--keep-adversarial float32"
                     )
-                attack = attack.first if isinstance(attack, Sweep) else attack
-                if getattr(attack, "clip", "box") == "unit":
+                if attack.clip == "unit":
                     raise UsageError(
                         f"condition {condition.name!r} of suite {suite.name!r} cuts its inputs to [0, 1] after "
                         "normalisation, outside of which float16 would round them; use --keep-adversarial float32"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 from robench.core.records import Failure, Record
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
 from robench.core.suite import Column, Condition
-from robench.declarations.perturbations import Clean
 from robench.declarations.transferred import Transferred
 from robench.reports import build_report
 from robench.runs.kept_examples import folder_of
@@ -153,9 +152,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
 
 def _clean_beside(suite: Suite, attack: Condition) -> tuple[Condition, ...]:
     """Return the clean condition on the attack's dataset, of as many examples where there are several."""
-    clean = [
-        each for each in suite.conditions if each.dataset == attack.dataset and isinstance(each.perturbation, Clean)
-    ]
+    clean = [each for each in suite.conditions if each.dataset == attack.dataset and each.perturbation.is_clean]
     return tuple(sorted(clean, key=lambda each: each.num_examples != attack.num_examples)[:1])
 
 
@@ -164,7 +161,7 @@ def _without_attacks_on(run: PreparedRun, targets_alone: set[str]) -> PreparedRu
 
     def is_asked_for(shard: Shard) -> bool:
         measurement = shard.measurement
-        return isinstance(measurement.condition.perturbation, Clean) or measurement.checkpoint.name not in targets_alone
+        return measurement.condition.perturbation.is_clean or measurement.checkpoint.name not in targets_alone
 
     return replace(run, shards=tuple(shard for shard in run.shards if is_asked_for(shard)))
 

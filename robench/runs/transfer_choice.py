@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import UnknownNameError, UsageError
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.transferred import makes_inputs
 from robench.declarations.views import views_of
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ def choose(suite: Suite, name: str) -> View:
     found = named.get(name) or named.get(_with_reduced_budget(name))
     if found is None:
         raise UnknownNameError(f"condition of suite {suite.name!r}", name, named)
-    if not makes_inputs(found.attack):
-        attacks = [each.name for each in suite.conditions if makes_inputs(each.perturbation)]
+    if not found.attack.makes_inputs:
+        attacks = [each.name for each in suite.conditions if each.perturbation.makes_inputs]
         raise UsageError(
             f"condition {name!r} of suite {suite.name!r} leaves images as they are, so that nothing is transferred; "
             f"choose an attack: {', '.join(attacks) or 'this suite has none'}"

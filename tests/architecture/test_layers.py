@@ -16,7 +16,7 @@ LAYERS = [
     {"declare", "scheduling", "reports"},
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},
-    {"attention"},
+    {"attention", "attacks", "corruptions"},
     {"declarations"},
     {"core"},
 ]
@@ -74,10 +74,11 @@ def test_every_layer_exists() -> None:
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("core/seeds.py", "from robench.declarations.attacks import Pgd"),
+        ("core/seeds.py", "from robench.declarations.audit import Audit"),
         ("metrics/accuracy.py", "import robench.store"),
         ("reports/build.py", "def late():\n    from robench.declare import find_suite"),
         ("perturbations/clean.py", "from robench.attention import rpc"),
+        ("attacks/pgd.py", "from robench.corruptions import TYPES"),
         ("api.py", "from robench import cli"),
     ],
 )

@@ -13,16 +13,16 @@ from attack_examples import by_rows
 from torch.nn.functional import cross_entropy
 
 from robench import load_checkpoint, load_dataset
+from robench.attacks.apgd import Apgd
+from robench.attacks.apgd_impl import Pace, checkpoints
+from robench.attacks.apgd_l1 import Sparsity, phases
+from robench.attacks.apgd_objective import Targets
+from robench.attacks.attack import problem_of
+from robench.attacks.losses import dlr_loss
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
-from robench.declarations.apgd_attack import Apgd
-from robench.perturbations import perturb
-from robench.perturbations.attacks.apgd import Pace, checkpoints
-from robench.perturbations.attacks.apgd_l1 import Sparsity, phases
-from robench.perturbations.attacks.apgd_objective import Targets
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.losses import dlr_loss
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

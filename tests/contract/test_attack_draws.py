@@ -17,20 +17,21 @@ from attack_examples import rows_of
 from test_perturbations_contract import EXAMPLES
 
 from robench import load_checkpoint, load_dataset
+from robench.attacks import ATTACKS
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.base import Attack, SearchingAttack
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
 from robench.core.protocols import Batch
 from robench.core.seeds import example_seed
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attack_base import Attack, SearchingAttack
-from robench.declarations.attacks import Pgd
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
-from robench.declarations.sparse_l1_attack import SparseL1
-from robench.declarations.spsa_attack import Spsa
-from robench.declarations.square_attack import Square
-from robench.declarations.sweep import Sweep
-from robench.perturbations import ATTACKS, perturb, perturb_each
+from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +140,7 @@ def assert_same(few: Perturbed, whole: Perturbed, rows: Sequence[int]) -> None:
 
 
 def test_every_attack_is_run_and_every_one_that_can_leave_early_does() -> None:
-    assert {type(declared) for declared in RUN.values()} == set(ATTACKS)
+    assert {type(declared) for declared in RUN.values()} == set(ATTACKS.values())
     searching = {type(each) for each in RUN.values() if isinstance(each, SearchingAttack | Fab)}
     assert searching <= {type(each) for each in LEAVING.values() if getattr(each, "stop", "") == "at_success"}
 

@@ -11,21 +11,23 @@ import torch
 from pydantic import ValidationError
 
 from robench import load_checkpoint, load_dataset
+from robench.attacks.apgd import Apgd
+from robench.attacks.apgd_impl import RISING_SHARE, checkpoints
+from robench.attacks.attack import problem_of
+from robench.attacks.autoattack import MOST_TARGETS, AutoAttack
+from robench.attacks.autoattack_impl import autoattack
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem, Reached
+from robench.attacks.square import Square
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
-from robench.declarations.autoattack import MOST_TARGETS, AutoAttack
-from robench.declarations.fab_attack import Fab
-from robench.declarations.perturbations import Clean
-from robench.declarations.square_attack import Square
 from robench.declare.schema import FAMILIES, construct_member
-from robench.perturbations import ATTACKS, perturb
-from robench.perturbations.attacks.apgd import RISING_SHARE, checkpoints
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.autoattack import autoattack
-from robench.perturbations.attacks.problem import Problem, Reached
+from robench.perturbations.clean import Clean
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
@@ -504,4 +506,3 @@ def test_members_draw_their_starts_as_they_do_alone() -> None:
     moved = attacked(ensemble(NOISE), batch, victim).inputs - batch.inputs
     inside = (batch.inputs > 0.1) & (batch.inputs < 0.9) & (moved != 0)
     torch.testing.assert_close(moved[inside], ((2 * noise - 1) * float(EPSILON))[inside], atol=1e-6, rtol=0)
-    assert AutoAttack in ATTACKS

@@ -20,25 +20,26 @@ from cleverhans.torch.attacks.projected_gradient_descent import projected_gradie
 from pyautoattack.autopgd_base import APGDAttack
 from torch import nn
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.attack import problem_of
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.backends import installed
+from robench.attacks.backends.run import _without_rounding
+from robench.attacks.backends.served import SERVED
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
 from robench.core.errors import ContractError, DeclarationError, UsageError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, Pgd
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.backends import SERVED
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.sparse_l1_attack import SparseL1
-from robench.declarations.spsa_attack import Spsa
-from robench.declarations.square_attack import Square
 from robench.evaluation.contracts import check_perturbed
 from robench.models.victim import ClassifierVictim
-from robench.perturbations import perturb
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.backends import installed
-from robench.perturbations.backends.run import _without_rounding
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

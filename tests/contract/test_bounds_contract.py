@@ -16,7 +16,6 @@ from robench.declarations.architectures import BACKBONES, Timm
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Scaled
 from robench.declarations.audit import Audit
 from robench.declarations.datasets import DatasetDeclaration
-from robench.declarations.perturbations import PERTURBATIONS
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declarations.training import TRAININGS
 from robench.declarations.transformer import MOST_PARAMETERS, MOST_TOKENS
@@ -25,6 +24,7 @@ from robench.declare.registry import CheckpointEntry, RegistryEntry, WeightsEntr
 from robench.declare.schema import construct
 from robench.declare.suites import ConditionEntry, SuiteEntry
 from robench.declare.sweeps import SweepEntry
+from robench.perturbations import PERTURBATIONS
 
 REGISTRIES: tuple[Mapping[str, type], ...] = (
     BACKBONES,

@@ -23,11 +23,11 @@ from attack_examples import (
 )
 
 import robench
+from robench.attacks.cw import Cw
+from robench.attacks.cw_impl import _Adam
+from robench.attacks.nearest import length_of
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.protocols import Batch, Perturbed
-from robench.declarations.cw_attack import Cw
-from robench.perturbations.attacks.cw import _Adam
-from robench.perturbations.attacks.nearest import length_of
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

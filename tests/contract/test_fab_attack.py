@@ -22,19 +22,19 @@ from attack_examples import (
 from pyautoattack.fab_pt import FABAttack_PT
 
 import robench
+from robench.attacks import fab_impl as fab_module
+from robench.attacks.attack import problem_of
+from robench.attacks.fab import Fab
+from robench.attacks.fab_impl import fab
+from robench.attacks.nearest import length_of
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
-from robench.declarations.fab_attack import Fab
-from robench.perturbations.attacks import fab as fab_module
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.fab import fab
-from robench.perturbations.attacks.nearest import length_of
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.declarations.attack_base import Norm
+    from robench.attacks.base import Norm
 
 NORMS: tuple[Norm, ...] = ("linf", "l2", "l1")
 DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}

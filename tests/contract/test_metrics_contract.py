@@ -13,7 +13,7 @@ import pytest
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
 from robench.core.report import Estimate
-from robench.declarations.corruptions import COMMON_CORRUPTIONS
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
 from robench.metrics import METRICS, CorruptedOutcomes, Metric, Search, SearchMetric
 
 if TYPE_CHECKING:

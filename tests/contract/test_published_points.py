@@ -11,30 +11,30 @@ import torch
 from attack_examples import MEAN, STD, SmoothVictim, anywhere, around_the_middle
 
 from robench import load_checkpoint, load_dataset
+from robench.attacks.apgd import Apgd
+from robench.attacks.attack import problem_of
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.losses import margin_loss
+from robench.attacks.pgd import Pgd
+from robench.attacks.search import State, search
+from robench.attacks.square import Square
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.suite import ThreatModel
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, Pgd
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
-from robench.declarations.perturbations import keeps_scores
-from robench.declarations.square_attack import Square
-from robench.declarations.sweep import Sweep
 from robench.evaluation.contracts import check_perturbed
-from robench.perturbations import perturb
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.losses import margin_loss
-from robench.perturbations.attacks.search import State, search
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
+    from robench.attacks.problem import Problem
     from robench.core.protocols import Batch
-    from robench.perturbations.attacks.problem import Problem
 
 UNIT: dict[str, Any] = {"space": "normalised", "clip": "unit"}
 EPSILON = Fraction(8, 255)
@@ -202,11 +202,11 @@ class TestPublished:
         assert not torch.equal(published[~fooled], best[~fooled])
 
     def test_scores_are_kept_where_the_point_is_asked_for_by_name(self) -> None:
-        assert keeps_scores(SQUARE)
-        assert not keeps_scores(replace(SQUARE, returns="best"))
-        assert keeps_scores(of_few_steps(EPSILON, "published"))
-        assert not keeps_scores(of_few_steps(EPSILON, "best"))
-        assert keeps_scores(Sweep(attacks=(SQUARE, replace(SQUARE, epsilon=2 * EPSILON))))
+        assert SQUARE.keeps_scores
+        assert not replace(SQUARE, returns="best").keeps_scores
+        assert of_few_steps(EPSILON, "published").keeps_scores
+        assert not of_few_steps(EPSILON, "best").keeps_scores
+        assert Sweep(attacks=(SQUARE, replace(SQUARE, epsilon=2 * EPSILON))).keeps_scores
 
 
 REFUSED = [

@@ -21,10 +21,10 @@ from attack_examples import (
 )
 
 import robench
+from robench.attacks.directions import along_largest
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.sparse_l1_impl import num_largest
 from robench.core.protocols import Batch
-from robench.declarations.sparse_l1_attack import SparseL1
-from robench.perturbations.attacks.directions import along_largest
-from robench.perturbations.attacks.sparse_l1 import num_largest
 
 if TYPE_CHECKING:
     from robench.core.protocols import Victim

@@ -23,10 +23,10 @@ from attack_examples import (
 )
 
 import robench
+from robench.attacks.spsa import Spsa
+from robench.attacks.spsa_impl import PAIRS_AT_ONCE
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
-from robench.declarations.spsa_attack import Spsa
-from robench.perturbations.attacks.spsa import PAIRS_AT_ONCE
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ import torch
 from attack_examples import ConstantVictim, LinearVictim, attacked, margins
 
 import robench
+from robench.attacks.square import Square
+from robench.attacks.square_impl import TRIALS_AT_ONCE, SquareSearch, share_of_pixels
+from robench.attacks.squares import bump, bump_grid, cut_out, put_in, window_cells
 from robench.core.identity import to_plain
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
-from robench.declarations.square_attack import Square
-from robench.perturbations.attacks.square import TRIALS_AT_ONCE, SquareSearch, share_of_pixels
-from robench.perturbations.attacks.squares import bump, bump_grid, cut_out, put_in, window_cells
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

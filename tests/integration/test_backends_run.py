@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from robench.attacks.backends import installed
 from robench.cli.catalogue import _suite
 from robench.declare import find_suite
-from robench.perturbations.backends import installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

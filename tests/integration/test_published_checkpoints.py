@@ -9,13 +9,13 @@ import torch
 import torchattacks
 
 import robench
+from robench.attacks.pgd import Pgd
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
-from robench.declarations.attacks import Pgd
 from robench.declarations.training import Training
 from robench.declare import read_registry, shipped_registry
 from robench.models import resolve
-from robench.perturbations import perturb
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 CHECKPOINTS = {

@@ -13,7 +13,7 @@ import torch
 from click.testing import CliRunner
 from conftest import ROOT
 
-from robench.declarations.backends import SERVED
+from robench.attacks.backends.served import SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,14 +34,14 @@ class Bug:
     wrong: str
 
 
-A = "perturbations/attacks/"
+A = "attacks/"
 BUGS = (
-    Bug("fgsm descends", A + "fgsm.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),
-    Bug("pgd descends", A + "pgd.py", "mul_(float(", "mul_(-float("),
+    Bug("fgsm descends", A + "fgsm_impl.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),
+    Bug("pgd descends", A + "pgd_impl.py", "mul_(float(", "mul_(-float("),
     Bug("no box", A + "regions.py", "torch.clamp(above, lower, upper)", "above"),
     Bug(
         "budget over 255 twice",
-        "declarations/attack_base.py",
+        A + "base.py",
         "self.norm, float(self.epsilon)",
         "self.norm, float(self.epsilon) / 255",
     ),
@@ -66,9 +66,11 @@ BUGS = (
     ),
     Bug("every pass of a step has the same draws", A + "problem.py", "query=number)", "query=0)"),
     Bug("every step has the same draws", A + "problem.py", "step=self.step, query", "step=0, query"),
-    Bug("every search has the same draws", A + "cw.py", "at(search=number, step=step)", "at(search=0, step=step)"),
-    Bug("members of an ensemble share their draws", A + "autoattack.py", 'within(f"member {number}").take', "take"),
-    Bug("targets share their draws", A + "fab.py", 'within(f"target {start.step}").at', "at"),
+    Bug("every search has the same draws", A + "cw_impl.py", "at(search=number, step=step)", "at(search=0, step=step)"),
+    Bug(
+        "members of an ensemble share their draws", A + "autoattack_impl.py", 'within(f"member {number}").take', "take"
+    ),
+    Bug("targets share their draws", A + "fab_impl.py", 'within(f"target {start.step}").at', "at"),
     Bug(
         "passes are counted for the whole batch",
         A + "problem.py",
@@ -83,7 +85,7 @@ BUGS = (
     ),
     Bug("labels the wrong way round", A + "attack.py", 'declaration.labels == "true"', 'declaration.labels != "true"'),
     Bug("mean forgotten", A + "attack.py", "(batch.inputs - shift) / scale", "batch.inputs / scale"),
-    Bug("half of the noise", A + "noise.py", "(2.0 * noise - 1.0)", "(noise - 0.5)"),
+    Bug("half of the noise", A + "noise_impl.py", "(2.0 * noise - 1.0)", "(noise - 0.5)"),
     Bug(
         "every example has the same draws",
         "perturbations/draws.py",
@@ -104,25 +106,25 @@ BUGS = (
     ),
     Bug(
         "apgd never shortens its steps",
-        A + "apgd.py",
+        A + "apgd_impl.py",
         "torch.where(halved, self.step_size / 2, self.step_size)",
         "self.step_size",
     ),
     Bug(
         "apgd goes on from where it was",
-        A + "apgd.py",
+        A + "apgd_impl.py",
         "points = chosen(halved, best.points, points)",
         "points = points",
     ),
     Bug(
         "square keeps what is worse",
-        A + "square.py",
+        A + "square_impl.py",
         "better = seen.values > state.values",
         "better = seen.values < state.values",
     ),
     Bug(
         "spsa estimates the other way",
-        A + "spsa.py",
+        A + "spsa_impl.py",
         "(values[:, :num_pairs] - values[:, num_pairs:])",
         "(values[:, num_pairs:] - values[:, :num_pairs])",
     ),
@@ -137,7 +139,12 @@ BUGS = (
         "no row meets copies of itself", "evaluation/coupling.py", "for row in rows[:num_copied]", "for row in rows[:0]"
     ),
     Bug("coupling of logits alone", "evaluation/coupling.py", "return max(logits, gradients)", "return logits"),
-    Bug("cw never lowers c", A + "cw.py", "torch.where(is_hit, torch.minimum(succeeded, c), succeeded)", "succeeded"),
+    Bug(
+        "cw never lowers c",
+        A + "cw_impl.py",
+        "torch.where(is_hit, torch.minimum(succeeded, c), succeeded)",
+        "succeeded",
+    ),
     Bug(
         "the farthest for the nearest",
         A + "nearest.py",
@@ -146,13 +153,13 @@ BUGS = (
     ),
     Bug(
         "fab does not step back",
-        A + "fab.py",
+        A + "fab_impl.py",
         "declaration.beta * (points - problem.inputs)",
         "(points - problem.inputs)",
     ),
     Bug(
         "autoattack leaves the budget",
-        A + "autoattack.py",
+        A + "autoattack_impl.py",
         "torch.where(is_clean, reached.points, standing.region.project(reached.points))",
         "reached.points",
     ),

@@ -14,9 +14,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robench.attacks.fgsm import Fgsm
 from robench.core.errors import DeclarationError
 from robench.core.suite import Suite
-from robench.declarations.attacks import Fgsm
 from robench.declare import parse_architecture, parse_suite
 from robench.declare.document import Document
 from robench.declare.problems import MOST_SHOWN

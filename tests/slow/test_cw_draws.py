@@ -6,9 +6,9 @@ import torch
 from attack_examples import rows_of
 
 from robench import load_checkpoint, load_dataset
+from robench.attacks.cw import Cw
 from robench.core.seeds import example_seed
-from robench.declarations.cw_attack import Cw
-from robench.perturbations import perturb
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 NUM_EXAMPLES = 24

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyautoattack.fab_projections import projection_l1, projection_l2, projection_linf
 from scipy.optimize import brentq, linprog
 
-from robench.perturbations.attacks.hyperplanes import onto_hyperplane
-from robench.perturbations.attacks.nearest import length_of
+from robench.attacks.hyperplanes import onto_hyperplane
+from robench.attacks.nearest import length_of
 
 NORMS = ("linf", "l2", "l1")
 LIBRARY = {"linf": projection_linf, "l2": projection_l2, "l1": projection_l1}

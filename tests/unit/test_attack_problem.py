@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from robench.attacks.attack import problem_of
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
+from robench.attacks.pgd import Pgd
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, stream_seed
-from robench.declarations.attacks import Fgsm, Pgd
-from robench.perturbations import perturb
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from robench.perturbations.attacks.problem import Problem
+    from robench.attacks.problem import Problem
 
 EPSILON = Fraction(8, 255)
 FGSM = Fgsm(epsilon=EPSILON)

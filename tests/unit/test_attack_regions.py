@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from robench.attacks.directions import along_largest, random_start, sparse_steepest, steepest
+from robench.attacks.regions import Region, region_of
 from robench.core.seeds import Stream
-from robench.perturbations.attacks.directions import along_largest, random_start, sparse_steepest, steepest
-from robench.perturbations.attacks.regions import Region, region_of
 from robench.perturbations.draws import ExampleDraws
 
 NORMS = ("linf", "l2", "l1")

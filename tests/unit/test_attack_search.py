@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from robench.attacks.attack import problem_of
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.losses import cross_entropy_loss, margin_loss
+from robench.attacks.pgd import Pgd
+from robench.attacks.search import State, rows_of, search
 from robench.core.protocols import Batch
-from robench.declarations.attacks import Fgsm, Pgd
-from robench.perturbations import perturb
-from robench.perturbations.attacks.attack import problem_of
-from robench.perturbations.attacks.losses import cross_entropy_loss, margin_loss
-from robench.perturbations.attacks.search import State, rows_of, search
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.perturbations.attacks.problem import Problem
+    from robench.attacks.problem import Problem
 
 PGD = Pgd(epsilon=Fraction(2, 25), step_size=Fraction(1, 50), num_steps=12, num_restarts=2)
 

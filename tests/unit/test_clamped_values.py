@@ -11,23 +11,25 @@ import torch
 from attack_examples import SmoothVictim, anywhere
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 
+from robench.attacks.attack import ROUNDING, attack
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Reached
+from robench.attacks.square import Square
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
-from robench.declarations.square_attack import Square
-from robench.declarations.sweep import Sweep
 from robench.evaluation import evaluate
-from robench.perturbations import ATTACKS, perturb, perturb_each
-from robench.perturbations.attacks.attack import ROUNDING, attack
-from robench.perturbations.attacks.problem import Reached
+from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.sweep import Sweep
 from robench.reports import build_report
 from robench.store.parquet import decode_record, encode_record
 
 if TYPE_CHECKING:
+    from robench.attacks.problem import Problem
     from robench.core.protocols import Batch
-    from robench.perturbations.attacks.problem import Problem
 
 EPSILON = Fraction(16, 255)
 FGSM = Fgsm(epsilon=EPSILON)
@@ -114,7 +116,7 @@ class TestCounts:
         assert made.num_clamped.tolist() == [0] * 6
 
     def test_a_budget_that_carries_keeps_the_counts_of_what_fell_before(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(ATTACKS, Fgsm, leaving(0.5, rows=6))  # type: ignore[arg-type]  # a dictionary at run time
+        monkeypatch.setattr("robench.attacks.fgsm_impl.fgsm", leaving(0.5, rows=6))
         two = tuple(Fgsm(epsilon=Fraction(k, 255)) for k in (8, 16))
         made = [each for _, each in perturb_each(Sweep(attacks=two, carry=True), BATCH, VICTIM, DRAWS)]
         assert [None if each.num_clamped is None else each.num_clamped.tolist() for each in made] == [[3] * 6] * 2
@@ -122,7 +124,7 @@ class TestCounts:
 
 class TestRecords:
     def test_an_example_says_how_many_of_its_values_were_clamped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(ATTACKS, Fgsm, leaving(0.25))  # type: ignore[arg-type]
+        monkeypatch.setattr("robench.attacks.fgsm_impl.fgsm", leaving(0.25))
         record = evaluate(shard_of(FGSM), VICTIM, Examples())
         # Two of each batch of four and of the two that are left.
         assert [outcome.num_clamped for outcome in record.outcomes] == [3, 3, None, None, 3, 3]

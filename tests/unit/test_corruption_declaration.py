@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from robench.core.errors import DeclarationError
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, Corruption
-from robench.declarations.perturbations import PERTURBATIONS, batch_dependence_of, leaves_at_success, threat_model_of
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.severities import Strengths, strength
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare.suites import parse_suite
-from robench.perturbations.corruptions.severities import Strengths, strength
+from robench.perturbations import PERTURBATIONS
 
 if TYPE_CHECKING:
     from robench.core.suite import Suite
@@ -53,9 +54,9 @@ def test_a_type_that_nobody_defined_is_refused_with_those_that_are() -> None:
 def test_it_is_a_perturbation_without_a_budget_that_nobody_else_shares() -> None:
     corruption = Corruption(type="fog", severity=1)
     assert PERTURBATIONS["corruption"] is Corruption
-    assert threat_model_of(corruption) is None
-    assert batch_dependence_of(corruption) == ""
-    assert not leaves_at_success(corruption)
+    assert corruption.threat_model is None
+    assert corruption.batch_dependence == ""
+    assert not corruption.stops_at_success
 
 
 @pytest.mark.parametrize("kind", COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from robench.declarations.corruptions import Corruption
-from robench.perturbations.corruptions import spatter as module
-from robench.perturbations.corruptions.canny import canny
-from robench.perturbations.corruptions.chamfer import UNIT, chamfer_distances
-from robench.perturbations.corruptions.spatter import equalized, shaded, spatter
+from robench.corruptions import spatter_impl as module
+from robench.corruptions.canny import canny
+from robench.corruptions.chamfer import UNIT, chamfer_distances
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.spatter_impl import equalized, shaded, spatter
 from robench.perturbations.draws import ExampleDraws
 
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import ndimage
 
-from robench.declarations.corruptions import Corruption
-from robench.perturbations.corruptions.defocus_blur import DISK, defocus_blur, disk
-from robench.perturbations.corruptions.line_filters import BLOCK, LineFilter, gaussian_filter, gaussian_filtered
-from robench.perturbations.corruptions.pixelate import box_filter, box_resized
-from robench.perturbations.corruptions.shifted_planes import ShiftedPlanes
-from robench.perturbations.corruptions.weights import (
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.defocus_blur_impl import DISK, defocus_blur, disk
+from robench.corruptions.line_filters import BLOCK, LineFilter, gaussian_filter, gaussian_filtered
+from robench.corruptions.pixelate_impl import box_filter, box_resized
+from robench.corruptions.shifted_planes import ShiftedPlanes
+from robench.corruptions.weights import (
     FLOAT32_BITS,
     FLOAT64_BITS,
     gaussian_weights,

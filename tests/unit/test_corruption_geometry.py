@@ -13,12 +13,12 @@ import torch
 from PIL import Image
 from scipy import ndimage
 
-from robench.declarations.corruptions import Corruption
-from robench.perturbations.corruptions.elastic_transform import Distortion, affine_sources, interpolated, smooth_sources
-from robench.perturbations.corruptions.motion_blur import motion_blur, trailed
-from robench.perturbations.corruptions.snow import SNOW, snow_layer
-from robench.perturbations.corruptions.weights import mirrored, mirrored_at_ends
-from robench.perturbations.corruptions.zoom_blur import FACTORS, zoom_factors, zoomed
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.elastic_transform_impl import Distortion, affine_sources, interpolated, smooth_sources
+from robench.corruptions.motion_blur_impl import motion_blur, trailed
+from robench.corruptions.snow_impl import SNOW, snow_layer
+from robench.corruptions.weights import mirrored, mirrored_at_ends
+from robench.corruptions.zoom_blur_impl import FACTORS, zoom_factors, zoomed
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

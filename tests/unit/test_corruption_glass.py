@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from robench.core.seeds import Stream
-from robench.declarations.corruptions import Corruption
-from robench.perturbations.corruptions.glass_blur import copied, glass_blur
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.glass_blur_impl import copied, glass_blur
 from robench.perturbations.draws import ExampleDraws
 
 

@@ -8,8 +8,8 @@ import torch
 from scipy import stats
 
 from robench.core.seeds import Stream
-from robench.declarations.corruptions import Corruption
-from robench.perturbations.corruptions.noise import (
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.noise_impl import (
     GAUSSIAN,
     IMPULSE,
     SHOT,

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from robench.core.seeds import Stream
-from robench.declarations.corruptions import Corruption
-from robench.perturbations.corruptions.colours import brightness, contrast, saturate
-from robench.perturbations.corruptions.fog import fog
-from robench.perturbations.corruptions.frost import PANES, frost, needles, pane_relief, standardised
-from robench.perturbations.corruptions.motion_blur import trailed
-from robench.perturbations.corruptions.plasma import plasma, refined
-from robench.perturbations.corruptions.snow import SNOW, Flakes, snow, snow_layer, whitened
+from robench.corruptions.colours_impl import brightness, contrast, saturate
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.fog_impl import fog
+from robench.corruptions.frost_impl import PANES, frost, needles, pane_relief, standardised
+from robench.corruptions.motion_blur_impl import trailed
+from robench.corruptions.plasma import plasma, refined
+from robench.corruptions.snow_impl import SNOW, Flakes, snow, snow_layer, whitened
 from robench.perturbations.draws import ExampleDraws
 
 SHAPE = torch.Size((3, 3, 40, 50))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 from robench.declarations.datasets import DATASETS, DIGITS
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 # As their authors state them.
 PUBLISHED_SIZES = {

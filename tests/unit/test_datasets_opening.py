@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from robench.attacks.fgsm import Fgsm
 from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError, UsageError
 from robench.datasets import open_dataset
 from robench.datasets.imagenet import USUAL_PREPROCESSING, ImagenetFolder
-from robench.declarations.attacks import Fgsm
 from robench.declarations.datasets import DATASETS, IMAGENET_1K
 from robench.declarations.preprocessing import ImagePreprocessing
 

@@ -8,15 +8,18 @@ from typing import Any, ClassVar
 
 import pytest
 
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import GaussianNoise, UniformNoise
+from robench.attacks.pgd import Pgd
 from robench.declarations.architectures import BACKBONES, Python, Vit
-from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
 from robench.declarations.attention_base import AttentionBase
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Rpc
 from robench.declarations.base import violations
 from robench.declarations.datasets import DATASETS
-from robench.declarations.perturbations import PERTURBATIONS, Clean, threat_model_of
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
 from robench.declarations.training import Training
+from robench.perturbations import PERTURBATIONS
+from robench.perturbations.clean import Clean
 
 VIT: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 PGD: dict[str, Any] = {"epsilon": Fraction(8, 255), "step_size": Fraction(2, 255), "num_steps": 20}
@@ -90,8 +93,8 @@ def test_sound_declarations_are_accepted() -> None:
 
 
 def test_only_bounded_attacks_have_a_threat_model() -> None:
-    assert threat_model_of(Clean()) is None
-    assert str(threat_model_of(Fgsm(epsilon=Fraction(4, 255)))) == "linf-4/255"
+    assert Clean().threat_model is None
+    assert str(Fgsm(epsilon=Fraction(4, 255)).threat_model) == "linf-4/255"
 
 
 def test_nothing_is_wanted_of_none() -> None:

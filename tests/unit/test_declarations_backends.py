@@ -8,17 +8,20 @@ from typing import Any, get_args
 
 import pytest
 
+from robench.attacks.backends.served import SERVED, Backend
+from robench.attacks.base import Attack
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
 from robench.core.identity import key_of, to_plain
-from robench.declarations.attack_base import Attack
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
-from robench.declarations.backends import SERVED, Backend
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
-from robench.declarations.perturbations import PERTURBATIONS, Clean, batch_dependence_of
-from robench.declarations.sparse_l1_attack import SparseL1
-from robench.declarations.spsa_attack import Spsa
-from robench.declarations.square_attack import Square
 from robench.declare import parse_suite
+from robench.perturbations import PERTURBATIONS
+from robench.perturbations.clean import Clean
 
 EPSILON = Fraction(8, 255)
 PGD: dict[str, Any] = {"epsilon": EPSILON, "step_size": Fraction(2, 255), "num_steps": 3, "returns": "last"}
@@ -167,10 +170,10 @@ def test_robench_itself_is_the_default_and_in_no_key() -> None:
 
 
 def test_only_a_library_that_meets_whole_batches_is_batch_dependent() -> None:
-    assert batch_dependence_of(Pgd(**PGD, backend="foolbox")) == "pgd by foolbox"
-    assert batch_dependence_of(Pgd(**PGD, backend="foolbox", exact=True)) == ""
-    assert batch_dependence_of(Pgd(**PGD)) == ""
-    assert batch_dependence_of(Clean()) == ""
+    assert Pgd(**PGD, backend="foolbox").batch_dependence == "pgd by foolbox"
+    assert Pgd(**PGD, backend="foolbox", exact=True).batch_dependence == ""
+    assert Pgd(**PGD).batch_dependence == ""
+    assert Clean().batch_dependence == ""
 
 
 def test_members_of_an_ensemble_run_in_robench() -> None:

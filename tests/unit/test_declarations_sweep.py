@@ -8,27 +8,20 @@ from typing import Any
 
 import pytest
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import GaussianNoise
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
 from robench.core.identity import key_of
 from robench.core.suite import Condition
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.fab_attack import Fab
-from robench.declarations.perturbations import (
-    Clean,
-    batch_dependence_of,
-    drawn_as,
-    epsilon_of,
-    is_attack,
-    leaves_at_success,
-    search_norm_of,
-    threat_model_of,
-)
-from robench.declarations.sparse_l1_attack import SparseL1
-from robench.declarations.spsa_attack import Spsa
-from robench.declarations.square_attack import Square
-from robench.declarations.sweep import Sweep
 from robench.declarations.views import views_of
+from robench.perturbations.clean import Clean
+from robench.perturbations.sweep import Sweep
 
 SMALL, LARGE = Fraction(4, 255), Fraction(8, 255)
 PGD = Pgd(epsilon=SMALL, relative_step=Fraction(1, 4), num_steps=20)
@@ -75,7 +68,7 @@ def test_an_ensemble_may_be_swept_with_its_members() -> None:
         member = Apgd(epsilon=epsilon, num_steps=num_steps)
         return AutoAttack(epsilon=epsilon, variant="custom", members=(member,))
 
-    assert len(Sweep(attacks=(ensemble(SMALL), ensemble(LARGE))).bounded) == 2
+    assert len(Sweep(attacks=(ensemble(SMALL), ensemble(LARGE))).at_budgets) == 2
     with pytest.raises(ValueError, match="equal but for epsilon"):
         Sweep(attacks=(ensemble(SMALL), ensemble(LARGE, num_steps=4)))
 
@@ -93,7 +86,7 @@ def test_a_last_point_is_not_carried() -> None:
 @pytest.mark.parametrize("attack", [Fgsm(epsilon=SMALL), Square(epsilon=SMALL, num_queries=3, p_init=0.8)])
 def test_only_some_attacks_can_begin_elsewhere(attack: Any) -> None:
     with pytest.raises(
-        ValueError, match=rf"warm_start must be false for {attack.kind}.*pgd, apgd, spsa, sparse-l1 can"
+        ValueError, match=rf"warm_start must be false for {attack.kind}.*pgd, spsa, sparse-l1, apgd can"
     ):
         sweep_of(attack, warm_start=True)
 
@@ -130,32 +123,32 @@ def test_its_key_changes_with_budgets_and_fields_and_with_nothing_else() -> None
 
 class TestWhatIsSaidOfAll:
     def test_it_is_an_attack(self) -> None:
-        assert is_attack(sweep_of(PGD))
+        assert sweep_of(PGD).is_attack
 
     def test_random_numbers_are_those_of_its_attack(self) -> None:
-        assert (drawn_as(sweep_of(PGD)), drawn_as(PGD), drawn_as(Clean())) == ("pgd", "pgd", "clean")
+        assert (sweep_of(PGD).drawn_as, PGD.drawn_as, Clean().drawn_as) == ("pgd", "pgd", "clean")
 
     def test_it_has_no_single_budget(self) -> None:
-        assert threat_model_of(sweep_of(PGD)) is epsilon_of(sweep_of(PGD)) is None
+        assert sweep_of(PGD).threat_model is sweep_of(PGD).epsilon_name is None
 
     def test_examples_are_left_alone_at_success_and_by_carrying(self) -> None:
         stopping = replace(PGD, stop="at_success")
-        found = [leaves_at_success(each) for each in (sweep_of(PGD), sweep_of(stopping), sweep_of(PGD, carry=True))]
+        found = [each.stops_at_success for each in (sweep_of(PGD), sweep_of(stopping), sweep_of(PGD, carry=True))]
         assert found == [False, True, True]
-        assert leaves_at_success(sweep_of(AutoAttack(epsilon=SMALL, variant="standard")))
+        assert sweep_of(AutoAttack(epsilon=SMALL, variant="standard")).stops_at_success
 
     def test_it_depends_on_batches_where_its_attack_does(self) -> None:
         library = replace(PGD, returns="last", backend="foolbox")
-        assert batch_dependence_of(sweep_of(library)) == "pgd by foolbox"
-        assert batch_dependence_of(sweep_of(replace(library, exact=True))) == ""
-        assert batch_dependence_of(sweep_of(PGD)) == ""
+        assert sweep_of(library).batch_dependence == "pgd by foolbox"
+        assert sweep_of(replace(library, exact=True)).batch_dependence == ""
+        assert sweep_of(PGD).batch_dependence == ""
 
     def test_its_backend_is_that_of_its_attack(self) -> None:
         assert sweep_of(replace(PGD, returns="last", backend="foolbox")).backend == "foolbox"
 
     def test_only_attacks_without_a_budget_search_for_the_nearest(self) -> None:
         asked = [Fab(num_steps=3, norm="l1"), PGD, sweep_of(PGD), Clean(), GaussianNoise(epsilon=SMALL)]
-        assert [search_norm_of(each) for each in asked] == ["l1", None, None, None, None]
+        assert [each.search_norm for each in asked] == ["l1", None, None, None, None]
 
 
 class TestViews:

@@ -6,10 +6,12 @@ from fractions import Fraction
 
 import pytest
 
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
 from robench.core.suite import Condition
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
-from robench.declarations.perturbations import Clean
 from robench.declare.columns import columns_of, num_examples_of, threat_problems
+from robench.perturbations.clean import Clean
 
 EIGHT = Fraction(8, 255)
 CLEAN = Condition(name="clean", dataset="digits", perturbation=Clean())

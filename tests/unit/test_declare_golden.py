@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError
-from robench.declarations.attacks import Pgd
 from robench.declarations.attentions import ATTENTIONS
-from robench.declarations.perturbations import PERTURBATIONS
 from robench.declare import validate_file
 from robench.metrics import METRICS
+from robench.perturbations import PERTURBATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,10 +14,11 @@ import pytest
 from annotated_types import Ge, MinLen
 from examples import ARCHITECTURE
 
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
 from robench.declarations.architectures import Python, Timm, Vit
-from robench.declarations.attacks import Fgsm, Pgd
 from robench.declarations.attentions import ATTENTIONS, Layers, Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import ImagePreprocessing

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from robench.core.errors import DeclarationError
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import parse_suite
 
 CLEAN = {"name": "clean", "dataset": "digits"}

@@ -9,14 +9,15 @@ from types import MappingProxyType
 
 import pytest
 
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.attacks import Fgsm, Pgd
 from robench.declarations.datasets import DATASETS, DIGITS
-from robench.declarations.perturbations import Clean
 from robench.declare import parse_suite, read_suite
 from robench.declare import suites as suites_module
 from robench.metrics import METRICS
+from robench.perturbations.clean import Clean
 
 TEXT = """\
 name: digits-adv

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError
 from robench.core.suite import Distance, Suite
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, Pgd
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
-from robench.declarations.sweep import Sweep
 from robench.declare import find_suite, parse_suite
+from robench.perturbations.sweep import Sweep
 
 CLEAN = {"name": "clean"}
 FGSM = {"name": "fgsm", "perturbation": {"kind": "fgsm", "epsilons": ["4/255", "5/255", "8/255"]}}
@@ -55,7 +56,7 @@ class TestReading:
 
     def test_a_budget_of_zero_is_one(self) -> None:
         read = sweep(kind="pgd", epsilons=[0, "1/50"], relative_step="1/4", num_steps=20)
-        assert [attack.epsilon for attack in read.bounded] == [0, Fraction(1, 50)]
+        assert [attack.epsilon for attack in read.at_budgets] == [0, Fraction(1, 50)]
 
     def test_members_of_an_ensemble_that_name_no_budget_have_the_ensembles(self) -> None:
         members = [{"kind": "apgd", "num_steps": 3}, FAB | {"norm": "linf"}]

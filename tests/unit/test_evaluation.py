@@ -12,18 +12,20 @@ import pytest
 import torch
 from examples import MEASUREMENT
 
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
 from robench.core.errors import BudgetExceededError, ContractError, ExampleError
 from robench.core.outcomes import ClassificationOutcome
 from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
-from robench.declarations.perturbations import Clean
 from robench.evaluation import Evaluator, evaluate, evaluator, keeping
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
 from robench.evaluation.judges import JUDGES, Measured, judge_classification
+from robench.perturbations.clean import Clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,21 +11,23 @@ import pytest
 import torch
 from examples import MEASUREMENT
 
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import GaussianNoise, UniformNoise
+from robench.attacks.pgd import Pgd
 from robench.core.errors import BudgetExceededError, ContractError, UsageError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.declarations.attacks import Fgsm, GaussianNoise, Pgd, UniformNoise
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
-from robench.declarations.perturbations import Clean
-from robench.declarations.sweep import Sweep
-from robench.declarations.transferred import Transferred, makes_inputs
+from robench.declarations.transferred import Transferred
 from robench.evaluation import Evaluator, evaluate, evaluator, keeping
 from robench.evaluation.keeping import Attacked, moved
 from robench.evaluation.rescore import NormalisedAs, rescore
+from robench.perturbations.clean import Clean
+from robench.perturbations.sweep import Sweep
 from robench.store import AdversarialExamples, AdversarialFolder, FolderStore
 from robench.store.safetensors_file import ONE_BUDGET, decode_examples, encode_examples
 
@@ -243,9 +245,9 @@ class TestKeeping:
             evaluate(shard_of(Fgsm(epsilon=BUDGET), dtype="float16"), Linear(), Images())
 
     def test_of_what_makes_nothing_there_is_nothing(self) -> None:
-        assert not makes_inputs(Clean())
-        assert not makes_inputs(Transferred(source="a", attack=PGD, mean=(0.0,), std=(1.0,)))
-        assert all(makes_inputs(each) for each in (*BOUNDED.values(), *NEAREST.values()))
+        assert not Clean().makes_inputs
+        assert not Transferred(source="a", attack=PGD, mean=(0.0,), std=(1.0,)).makes_inputs
+        assert all(each.makes_inputs for each in (*BOUNDED.values(), *NEAREST.values()))
 
 
 def transferred(examples: AdversarialExamples, attack: Any, budget: str | None = None, std: float = 0.4) -> Shard:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from examples import CHECKPOINT, HEADER, NEXT_HEADER, everything, failure_of, record_of
 
+from robench.attacks.cw import Cw
+from robench.attacks.fgsm import Fgsm
 from robench.core.errors import UsageError
 from robench.core.suite import Condition, Suite
-from robench.declarations.attacks import Fgsm
-from robench.declarations.cw_attack import Cw
-from robench.declarations.sweep import Sweep
 from robench.declare import find_suite
+from robench.perturbations.sweep import Sweep
 from robench.runs import RunRequest
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.prepare import prepare

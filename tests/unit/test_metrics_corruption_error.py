@@ -13,7 +13,7 @@ from torchvision.models import AlexNet_Weights
 from robench.core.errors import ContractError, DeclarationError, IncompleteError, UnknownNameError
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.report import Estimate
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.metrics.alexnet import ALEXNET
 from robench.metrics.corruption_error import (
     corruption_error,

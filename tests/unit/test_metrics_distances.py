@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.declarations.cw_attack import Cw
-from robench.declarations.fab_attack import Fab
 from robench.evaluation import evaluate
 from robench.metrics import METRICS, Search
 from robench.metrics.accuracy import share_of

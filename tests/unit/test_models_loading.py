@@ -16,9 +16,9 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.architectures import Python, Vit
 from robench.declarations.attentions import Rpc, Symmetric
-from robench.declarations.perturbations import Clean
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import build, digest, load_strictly, load_victim
+from robench.perturbations.clean import Clean
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import robench
-from robench.declarations.attacks import Pgd
-from robench.perturbations import perturb
+from robench.attacks.pgd import Pgd
+from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 DIGITS = robench.load_dataset("digits")

@@ -11,21 +11,23 @@ import pytest
 import torch
 from examples import MEASUREMENT
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
 from robench.core.errors import BudgetExceededError
 from robench.core.outcomes import ClassificationOutcome
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.declarations.apgd_attack import Apgd
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
-from robench.declarations.autoattack import AutoAttack
-from robench.declarations.sparse_l1_attack import SparseL1
-from robench.declarations.spsa_attack import Spsa
-from robench.declarations.square_attack import Square
-from robench.declarations.sweep import Sweep
 from robench.evaluation import evaluate
-from robench.perturbations import perturb, perturb_each
+from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,8 +132,8 @@ def test_every_budget_has_the_outcomes_of_the_attack_alone(name: str) -> None:
     sweep = sweep_of(ATTACKS[name], *epsilons)
     # A victim that draws, so that other seeds would be seen.
     found = by_budget(measured(sweep, noise=0.02, num_predictions=2))
-    assert list(found) == [str(attack.epsilon) for attack in sweep.bounded]
-    for attack in sweep.bounded:
+    assert list(found) == [str(attack.epsilon) for attack in sweep.at_budgets]
+    for attack in sweep.at_budgets:
         alone = measured(attack, noise=0.02, num_predictions=2)
         assert [replace(outcome, epsilon=None) for outcome in found[str(attack.epsilon)]] == alone
 
@@ -150,13 +152,13 @@ def test_a_budget_of_zero_returns_the_clean_input() -> None:
 
 def test_every_budget_is_checked_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = sweep_of(PGD)
-    largest = perturb(sweep.bounded[-1], batch(), Curved(), ExampleDraws(range(SIZE)))
+    largest = perturb(sweep.at_budgets[-1], batch(), Curved(), ExampleDraws(range(SIZE)))
 
     def too_far(declaration: Any, batch: Batch, *others: Any) -> Any:
         rows = [int(each.split("/")[1]) for each in batch.ids]
         return replace(largest, inputs=largest.inputs[rows])
 
-    monkeypatch.setattr("robench.perturbations.perturb", too_far)
+    monkeypatch.setattr("robench.perturbations.dispatch.perturb", too_far)
     with pytest.raises(BudgetExceededError, match=r"more than its budget 0\.02"):
         measured(sweep)
 

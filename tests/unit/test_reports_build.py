@@ -11,6 +11,8 @@ from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.flags import Flag
 from robench.core.records import Record
@@ -18,9 +20,8 @@ from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
 from robench.declarations.architectures import Timm
-from robench.declarations.attacks import Fgsm, Pgd
 from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
-from robench.declarations.perturbations import Clean
+from robench.perturbations.clean import Clean
 from robench.reports import build_report, needs
 
 EPSILON = Fraction(8, 255)

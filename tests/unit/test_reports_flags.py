@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of
 
+from robench.attacks.base import BoundedAttack
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
+from robench.attacks.square import Square
 from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.attack_base import BoundedAttack
-from robench.declarations.attacks import Fgsm, Pgd, UniformNoise
 from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
-from robench.declarations.perturbations import Clean
-from robench.declarations.square_attack import Square
-from robench.declarations.sweep import Sweep
+from robench.perturbations.clean import Clean
+from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, needs
 
 if TYPE_CHECKING:

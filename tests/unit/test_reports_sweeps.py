@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
 
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
 from robench.core.errors import ContractError, IncompleteError, UnknownNameError
 from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.attacks import Fgsm
-from robench.declarations.fab_attack import Fab
-from robench.declarations.perturbations import Clean
-from robench.declarations.sweep import Sweep
 from robench.declare.columns import columns_of
+from robench.perturbations.clean import Clean
+from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, coverages_by_model
 from robench.reports.coverage import cover
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from robench.corruptions.corruption import Corruption
 from robench.declarations.corrupted import corrupted_of
-from robench.declarations.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, Corruption
 from robench.declarations.datasets import DATASETS
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import read_suite
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ from examples import CHECKPOINT, PGD
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.suite import Condition, Suite
 from robench.declarations.base import DeclarationBase
-from robench.declarations.perturbations import Clean
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.sweep import Sweep
+from robench.perturbations.clean import Clean
+from robench.perturbations.sweep import Sweep
 from robench.runs.transfer_choice import check_same_pixels, choose, normalisation_of
 
 SWEEP = Sweep(attacks=tuple(replace(PGD, epsilon=Fraction(k, 255)) for k in (2, 6, 12)))

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import pytest
 
+from robench.attacks.fgsm import Fgsm
 from robench.core.errors import UsageError
 from robench.core.suite import Condition, Suite
-from robench.declarations.attacks import Fgsm
-from robench.declarations.perturbations import Clean
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.transferred import Transferred
 from robench.declare import find_checkpoints
+from robench.perturbations.clean import Clean
 from robench.runs import PreparedTransfer, RunRequest, prepare_transfer
 
 FGSM = Fgsm(epsilon=Fraction(8, 255))

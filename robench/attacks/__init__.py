@@ -1,0 +1,38 @@
+"""Attacks: ``x.py`` declares one, ``x_impl.py`` computes it. No torch: functions are imported on use.
+
+All run in ``attack``, meet a ``problem``, and most share the loop in ``search``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import GaussianNoise, UniformNoise
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.attacks.base import Attack
+
+ATTACKS: Mapping[str, type[Attack]] = {
+    "uniform-noise": UniformNoise,
+    "gaussian-noise": GaussianNoise,
+    "fgsm": Fgsm,
+    "pgd": Pgd,
+    "cw": Cw,
+    "fab": Fab,
+    "square": Square,
+    "spsa": Spsa,
+    "sparse-l1": SparseL1,
+    "apgd": Apgd,
+    "autoattack": AutoAttack,
+}

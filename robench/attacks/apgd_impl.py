@@ -1,0 +1,176 @@
+"""Auto-PGD: projected gradient ascent with momentum that halves its own steps.
+
+Source: Croce & Hein 2020, arXiv:2003.01690, Algorithm 1. With S the region and f the loss,
+    z(k+1) = P_S(x(k) + step * direction), and x(k+1) = P_S(x(k) + 0.75 (z(k+1) - x(k)) + 0.25 (x(k) - x(k-1))),
+from random points of the ball, with a first step of 2 epsilon. At checkpoints w_j = ceil(p_j num_steps), p_1 = 0.22 and
+p_(j+1) = p_j + max(p_j - p_(j-1) - 0.03, 0.06), an example's step is halved and its search goes on from its best point,
+if since the last checkpoint f rose in less than 0.75 of the steps (condition 1), or the step was not halved then and
+the best f has not risen since (condition 2). In l1 see ``apgd_l1``.
+
+Loss ``dlr-targeted`` (equation 7) goes for one class a restart; points of different restarts are then compared by the
+untargeted ratio, which does not depend on the target.
+
+Where libraries differ: the paper's code (pyautoattack, and torchattacks after it) halves at exactly 0.75 too, and
+compares the loss of the first step with zero; condition 2 never holds at its first checkpoint; after a restart from the
+best point it counts a rise against the point that was left. It begins on the sphere of l2, and in l-infinity scales
+each start to touch the ball. It steps on with what is fooled until the last step, and begins no restart for it. It
+takes targets in the order of the clean logits from the second on, here from the first that is not the label's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.apgd_l1 import ApgdL1Search
+from robench.attacks.apgd_objective import Best, Objective
+from robench.attacks.directions import random_start, steepest
+from robench.attacks.rows import chosen, spread
+from robench.attacks.search import State, search
+from robench.core.seeds import Stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.apgd import Apgd
+    from robench.attacks.problem import Problem, Reached
+
+MOMENTUM = 0.75
+RISING_SHARE = 0.75
+FIRST_STEP = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What decides when steps become shorter, (B,) each.
+
+    Attributes:
+        step_size: length of the next step; ``was_halved``: whether it was, at the last checkpoint.
+        num_rises: steps since then at which the loss rose; ``last_values``: the loss one step ago.
+        best_values: the highest loss up to the last checkpoint.
+    """
+
+    step_size: Tensor
+    was_halved: Tensor
+    num_rises: Tensor
+    last_values: Tensor
+    best_values: Tensor
+
+    def seeing(self, values: Tensor) -> Pace:
+        """Return what is remembered after one more loss."""
+        return replace(self, num_rises=self.num_rises + (values > self.last_values), last_values=values)
+
+    def stalled(self, best_values: Tensor, num_steps: int) -> Tensor:
+        """Return (B,) whether condition 1 or 2 holds at a checkpoint, ``num_steps`` after the last one."""
+        rises_rarely = self.num_rises < RISING_SHARE * num_steps
+        return rises_rarely | (~self.was_halved & (best_values == self.best_values))
+
+    def checked(self, halved: Tensor, best_values: Tensor) -> Pace:
+        """Return what is remembered after a checkpoint at which some were halved, and went back to their best."""
+        return Pace(
+            step_size=torch.where(halved, self.step_size / 2, self.step_size),
+            was_halved=halved,
+            num_rises=torch.zeros_like(self.num_rises),
+            last_values=torch.where(halved, best_values, self.last_values),
+            best_values=best_values,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApgdState(State):
+    """Where a search stands; all but the points are None before the first pass.
+
+    Attributes:
+        previous: (B, ...) the points from which the last step went.
+        targets: (B,) classes that this search goes for, of a targeted loss.
+    """
+
+    previous: Tensor | None = None
+    best: Best | None = None
+    pace: Pace | None = None
+    targets: Tensor | None = None
+
+
+class ApgdSearch:
+    """One search in l-infinity or l2."""
+
+    def __init__(self, declaration: Apgd, problem: Problem) -> None:
+        self.num_steps = declaration.num_steps
+        self.objective = Objective(declaration, problem)
+        self.loss = self.objective.compared
+        self.checkpoints = checkpoints(declaration.num_steps)
+
+    def begin(self, problem: Problem, restart: int) -> ApgdState:
+        """Return random points of the ball, or the points that are given."""
+        targets = self.objective.targets(problem, restart)
+        if (given := problem.start_of(restart)) is not None:
+            return ApgdState(points=given, targets=targets)
+        stream = Stream(purpose="start", restart=restart)
+        points = random_start(problem.region, problem.inputs, problem.draws, stream)
+        return ApgdState(points=points, targets=targets)
+
+    def step(self, problem: Problem, state: ApgdState, step: int) -> ApgdState:
+        """Return the points one step further, or one step away from the best where steps were halved."""
+        seen = self.objective.differentiate(problem, state.points, state.targets)
+        points, gradient = seen.points, seen.slope()
+        best = Best(points, gradient, seen.values) if state.best is None else state.best.updated(seen)
+        pace = _first_pace(problem, seen.values) if state.pace is None else state.pace.seeing(seen.values)
+        if step in self.checkpoints:
+            halved = pace.stalled(best.values, self.checkpoints[step])
+            pace = pace.checked(halved, best.values)
+            points = chosen(halved, best.points, points)
+            gradient = chosen(halved, best.gradient, gradient)
+        moved = moved_along(gradient, points, state.previous, pace.step_size, problem)
+        return ApgdState(moved, self.objective.comparable(seen, problem), points, best, pace, state.targets)
+
+
+def moved_along(
+    gradient: Tensor, points: Tensor, previous: Tensor | None, step_size: Tensor, problem: Problem
+) -> Tensor:
+    """Return the points (B, ...) after a step and its momentum; the first step has none."""
+    region = problem.region
+    direction = steepest(gradient, region.norm)
+    ahead = region.project(torch.addcmul(points, spread(step_size, points), direction))
+    if previous is None:
+        return ahead
+    # In this order what does not move stays exactly where it is.
+    return region.project(torch.lerp(points, ahead, MOMENTUM).add_(points - previous, alpha=1 - MOMENTUM))
+
+
+def checkpoints(num_steps: int) -> dict[int, int]:
+    """Return the steps at which searches are checked, and how many steps each is after the one before.
+
+    >>> list(checkpoints(100))
+    [22, 41, 57, 70, 80, 87, 93, 99]
+    """
+    # In hundredths, which are exact.
+    shares, share, width = [0], 22, 22
+    while share <= 100:
+        shares.append(share)
+        width = max(width - 3, 6)
+        share += width
+    steps = [ceil(share * num_steps / 100) for share in shares]
+    return {after: after - before for before, after in pairwise(steps) if after > before}
+
+
+def _first_pace(problem: Problem, values: Tensor) -> Pace:
+    nothing = torch.zeros_like(values)
+    step_size = torch.full_like(values, FIRST_STEP * problem.region.epsilon)
+    return Pace(step_size, was_halved=nothing.bool(), num_rises=nothing, last_values=values, best_values=values)
+
+
+def apgd(declaration: Apgd, problem: Problem) -> Reached:
+    """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
+    algorithm = (ApgdL1Search if declaration.norm == "l1" else ApgdSearch)(declaration, problem)
+    return search(
+        algorithm,
+        problem,
+        num_restarts=declaration.num_restarts,
+        returns=declaration.returns,
+        stop=declaration.stop,
+        num_draws=declaration.num_draws,
+    )

@@ -1,0 +1,176 @@
+"""Auto-PGD in l1: sparse steps whose sparsity follows that of the best point.
+
+Source: Croce & Hein 2021, arXiv:2103.01208, Algorithm 1. A step of l1 length ``step_size`` goes, by equal amounts,
+along the coordinates of largest gradient, and what it reaches is projected onto ball and box at once. Every 4 % of the
+steps the number of coordinates becomes that in which the best point differs from the clean input, over 1.5; where that
+number fell below 95 % of what it was, the step becomes epsilon again, and the search goes on from its best point, else
+the step shrinks by 1.5 down to epsilon / 10. There is no momentum. A search begins at Gaussian noise, projected, with a
+fifth of the coordinates. With shrinking radii (AutoAttack's form in l1) searches in wider balls go first; each begins
+at the projection of the best point of the one before, with the number of coordinates that this point changed.
+
+Where libraries differ: the paper's code (pyautoattack) is followed in what the paper leaves open, the noise and the
+first number of searches that begin at a point. It rounds numbers of coordinates up, so that from two it never comes to
+one, where the optimum of a linear model lies; here they are rounded down. It takes one gradient more a radius, where a
+loss is enough. Which examples fall depends on the noise: on digits-vit at epsilon 8, shrinking, 100 steps, two seeds of
+that code agree on 96 % of 300 examples, and this one with the first on 97 %. Over five seeds and 600 examples 50.8 to
+51.5 % stand here, 51.2 to 52.0 % there, and 51.0 to 51.7 % here with numbers rounded up.
+torchattacks has no l1 form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.apgd_objective import Best, Objective
+from robench.attacks.directions import along_largest
+from robench.attacks.regions import region_of
+from robench.attacks.rows import chosen, spread
+from robench.attacks.search import State
+from robench.core.seeds import Stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.apgd import Apgd
+    from robench.attacks.problem import Problem
+    from robench.attacks.regions import Region
+
+FIRST_SHARE = 0.2
+DENSITY_DIVISOR = 1.5
+STEP_DIVISOR = 1.5
+SHORTEST_STEP = 0.1
+SPARSER = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Steps within one radius: ``factor`` times epsilon, from step ``start`` on; the last is the budget itself."""
+
+    factor: int
+    start: int
+    num_steps: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is within the budget."""
+        return self.factor == 1
+
+    def is_checked(self, step: int) -> bool:
+        """Return whether sparsity and step size are looked at in this step."""
+        after = step - self.start
+        return after > 0 and after % max(4 * self.num_steps // 100, 1) == 0
+
+    def region(self, problem: Problem) -> Region:
+        """Return what is searched."""
+        budget = problem.region
+        if self.is_last:
+            return budget
+        return region_of("l1", problem.inputs, self.factor * budget.epsilon, budget.lower, budget.upper)
+
+
+@dataclass(frozen=True, slots=True)
+class Sparsity:
+    """How many coordinates matter, (B,) each.
+
+    Attributes:
+        density: coordinates that the best point had changed when last looked at.
+        num_moved: coordinates that a step changes; ``step_size``: its length.
+    """
+
+    density: Tensor
+    num_moved: Tensor
+    step_size: Tensor
+
+    def at(self, density: Tensor, epsilon: float) -> tuple[Sparsity, Tensor]:
+        """Return what a best point of this density makes of it, and (B,) for whom it is sparser than before."""
+        sparser = density < SPARSER * self.density
+        shorter = (self.step_size / STEP_DIVISOR).clamp(min=SHORTEST_STEP * epsilon)
+        step_size = torch.where(sparser, torch.full_like(shorter, epsilon), shorter)
+        return Sparsity(density, (density / DENSITY_DIVISOR).floor(), step_size), sparser
+
+
+@dataclass(frozen=True, slots=True)
+class ApgdL1State(State):
+    """Where a search stands: classes (B,) that it goes for, of a targeted loss; the rest is None before a pass."""
+
+    targets: Tensor | None = None
+    best: Best | None = None
+    sparsity: Sparsity | None = None
+
+
+class ApgdL1Search:
+    """One search in l1."""
+
+    def __init__(self, declaration: Apgd, problem: Problem) -> None:
+        self.num_steps = declaration.num_steps
+        self.objective = Objective(declaration, problem)
+        self.loss = self.objective.compared
+        self.phases = phases(declaration.num_steps, shrinks=declaration.radii == "shrinking")
+
+    def begin(self, problem: Problem, restart: int) -> ApgdL1State:
+        """Return Gaussian noise in the first ball, or the points that are given."""
+        targets = self.objective.targets(problem, restart)
+        if (given := problem.start_of(restart)) is not None:
+            return ApgdL1State(points=given, targets=targets)
+        noise = problem.draws.normal(Stream(purpose="start", restart=restart), problem.inputs.shape[1:])
+        points = self.phases[0].region(problem).project(problem.inputs + noise)
+        return ApgdL1State(points=points, targets=targets)
+
+    def step(self, problem: Problem, state: ApgdL1State, step: int) -> ApgdL1State:
+        """Return the points one step further; only passes within the budget are told of."""
+        phase = next(phase for phase in reversed(self.phases) if phase.start <= step)
+        region = phase.region(problem)
+        begins = step == phase.start
+        points = self._carried(region, problem, state) if begins else state.points
+        seen = self.objective.differentiate(problem, points, state.targets)
+        points, gradient = seen.points, seen.slope()
+        if begins or state.best is None or state.sparsity is None:
+            best, sparsity = Best(points, gradient, seen.values), self._first_sparsity(problem, region, points)
+        else:
+            best, sparsity = state.best.updated(seen), state.sparsity
+        if phase.is_checked(step):
+            sparsity, sparser = sparsity.at(num_changed(best.points, problem), region.epsilon)
+            points = chosen(sparser, best.points, points)
+            gradient = chosen(sparser, best.gradient, gradient)
+        ahead = spread(sparsity.step_size, points) * along_largest(gradient, sparsity.num_moved)
+        told = self.objective.comparable(seen, problem) if phase.is_last else None
+        return ApgdL1State(region.project(points + ahead), told, state.targets, best, sparsity)
+
+    def _carried(self, region: Region, problem: Problem, state: ApgdL1State) -> Tensor:
+        """Return where a phase begins: at the projection of the best point of the one before."""
+        if state.best is None:
+            return state.points
+        seen = self.objective.evaluate(problem, state.points, state.targets)
+        return region.project(chosen(seen.values > state.best.values, state.points, state.best.points))
+
+    def _first_sparsity(self, problem: Problem, region: Region, points: Tensor) -> Sparsity:
+        density = num_changed(points, problem)
+        num_moved = (density / DENSITY_DIVISOR).floor()
+        if len(self.phases) == 1:
+            density = torch.full_like(density, points[0].numel())
+            num_moved = (FIRST_SHARE * density).floor()
+        return Sparsity(density, num_moved, torch.full_like(density, region.epsilon))
+
+
+def phases(num_steps: int, *, shrinks: bool) -> tuple[Phase, ...]:
+    """Return the phases of a search: one, or those of radius 3, 2 and 1 epsilon.
+
+    >>> [phase.num_steps for phase in phases(100, shrinks=True)]
+    [30, 30, 40]
+    """
+    if not shrinks:
+        return (Phase(factor=1, start=0, num_steps=num_steps),)
+    wider = max(3 * num_steps // 10, 1)
+    return (
+        Phase(factor=3, start=0, num_steps=wider),
+        Phase(factor=2, start=wider, num_steps=wider),
+        Phase(factor=1, start=2 * wider, num_steps=num_steps - 2 * wider),
+    )
+
+
+def num_changed(points: Tensor, problem: Problem) -> Tensor:
+    """Return (B,) how many coordinates differ from the clean input."""
+    return (points != problem.inputs).flatten(1).sum(dim=1).to(points.dtype)

@@ -1,0 +1,88 @@
+"""What a search by auto-PGD makes larger, and the best that it met: shared by its forms.
+
+Source: Croce & Hein 2020, arXiv:2003.01690, equations 6 and 7, and x_max of Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.losses import LOSSES, dlr_loss, targeted_dlr_loss
+from robench.attacks.rows import chosen
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.apgd import Apgd
+    from robench.attacks.losses import Loss
+    from robench.attacks.problem import Passed, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Each example's point (B, ...) of highest loss so far in this search, with its gradient, and the loss (B,)."""
+
+    points: Tensor
+    gradient: Tensor
+    values: Tensor
+
+    def updated(self, seen: Passed) -> Best:
+        """Return the better of this and a pass."""
+        better = seen.values > self.values
+        return Best(
+            chosen(better, seen.points, self.points),
+            chosen(better, seen.slope(), self.gradient),
+            torch.where(better, seen.values, self.values),
+        )
+
+
+class Targets:
+    """Which class each restart goes for: all but the label, in the order of the clean logits.
+
+    They are ranked once, so that a victim that draws does not meet one class twice.
+    """
+
+    def __init__(self, problem: Problem, num_draws: int) -> None:
+        here = problem.within("ranking").at(search=0, step=0)
+        logits = here.evaluate(problem.inputs, dlr_loss, num_draws).logits
+        others = logits.scatter(1, problem.labels[:, None], -torch.inf)
+        self._ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
+        self._rows = problem.rows
+
+    def of(self, problem: Problem, restart: int) -> Tensor:
+        """Return the classes (B,) of one restart for these rows, which are among those that were ranked."""
+        places = torch.searchsorted(self._rows, problem.rows).to(self._ranked.device)
+        return self._ranked[places, restart % self._ranked.shape[1]]
+
+
+class Objective:
+    """The loss of a search, and the one by which the points of all searches are compared."""
+
+    def __init__(self, declaration: Apgd, problem: Problem) -> None:
+        self._num_draws = declaration.num_draws
+        is_targeted = declaration.loss == "dlr-targeted"
+        self.compared: Loss = dlr_loss if is_targeted else LOSSES[declaration.loss]
+        self._targets = Targets(problem, declaration.num_draws) if is_targeted else None
+
+    def targets(self, problem: Problem, restart: int) -> Tensor | None:
+        """Return the classes (B,) that a restart goes for, None where it only goes away from the label."""
+        return None if self._targets is None else self._targets.of(problem, restart)
+
+    def differentiate(self, problem: Problem, points: Tensor, targets: Tensor | None) -> Passed:
+        """Return a pass with the search's own loss."""
+        if targets is None:
+            return problem.differentiate(points, self.compared, self._num_draws)
+        return problem.differentiate(points, targeted_dlr_loss, self._num_draws, beside=[targets])
+
+    def evaluate(self, problem: Problem, points: Tensor, targets: Tensor | None) -> Passed:
+        """Return a pass with the search's own loss, without its gradient."""
+        if targets is None:
+            return problem.evaluate(points, self.compared, self._num_draws)
+        return problem.evaluate(points, targeted_dlr_loss, self._num_draws, beside=[targets])
+
+    def comparable(self, seen: Passed, problem: Problem) -> Passed:
+        """Return a pass with the loss that all searches share."""
+        return seen if self._targets is None else replace(seen, values=dlr_loss(seen.logits, problem.labels))

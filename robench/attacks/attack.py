@@ -1,0 +1,102 @@
+"""From a declared attack and a batch to what came of it: the attack's space, labels, region and counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.attacks.losses import predicted
+from robench.attacks.problem import Ledger, Problem, Reached
+from robench.attacks.regions import region_of
+from robench.core.protocols import Perturbed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from robench.attacks.base import Attack
+    from robench.attacks.regions import Region
+    from robench.core.protocols import Batch, Draws, Victim
+
+    # Any: each attack takes its own declaration.
+    AttackFunction = Callable[[Any, Problem], Reached]
+
+# By how much a value may leave [0, 1], in pixel units, on the way out of normalised space.
+ROUNDING = 1e-6
+
+
+def attack(
+    function: AttackFunction,
+    declaration: Attack,
+    batch: Batch,
+    victim: Victim,
+    draws: Draws,
+    batch_size: int | None = None,
+) -> Perturbed:
+    """Return what the attack made of a batch, in pixels, with the passes that it took.
+
+    With ``clip: box`` it is clamped to [0, 1], and the values outside by more than rounding are counted: robench's own
+    attacks have none. ``batch_size`` is the most rows of one pass, by default all.
+    """
+    problem = problem_of(declaration, batch, victim, draws, len(batch.ids) if batch_size is None else batch_size)
+    reached = function(declaration, problem)
+    inputs = problem.pixels(reached.points).detach()
+    num_clamped = None
+    if declaration.clip == "box":
+        is_outside = (inputs < -ROUNDING) | (inputs > 1 + ROUNDING)
+        num_clamped = is_outside.flatten(1).sum(1)
+        inputs = inputs.clamp(0, 1)
+    # There and back again through another space, what was not moved would be by a rounding error.
+    inputs = torch.where(reached.points == problem.clean, batch.inputs, inputs)
+    ledger = problem.ledger
+    return Perturbed(
+        inputs=inputs,
+        found=reached.found,
+        num_queries=ledger.num_queries,
+        num_gradients=ledger.num_gradients,
+        num_clamped=num_clamped,
+    )
+
+
+def problem_of(declaration: Attack, batch: Batch, victim: Victim, draws: Draws, batch_size: int) -> Problem:
+    """Return the problem that a declared attack meets on a batch."""
+    scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
+    clean = batch.inputs if declaration.space == "pixel" else (batch.inputs - shift) / scale
+    inputs = clean.clamp(0, 1) if declaration.clip == "unit" else clean
+    problem = Problem(
+        victim=victim if declaration.gradients == "own" else victim.through_solvers(),
+        inputs=inputs,
+        labels=batch.targets,
+        region=region_for(declaration, clean, scale, shift),
+        draws=draws,
+        ledger=Ledger(len(batch.ids)),
+        rows=torch.arange(len(batch.ids)),
+        scale=scale,
+        shift=shift,
+        batch_size=batch_size,
+        uncut=clean if declaration.clip == "unit" else None,
+    )
+    if declaration.labels == "true":
+        return problem
+    return replace(problem, labels=predicted(problem.predict(problem.clean)))
+
+
+def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor) -> Region:
+    """Return what a declared attack may search around clean inputs (B, ...) of its space."""
+    norm, epsilon = declaration.budget
+    if declaration.clip == "box":
+        return region_of(norm, clean, epsilon, lower=-shift / scale, upper=(1 - shift) / scale)
+    if declaration.clip == "unit":
+        return region_of(norm, clean, epsilon, lower=torch.zeros_like(scale), upper=torch.ones_like(scale))
+    infinite = torch.full_like(scale, torch.inf)
+    return region_of(norm, clean, epsilon, lower=-infinite, upper=infinite)
+
+
+def _scale_and_shift(declaration: Attack, victim: Victim, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    if declaration.space == "pixel":
+        return inputs.new_ones(()), inputs.new_zeros(())
+    mean, std = victim.normalisation
+    return std, mean

@@ -1,0 +1,149 @@
+"""AutoAttack: one attack after the other on what still stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from robench.attacks.apgd import Apgd
+from robench.attacks.base import Attack, BoundedAttack, Norm, Stop
+from robench.attacks.fab import Fab
+from robench.attacks.square import Square
+from robench.core.errors import DeclarationError
+from robench.declarations.base import DeclarationBase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_TARGETS, MOST_L1_TARGETS = 9, 5
+CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}
+SHARED_FIELDS = ("norm", "space", "clip", "labels")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoAttack(BoundedAttack):
+    """An ensemble of attacks, stopping at success. Croce & Hein 2020, arXiv:2003.01690, section 5.
+
+    Attributes:
+        variant: which attacks: ``standard``, ``plus`` or ``rand`` (20 draws a gradient, for victims that draw), as
+            published in the paper's code; ``standard-rescaled``, in which the steps of Square are rescaled to its 5,000
+            queries, so that its squares become smaller (stronger, and not the named protocol); or ``custom``, those of
+            ``members``.
+        members: of a custom ensemble, declarations of attacks in the order in which they run, the cheap ones first, all
+            of this norm, budget, space, clipping and labels. An attack without a budget counts within this one.
+        returns: what fools the victim, as soon as it does, or else the point of smallest margin (``best``); or the
+            point that the paper's code leaves (``published``): where a member fools the victim, that member's, for APGD
+            the last of its search that does; the clean input where none does or where it is misclassified itself.
+            Top-5, loss and confidence are kept with ``published`` alone: they are of that point, and no worst case.
+    """
+
+    kind: ClassVar[str] = "autoattack"
+    implementation: ClassVar[str] = "robench.attacks.autoattack_impl:autoattack"
+    # A new version of any of these is a new version of the ensembles that are made of them.
+    version: ClassVar[int] = Apgd.version + Fab.version + Square.version - 2
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
+
+    variant: Literal["standard", "plus", "rand", "standard-rescaled", "custom"]
+    members: tuple[DeclarationBase, ...] = ()
+    returns: Literal["best", "published"] = "best"
+
+    @property
+    def stop(self) -> Stop:
+        """Always at success, since each attack gets what those before it left."""
+        return "at_success"
+
+    def attacks(self, num_classes: int) -> tuple[Attack, ...]:
+        """Return the attacks in their order, with no more targets than there are other classes.
+
+        Raises:
+            DeclarationError: a loss needs more classes than there are.
+        """
+        attacks = self._attacks(max(num_classes - 1, 1))
+        for attack in attacks:
+            loss = getattr(attack, "loss", "")
+            if num_classes < (wanted := CLASSES_NEEDED.get(loss, 2)):
+                raise DeclarationError(
+                    f"autoattack {self.variant} has {attack.kind} with loss {loss}, which needs at least {wanted} "
+                    f"classes, the model has {num_classes}: take variant custom, with members of loss ce or margin"
+                )
+        return attacks
+
+    def contradictions(self) -> list[str]:
+        """Members are those of a custom ensemble, and meet the same threat as it; success is about the true class."""
+        problems = BoundedAttack.contradictions(self)
+        if self.labels == "predicted":
+            problems.append("labels must be true for autoattack, which stops at success, got predicted")
+        if self.variant == "custom":
+            return problems + (_problems_of(self.members, self) if self.members else [NO_MEMBERS])
+        if self.variant not in ("rand", "custom") and self.norm == "l1" and self.backend == "robench":
+            problems.append(
+                f"norm must be linf or l2 with variant {self.variant}, whose square attack is not written for l1: take "
+                "variant rand, or custom with apgd of radii shrinking (loss ce with 5 restarts, dlr-targeted with 5) "
+                "and fab of 9 targets, or backend autoattack, got l1"
+            )
+        if self.members:
+            problems.append(f"members must be empty with variant {self.variant}, which has its own, got some")
+        return problems
+
+    def _attacks(self, num_others: int) -> tuple[Attack, ...]:
+        """Return the attacks for so many classes beside the label."""
+        targeted_fab = self._fab(num_targets=min(MOST_TARGETS, num_others))
+        match self.variant:
+            case "custom":
+                return tuple(member for member in self.members if isinstance(member, Attack))
+            case "rand":
+                return self._apgd(num_draws=20), self._apgd(loss="dlr", num_draws=20)
+            case "plus":
+                restarted = (
+                    self._apgd(num_restarts=5),
+                    self._apgd(loss="dlr", num_restarts=5),
+                    self._fab(num_restarts=5),
+                )
+                return *restarted, self._square(), self._targeted(min(MOST_TARGETS, num_others)), targeted_fab
+            case "standard" | "standard-rescaled":
+                schedule: Literal["rescaled", "fixed"] = "fixed" if self.variant == "standard" else "rescaled"
+                return *self._standard_apgd(num_others), targeted_fab, self._square(schedule=schedule)
+
+    # Any: fields of the declarations that these make.
+    def _apgd(self, **fields: Any) -> Apgd:
+        stop: Stop = "never" if self.returns == "published" else "at_success"
+        returns = self.returns
+        return Apgd(**self._shared, epsilon=self.epsilon, stop=stop, returns=returns, num_steps=100, **fields)
+
+    def _targeted(self, num_targets: int, **fields: Any) -> Apgd:
+        return self._apgd(loss="dlr-targeted", num_restarts=num_targets, **fields)
+
+    def _standard_apgd(self, num_others: int) -> tuple[Apgd, Apgd]:
+        """Return the two of standard, which in l1 have other parameters (Croce & Hein 2021)."""
+        if self.norm != "l1":
+            return self._apgd(), self._targeted(min(MOST_TARGETS, num_others))
+        shrinking = {"radii": "shrinking"}
+        return self._apgd(num_restarts=5, **shrinking), self._targeted(min(MOST_L1_TARGETS, num_others), **shrinking)
+
+    def _fab(self, **fields: Any) -> Fab:
+        return Fab(**self._shared, epsilon=self.epsilon, stop="at_success", num_steps=100, num_final_steps=0, **fields)
+
+    def _square(self, schedule: Literal["rescaled", "fixed"] = "fixed") -> Square:
+        fields = {**self._shared, "epsilon": self.epsilon, "returns": self.returns, "schedule": schedule}
+        return Square(**fields, stop="at_success", num_queries=5000, p_init=0.8)
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in SHARED_FIELDS}
+
+
+NO_MEMBERS = "members must be at least one attack with variant custom, got none"
+
+
+def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> list[str]:
+    """Return what does not fit an ensemble."""
+    problems = []
+    for number, member in enumerate(members):
+        if not isinstance(member, Attack):
+            problems.append(f"members must be attacks, got {member.kind} in members[{number}]")
+            continue
+        for name in ("epsilon", "backend", *SHARED_FIELDS):
+            wanted, met = getattr(ensemble, name), getattr(member, name, None)
+            if met not in (None, wanted):
+                problems.append(f"members must have {name} {wanted}, as the ensemble, got {met} in members[{number}]")
+    return problems

@@ -1,0 +1,121 @@
+"""AutoAttack and its parts by their authors (Croce & Hein 2020, arXiv:2003.01690): pyautoattack 0.2.0; images alone.
+
+A version of AutoAttack runs as the package sets it up. Where there are fewer other classes than its targets it would
+fail on an index, and is given as many as there are. Of apgd, fab and square it returns the clean image for what they do
+not fool, and attacks what they do no further.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.attacks.backends.classes import check_targets, num_classes_of
+from robench.attacks.backends.installed import library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor, nn
+
+    from robench.attacks.apgd import Apgd
+    from robench.attacks.autoattack import AutoAttack
+    from robench.attacks.fab import Fab
+    from robench.attacks.square import Square
+
+NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
+
+
+# Any: a declaration of any kind that is in the table below.
+def run_autoattack(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    """Return what the package's attack makes of the inputs (B, C, H, W) in [0, 1].
+
+    Raises:
+        DeclarationError: it needs more classes than the model has.
+    """
+    return _ATTACKS[declaration.kind](declaration, model, inputs, labels)
+
+
+def _apgd(declared: Apgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    module = library("autoattack", "autopgd_base")
+    fields: dict[str, Any] = {
+        **_shared(declared, inputs),
+        "eps": float(declared.epsilon),
+        "n_iter": declared.num_steps,
+        "eot_iter": declared.num_draws,
+        "use_largereps": declared.radii == "shrinking",
+    }
+    if declared.loss == "dlr-targeted":
+        check_targets(declared, model, inputs)
+        attack = module.APGDAttack_targeted(model, n_target_classes=declared.num_restarts, **fields)
+    else:
+        attack = module.APGDAttack(model, loss=declared.loss, n_restarts=declared.num_restarts, **fields)
+    points: Tensor = attack.perturb(inputs, labels)
+    return points
+
+
+def _fab(declared: Fab, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    if declared.num_targets is not None:
+        check_targets(declared, model, inputs)
+    attack = library("autoattack", "fab_pt").FABAttack_PT(
+        model,
+        **_shared(declared, inputs),
+        eps=float("inf") if declared.stop == "never" or declared.epsilon is None else float(declared.epsilon),
+        n_iter=declared.num_steps,
+        n_restarts=declared.num_restarts,
+        alpha_max=declared.alpha_max,
+        eta=declared.eta,
+        beta=declared.beta,
+        targeted=declared.num_targets is not None,
+        n_target_classes=declared.num_targets or 0,
+    )
+    points: Tensor = attack.perturb(inputs, labels)
+    return points
+
+
+def _square(declared: Square, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    attack = library("autoattack", "square").SquareAttack(
+        model,
+        **_shared(declared, inputs),
+        eps=float(declared.epsilon),
+        # The first point is not counted there.
+        n_queries=declared.num_queries - 1,
+        n_restarts=declared.num_restarts,
+        p_init=declared.p_init,
+        loss=declared.loss,
+        resc_schedule=declared.schedule == "rescaled",
+    )
+    points: Tensor = attack.perturb(inputs, labels)
+    return points
+
+
+def _ensemble(declared: AutoAttack, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    num_classes = num_classes_of(model, inputs)
+    # Refuses what has too few classes for the losses, as robench's own does.
+    declared.attacks(num_classes)
+    ensemble = library("autoattack").AutoAttack(
+        model,
+        norm=NORMS[declared.norm],
+        eps=float(declared.epsilon),
+        version=declared.variant,
+        seed=torch.initial_seed(),
+        device=inputs.device,
+    )
+    for attack in (ensemble.apgd_targeted, ensemble.fab):
+        attack.n_target_classes = min(attack.n_target_classes, num_classes - 1)
+    points: Tensor
+    points, _ = ensemble.run_standard_evaluation(inputs, labels, batch_size=len(inputs))
+    return points
+
+
+def _shared(declared: Apgd | Fab | Square, inputs: Tensor) -> dict[str, Any]:
+    return {"norm": NORMS[declared.norm], "seed": torch.initial_seed(), "device": inputs.device}
+
+
+_ATTACKS: Mapping[str, Callable[[Any, nn.Module, Tensor, Tensor], Tensor]] = {
+    "apgd": _apgd,
+    "fab": _fab,
+    "square": _square,
+    "autoattack": _ensemble,
+}

@@ -1,0 +1,131 @@
+"""Attacks of cleverhans 4.0.0 for torch (Papernot et al. 2018, arXiv:1610.00768), which many papers' code calls.
+
+What they are, where that is not what robench's are: in l1, fgsm moves the one coordinate of largest gradient, and
+fails where the gradient is zero; pgd starts within a cube in l2 too; spsa estimates the gradient at twice the clean
+input, one image at a time; sparse-l1 shortens what is too long; cw lets each search go on from the last. Without
+``clip`` they have no limits at all, as in the papers' code. Labels are always given, so that none are guessed.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from robench.attacks.backends.classes import num_classes_of
+from robench.attacks.backends.installed import library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor, nn
+
+    from robench.attacks.cw import Cw
+    from robench.attacks.fgsm import Fgsm
+    from robench.attacks.pgd import Pgd
+    from robench.attacks.sparse_l1 import SparseL1
+    from robench.attacks.spsa import Spsa
+
+ORDERS = {"linf": inf, "l2": 2, "l1": 1}
+
+
+# Any: a declaration of any kind that is in the table below.
+def run_cleverhans(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    """Return what the library's attack makes of the inputs (B, ...)."""
+    return _ATTACKS[declaration.kind](declaration, model, inputs, labels)
+
+
+def _fgsm(declared: Fgsm, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    attack = library("cleverhans", "torch.attacks.fast_gradient_method").fast_gradient_method
+    points: Tensor = attack(
+        model, inputs, float(declared.epsilon), ORDERS[declared.norm], y=labels, **_limits(declared.clip)
+    )
+    return points
+
+
+def _pgd(declared: Pgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    attack = library("cleverhans", "torch.attacks.projected_gradient_descent").projected_gradient_descent
+    points: Tensor = attack(
+        model,
+        inputs,
+        eps=float(declared.epsilon),
+        eps_iter=float(declared.step_length),
+        nb_iter=declared.num_steps,
+        norm=ORDERS[declared.norm],
+        y=labels,
+        rand_init=declared.random_start,
+        # Robench measures the budget itself; these fail on rounding errors.
+        sanity_checks=False,
+        **_limits(declared.clip),
+    )
+    return points
+
+
+def _spsa(declared: Spsa, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    attack = library("cleverhans", "torch.attacks.spsa").spsa
+    lowest, highest = (0, 1) if declared.clip == "box" else (-inf, inf)
+    points: Tensor = attack(
+        model,
+        inputs,
+        eps=float(declared.epsilon),
+        nb_iter=declared.num_steps,
+        norm=ORDERS[declared.norm],
+        clip_min=lowest,
+        clip_max=highest,
+        y=labels,
+        learning_rate=float(declared.learning_rate),
+        delta=float(declared.delta),
+        spsa_samples=declared.num_samples,
+        sanity_checks=False,
+    )
+    return points
+
+
+def _sparse_l1(declared: SparseL1, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    attack = library("cleverhans", "torch.attacks.sparse_l1_descent").sparse_l1_descent
+    points: Tensor = attack(
+        model,
+        inputs,
+        eps=float(declared.epsilon),
+        eps_iter=float(declared.step_size),
+        nb_iter=declared.num_steps,
+        y=labels,
+        # What cannot move does not count among the largest, as in robench's and foolbox'.
+        clip_grad=declared.clip == "box",
+        grad_sparsity=100 * declared.sparsity,
+        sanity_checks=False,
+        **_limits(declared.clip),
+    )
+    return points
+
+
+def _cw(declared: Cw, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    attack = library("cleverhans", "torch.attacks.carlini_wagner_l2").carlini_wagner_l2
+    lowest, highest = declared.clip_min, declared.clip_max
+    points: Tensor = attack(
+        model,
+        inputs,
+        num_classes_of(model, inputs),
+        y=labels,
+        targeted=declared.target == "own",
+        lr=declared.learning_rate,
+        confidence=declared.confidence,
+        clip_min=0 if lowest is None else lowest,
+        clip_max=1 if highest is None else highest,
+        initial_const=declared.initial_c,
+        binary_search_steps=declared.num_search_steps,
+        max_iterations=declared.num_steps,
+    )
+    return points
+
+
+def _limits(clip: str) -> dict[str, int]:
+    return {"clip_min": 0, "clip_max": 1} if clip == "box" else {}
+
+
+_ATTACKS: Mapping[str, Callable[[Any, nn.Module, Tensor, Tensor], Tensor]] = {
+    "fgsm": _fgsm,
+    "pgd": _pgd,
+    "spsa": _spsa,
+    "sparse-l1": _sparse_l1,
+    "cw": _cw,
+}

@@ -1,0 +1,79 @@
+"""Attacks of foolbox 3.3.4 (Rauber et al. 2017, arXiv:1707.04131).
+
+What they are, where that is not what robench's are: in l1, fgsm and pgd go along the gradient itself, made of length 1,
+and not along its largest coordinates, and pgd shortens what is too long; sparse-l1 projects onto the ball and then the
+box; cw stops the whole batch at once, and gives black images where it finds nothing, which it counts as found where the
+victim gets black wrong; in their place the clean ones are put here.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.attacks.backends.installed import library
+from robench.attacks.rows import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor, nn
+
+    from robench.attacks.cw import Cw
+    from robench.attacks.fgsm import Fgsm
+    from robench.attacks.pgd import Pgd
+    from robench.attacks.sparse_l1 import SparseL1
+
+NAMES = {"linf": "Linf", "l2": "L2", "l1": "L1"}
+
+
+# Any: untyped objects of the library, and a declaration of any kind that is in the table below.
+def run_foolbox(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+    """Return what the library's attack makes of the inputs (B, ...)."""
+    points: Tensor
+    foolbox = library("foolbox")
+    bounds = (0, 1) if declaration.clip == "box" else (-inf, inf)
+    shown = foolbox.PyTorchModel(model, bounds=bounds, device=inputs.device)
+    attack = _ATTACKS[declaration.kind](foolbox.attacks, declaration)
+    if declaration.kind == "cw":
+        points, _, _ = attack(shown, inputs, labels, epsilons=None)
+        is_black = (points == 0).flatten(1).all(1)
+        return torch.where(spread(is_black, inputs), inputs, points)
+    # The second of the three is the point cut to the budget by the library itself.
+    _, points, _ = attack(shown, inputs, labels, epsilons=float(declaration.epsilon))
+    return points
+
+
+def _fgsm(attacks: Any, declared: Fgsm) -> Any:
+    return getattr(attacks, f"{NAMES[declared.norm]}FastGradientAttack")()
+
+
+def _pgd(attacks: Any, declared: Pgd) -> Any:
+    return getattr(attacks, f"{NAMES[declared.norm]}ProjectedGradientDescentAttack")(
+        abs_stepsize=float(declared.step_length), steps=declared.num_steps, random_start=declared.random_start
+    )
+
+
+def _sparse_l1(attacks: Any, declared: SparseL1) -> Any:
+    return attacks.SparseL1DescentAttack(
+        quantile=declared.sparsity,
+        abs_stepsize=float(declared.step_size),
+        steps=declared.num_steps,
+        random_start=declared.random_start,
+    )
+
+
+def _cw(attacks: Any, declared: Cw) -> Any:
+    return attacks.L2CarliniWagnerAttack(
+        binary_search_steps=declared.num_search_steps,
+        steps=declared.num_steps,
+        stepsize=declared.learning_rate,
+        confidence=declared.confidence,
+        initial_const=declared.initial_c,
+        abort_early=declared.stops_early,
+    )
+
+
+_ATTACKS: Mapping[str, Callable[[Any, Any], Any]] = {"fgsm": _fgsm, "pgd": _pgd, "sparse-l1": _sparse_l1, "cw": _cw}

@@ -1,0 +1,98 @@
+"""Runs another library's attack in robench's harness: seeds, batches, counts and what counts as found.
+
+A library meets anchored batches of the pass size, with the global generators seeded by the batch's first example: the
+same shard gives the same bytes, and nothing else of the process is disturbed. But whom an example shares its batch with
+may change its outcome (means over the batch, random numbers in the order of the rows, the whole batch stopping at
+once). ``exact`` shows it one example at a time, at the cost of small passes. Nothing is kept from batch to batch.
+
+Passes are counted where the victim is called. Libraries do not say whose a row is, so that each example of a batch is
+given an equal share of them, rounded up. Budget, range and success are measured by the harness, as of all attacks; but
+what leaves an l1 or l2 budget by a few millionths, the rounding errors of thousands of float32 summands, is drawn back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.backends.autoattack import run_autoattack
+from robench.attacks.backends.cleverhans import run_cleverhans
+from robench.attacks.backends.foolbox import run_foolbox
+from robench.attacks.backends.shown import ShownVictim
+from robench.attacks.backends.torchattacks import run_torchattacks
+from robench.attacks.backends.undisturbed import undisturbed
+from robench.attacks.base import BoundedAttack, MinimumNormAttack
+from robench.attacks.nearest import length_of
+from robench.attacks.problem import Reached
+from robench.attacks.projections import shortened
+from robench.attacks.rows import spread
+from robench.core.seeds import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from torch import Tensor, nn
+
+    from robench.attacks.base import Attack
+    from robench.attacks.problem import Problem
+
+    # Any: a declaration of any attack that the library has.
+    Runner = Callable[[Any, nn.Module, Tensor, Tensor], Tensor]
+
+# Shares of epsilon: what the harness lets pass, and what is no rounding error any more.
+TOLERATED, MOST_ROUNDED = 5e-7, 1e-5
+RUNNERS: Mapping[str, Runner] = {
+    "torchattacks": run_torchattacks,
+    "autoattack": run_autoattack,
+    "foolbox": run_foolbox,
+    "cleverhans": run_cleverhans,
+}
+
+
+def by_library(declaration: Attack, problem: Problem) -> Reached:
+    """Return what the declaration's backend makes of the inputs (B, ...).
+
+    Raises:
+        UsageError: the library is not installed.
+        DeclarationError: the attack needs more classes than the victim has.
+    """
+    size = 1 if declaration.exact else problem.batch_size
+    starts = range(0, len(problem), size)
+    batches = [torch.arange(start, min(start + size, len(problem))) for start in starts]
+    points = torch.cat([_run(declaration, problem.take(batch)) for batch in batches])
+    return _judged(declaration, problem, points) if isinstance(declaration, MinimumNormAttack) else Reached(points)
+
+
+def _run(declaration: Attack, problem: Problem) -> Tensor:
+    """Run the library's attack on one batch, and add its passes to the ledger."""
+    model, inputs = ShownVictim(problem), problem.inputs
+    (seed, *_) = problem.draws.seeds(Stream(purpose="library"))
+    with undisturbed(inputs.device, seed):
+        points = RUNNERS[declaration.backend](declaration, model, inputs.clone(), problem.labels.clone())
+    problem.ledger.num_queries[problem.rows] += -(-model.num_rows // len(inputs))
+    problem.ledger.num_gradients[problem.rows] += -(-model.num_differentiated // len(inputs))
+    points = points.detach().to(inputs.dtype)
+    return _without_rounding(declaration, problem, points) if isinstance(declaration, BoundedAttack) else points
+
+
+def _without_rounding(declaration: BoundedAttack, problem: Problem, points: Tensor) -> Tensor:
+    """Return the points, those drawn back that leave the budget by the roundings of a long sum."""
+    if declaration.norm == "linf":
+        return points
+    epsilon = float(declaration.epsilon)
+    lengths = length_of(points.double() - problem.inputs.double(), declaration.norm)
+    rounded = (lengths > epsilon * (1 + TOLERATED)) & (lengths <= epsilon * (1 + MOST_ROUNDED))
+    points = points.clone()
+    points[rounded] = shortened(points[rounded], problem.inputs[rounded], epsilon, int(declaration.norm[1:]))
+    return points
+
+
+def _judged(declaration: MinimumNormAttack, problem: Problem, points: Tensor) -> Reached:
+    """Decide by the final prediction which points of a search for the nearest are what was sought."""
+    found = problem.fooled(problem.predict(points))
+    if declaration.seeks_label:
+        found = ~found
+    origin = problem.inputs if declaration.limits is None else problem.inputs.clamp(*declaration.limits)
+    return Reached(torch.where(spread(found, points), points, origin), found)

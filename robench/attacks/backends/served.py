@@ -1,0 +1,154 @@
+"""Which library can run which attack in robench's place, and what it cannot be told.
+
+A library's attack is asked for by the same declaration as robench's own. A field that the library has no word for must
+have the value that its code really has, so that no number is called what it is not. The table was read in the code of
+torchattacks 3.5.1, pyautoattack 0.2.0, foolbox 3.3.4 and cleverhans 4.0.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from robench.attacks.base import Attack
+
+Backend = Literal["robench", "torchattacks", "autoattack", "foolbox", "cleverhans"]
+Fixed = dict[str, tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What a library has of one kind of attack.
+
+    Attributes:
+        norms: those that it is written for.
+        fixed: by field, the values that it may have; a field that is not named can have any.
+    """
+
+    norms: tuple[str, ...]
+    fixed: Fixed = field(default_factory=dict)
+
+
+# Both clamp to [0, 1] whatever they are told.
+IMAGES: Fixed = {"space": ("pixel",), "clip": ("box",)}
+PLAIN_GRADIENT: Fixed = {"loss": ("ce",), "num_draws": (1,)}
+LAST_OF_ONE: Fixed = {"num_restarts": (1,), "returns": ("last",), "stop": ("never",)}
+# They attack what is fooled no further, and return the clean image where they fail.
+AT_SUCCESS: Fixed = {"returns": ("best",), "stop": ("at_success",)}
+PGD: Fixed = {**PLAIN_GRADIENT, **LAST_OF_ONE, "momentum": (0.0,)}
+SPSA: Fixed = {**LAST_OF_ONE, "loss": ("margin",)}
+SQUARE: Fixed = {**IMAGES, **AT_SUCCESS, "loss": ("margin", "ce")}
+FAB: Fixed = {**IMAGES, "num_final_steps": (0,)}
+ONE_CW: Fixed = {"target": ("other",), "clip_min": (None,), "clip_max": (None,), "continues": (False,)}
+
+SERVED: Mapping[str, Mapping[str, Served]] = {
+    "torchattacks": {
+        "fgsm": Served(norms=("linf",), fixed=IMAGES | PLAIN_GRADIENT),
+        "pgd": Served(norms=("linf", "l2"), fixed=IMAGES | PGD),
+        "apgd": Served(norms=("linf", "l2"), fixed={**IMAGES, **AT_SUCCESS, "loss": ("ce", "dlr", "dlr-targeted")}),
+        "fab": Served(norms=("linf", "l2"), fixed=FAB),
+        "square": Served(norms=("linf", "l2"), fixed=SQUARE),
+        "spsa": Served(norms=("linf",), fixed={**IMAGES, **SPSA, "random_start": (False,), "formula": ("paper",)}),
+        # It asks for a lead by confidence in its loss, and not of what it keeps.
+        "cw": Served(
+            norms=("l2",),
+            fixed={**IMAGES, **ONE_CW, "num_search_steps": (1,), "confidence": (0.0,), "stops_early": (True,)},
+        ),
+    },
+    "autoattack": {
+        "apgd": Served(
+            norms=("linf", "l2", "l1"), fixed={**IMAGES, **AT_SUCCESS, "loss": ("ce", "dlr", "dlr-targeted")}
+        ),
+        "fab": Served(norms=("linf", "l2", "l1"), fixed=FAB),
+        "square": Served(norms=("linf", "l2"), fixed=SQUARE),
+        "autoattack": Served(norms=("linf", "l2", "l1"), fixed={**IMAGES, "variant": ("standard", "plus", "rand")}),
+    },
+    "foolbox": {
+        "fgsm": Served(norms=("linf", "l2", "l1"), fixed=PLAIN_GRADIENT),
+        "pgd": Served(norms=("linf", "l2", "l1"), fixed=PGD),
+        "sparse-l1": Served(norms=("l1",), fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("exact",)}),
+        "cw": Served(norms=("l2",), fixed={**ONE_CW, "clip": ("box",)}),
+    },
+    "cleverhans": {
+        "fgsm": Served(norms=("linf", "l2", "l1"), fixed=PLAIN_GRADIENT),
+        "pgd": Served(norms=("linf", "l2"), fixed=PGD),
+        "spsa": Served(norms=("linf", "l2"), fixed={**SPSA, "random_start": (True,), "formula": ("released",)}),
+        # Its random start is lost where there are limits, and is not centred where there are none.
+        "sparse-l1": Served(
+            norms=("l1",),
+            fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("rescale",), "random_start": (False,)},
+        ),
+        "cw": Served(norms=("l2",), fixed={"stops_early": (False,), "continues": (True,)}),
+    },
+}
+REASONS = {
+    ("torchattacks", "autoattack"): " (its attack of that name makes 10 steps of APGD, and is not AutoAttack)",
+}
+
+
+def backend_problems(attack: Attack) -> list[str]:
+    """Return why the library that a declared attack names cannot run it, one sentence each."""
+    backend = attack.backend
+    if backend == "robench":
+        return ["exact must be false with backend robench, whose examples never meet, got true"] if attack.exact else []
+    served = SERVED[backend].get(attack.kind)
+    if served is None:
+        able = ["robench", *(name for name, kinds in SERVED.items() if attack.kind in kinds)]
+        reason = REASONS.get((backend, attack.kind), "")
+        return [f"backend {backend} has no {attack.kind}{reason}: take backend {' or '.join(able)}"]
+    norm = attack.search_norm or attack.budget[0]
+    problems = []
+    if norm not in served.norms:
+        problems.append(f"backend {backend} has no {attack.kind} in {norm}, only in {' and '.join(served.norms)}")
+    problems += [
+        f"{name} must be {' or '.join(map(_said, wanted))} with backend {backend}, which has no other, got {_said(met)}"
+        for name, wanted in served.fixed.items()
+        if (met := getattr(attack, name)) not in wanted
+    ]
+    return problems + [problem for find in RELATIONS if (problem := find(attack))]
+
+
+def _said(value: object) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+# Any: these look at fields of kinds that they know by name.
+def _box_problem(attack: Any) -> str:
+    """In normalised space the box has other limits in each channel."""
+    if "space" in SERVED[attack.backend][attack.kind].fixed or (attack.space, attack.clip) != ("normalised", "box"):
+        return ""
+    return (
+        f"clip must be none with space normalised and backend {attack.backend}, "
+        "which has the same limits in all channels, got box"
+    )
+
+
+def _fab_problem(attack: Any) -> str:
+    """An example that was fooled within epsilon is left alone between searches."""
+    if attack.kind != "fab" or attack.stop == "at_success" or (attack.num_targets, attack.num_restarts) == (None, 1):
+        return ""
+    return (
+        f"stop must be at_success with backend {attack.backend} and several searches, "
+        "since it attacks what one of them fooled no further, got never"
+    )
+
+
+def _limits_problem(attack: Any) -> str:
+    """The search is over the tangent of what lies between two limits."""
+    if (attack.backend, attack.kind) != ("cleverhans", "cw") or attack.clip == "box" or attack.clip_min is not None:
+        return ""
+    return "clip_min and clip_max must be given with clip none and backend cleverhans, which has no cw without limits"
+
+
+def _unit_problem(attack: Any) -> str:
+    """Limits that an input is cut to after normalisation are robench's own."""
+    fixed = SERVED[attack.backend][attack.kind].fixed
+    if attack.clip != "unit" or "clip" in fixed:
+        return ""
+    return f"clip must be box or none with backend {attack.backend}, got unit"
+
+
+RELATIONS: tuple[Callable[[Any], str], ...] = (_box_problem, _unit_problem, _fab_problem, _limits_problem)

@@ -1,0 +1,84 @@
+"""Steepest ascent within a budget: which way to go, by the norm in which a step has length one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.regions import Region
+    from robench.core.protocols import Draws
+    from robench.core.seeds import Stream
+
+TINY = 1e-12
+
+
+def steepest(gradient: Tensor, norm: str) -> Tensor:
+    """Return directions (B, ...) of length 1 in which the loss rises fastest; zero where the gradient is.
+
+    Of l1, that is the coordinate of the largest gradient alone (of equal ones, their mean).
+    """
+    if norm == "linf":
+        return torch.sign(gradient)
+    rows = gradient.flatten(1)
+    if norm == "l2":
+        scaled: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp(min=TINY)
+        return scaled.view_as(gradient)
+    largest = rows.abs() == rows.abs().amax(dim=1, keepdim=True).clamp(min=TINY)
+    direction: Tensor = rows.sign() * largest
+    return (direction / largest.sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+
+
+def along_largest(gradient: Tensor, counts: Tensor) -> Tensor:
+    """Return directions (B, ...) of l1 length 1, equal amounts along the ``counts`` (B,) largest gradients.
+
+    At least one, and those that are as large as the last; zero where the gradient is.
+    """
+    rows = gradient.flatten(1)
+    sizes = rows.abs()
+    counts = counts.long().clamp(1, rows.shape[1])
+    least = sizes.topk(int(counts.max()), dim=1).values.gather(1, counts[:, None] - 1)
+    signs = rows.sign() * (sizes >= least)
+    return (signs / signs.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+
+
+def sparse_steepest(gradient: Tensor, share: Tensor, room: Tensor) -> Tensor:
+    """Return directions (B, ...) of l1 length 1 along the coordinates of largest gradient that have room to move.
+
+    ``share`` (B,) is that of the coordinates, in (0, 1]; ``room`` (B, ...) says which can move along the gradient. All
+    chosen coordinates move alike; unlike ``along_largest``, there are never more of them than asked for.
+    Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
+    """
+    rows = (gradient * room).flatten(1)
+    sizes = rows.abs()
+    counts = (share[:, None] * rows.shape[1]).ceil().long().clamp(1, rows.shape[1])
+    least = sizes.topk(int(counts.max()), dim=1).values.gather(1, counts - 1)
+    larger, equal = sizes > least, sizes == least
+    # Of those that equal the last one, the first.
+    chosen = larger | (equal & (equal.cumsum(dim=1) <= counts - larger.sum(dim=1, keepdim=True)))
+    direction = rows.sign() * chosen
+    return (direction / direction.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+
+
+def random_start(region: Region, clean: Tensor, draws: Draws, stream: Stream) -> Tensor:
+    """Return points (B, ...) drawn from the budget's ball, and then projected.
+
+    Uniformly in l-infinity; in l2 uniformly too (a direction, and a radius by the root of the dimension); in l1 as the
+    differences of sorted uniform numbers with random signs.
+    """
+    shape = clean.shape[1:]
+    if region.norm == "linf":
+        return region.project(clean + (2.0 * draws.uniform(stream, shape) - 1.0) * region.epsilon)
+    size = clean[0].numel()
+    if region.norm == "l2":
+        drawn = draws.normal(stream, (size + 2,)).to(clean)
+        # The first coordinates of a point of the sphere of two more dimensions are uniform in the ball.
+        change = drawn[:, :size] / drawn.norm(dim=1, keepdim=True)
+    else:
+        drawn = draws.uniform(stream, (2 * size,)).to(clean)
+        gaps = drawn[:, :size].sort(dim=1).values.diff(dim=1, prepend=torch.zeros_like(drawn[:, :1]))
+        change = gaps * torch.where(drawn[:, size:] < 0.5, -1.0, 1.0)
+    return region.project(clean + region.epsilon * change.view_as(clean))

@@ -1,0 +1,207 @@
+"""Fast adaptive boundary attack: the nearest adversarial example, by steps onto linearised class boundaries.
+
+Source: Croce & Hein 2020, arXiv:1907.02044, algorithm 1. At x, the boundary of class k is taken as the hyperplane
+    z_k(x) - z_y(x) + <grad (z_k - z_y)(x), u - x> = 0;
+of all classes the one nearest in the norm counts, or that of a target class alone. With d and d_0 the shortest changes
+within the box from x and from the clean x_0 onto it,
+    x <- project((1 - a) (x + eta d) + a (x_0 + eta d_0)),  a = min(|d| / (|d| + |d_0|), alpha_max).
+Where the victim then errs, the point is kept if it is the nearest so far, and x goes back: x <- x_0 + beta (x - x_0).
+At the end the nearest point is drawn toward the clean input, by linear interpolation of the margin (final search).
+Later searches begin at random within half of epsilon, or of the distance found so far where that is less.
+
+Differences: the authors' first code (fab-attack) is followed. Its final search aims at the boundary itself, on whose
+wrong side half of the points then fall; here at a twentieth of the rest of the way past it. pyautoattack, by the same
+authors, has no final search, lets restarts begin at half of epsilon whatever was found before, returns the clean image
+for what is farther than epsilon, and attacks what it fooled within epsilon no further (``stop: at_success``; here it
+leaves between steps already). With ``num_targets``, classes are ranked by the clean logits, as there; with
+``num_final_steps: 0`` distances are the same, to rounding. torchattacks has a copy of it, with 10 steps by default.
+Untargeted, both take the gradients of all classes from one forward pass; here a victim that draws random numbers makes
+a pass for each, with draws of its own.
+
+What is already wrong is returned clean, found at distance 0. The region's bounds are taken as the box, so that the
+problem must be one without a budget, as ``problem_of`` makes it of a Fab.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.hyperplanes import onto_hyperplane
+from robench.attacks.losses import lead_loss, of_class, predicted
+from robench.attacks.nearest import Nearest, length_of
+from robench.attacks.problem import Reached
+from robench.attacks.rows import chosen, spread
+from robench.core.errors import DeclarationError
+from robench.core.seeds import Stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.fab import Fab
+    from robench.attacks.losses import Loss
+    from robench.attacks.problem import Passed, Problem
+
+DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}
+TINY = 1e-12
+SHORTEST = 1e-8
+PAST = 0.05
+
+
+def fab(declaration: Fab, problem: Problem) -> Reached:
+    """Return the nearest adversarial points (B, ...) that were found, and which were; the clean input elsewhere.
+
+    Raises:
+        DeclarationError: there are fewer classes than targets and the label.
+    """
+    clean_logits = problem.predict(problem.inputs)
+    nearest = Nearest(problem.inputs, declaration.norm)
+    is_wrong = problem.fooled(clean_logits)
+    places = torch.arange(len(problem), device=is_wrong.device)
+    nearest.offer(places, problem.inputs, is_wrong)
+    standing = _Standing(problem.take(~is_wrong), places[~is_wrong], nearest)
+    for number, target in enumerate(_targets(declaration, clean_logits)):
+        for restart in range(declaration.num_restarts):
+            if len(standing.places):
+                _search(declaration, standing, target, Stream(purpose="start", restart=restart, step=number))
+    return _drawn_nearer(declaration, problem, nearest, clean_logits)
+
+
+def _targets(declaration: Fab, clean_logits: Tensor) -> tuple[Tensor | None, ...]:
+    """Return the classes (B,) of each kind of search; None for all at once."""
+    num_classes, num_targets = clean_logits.shape[1], declaration.num_targets
+    if num_classes < 1 + (num_targets or 1):
+        raise DeclarationError(
+            f"fab{f' with num_targets {num_targets}' if num_targets else ''} needs at least "
+            f"{1 + (num_targets or 1)} classes, the model has {num_classes}"
+        )
+    if num_targets is None:
+        return (None,)
+    ranked = clean_logits.argsort(dim=1, descending=True, stable=True)
+    return tuple(ranked[:, rank] for rank in range(1, 1 + num_targets))
+
+
+@dataclass(slots=True)
+class _Standing:
+    """The examples that are still attacked, their places in the batch, and the nearest points of the whole batch."""
+
+    problem: Problem
+    places: Tensor
+    nearest: Nearest
+
+    def let_go(self, epsilon: float) -> Tensor:
+        """Drop those found within epsilon; return which of the rows stay, (B,)."""
+        stays = self.nearest.distances[self.places] > epsilon
+        if not bool(stays.all()):
+            self.problem, self.places = self.problem.take(stays), self.places[stays]
+        return stays
+
+
+def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start: Stream) -> None:
+    """Go ``num_steps`` steps toward the boundary of the target (B of the batch,), or that of the nearest class."""
+    points = standing.problem.inputs
+    if start.restart:
+        points = _random_start(declaration, standing, start)
+    for step in range(declaration.num_steps):
+        problem = standing.problem.within(f"target {start.step}").at(search=start.restart, step=step)
+        points = _stepped(declaration, problem, points, None if target is None else target[standing.places])
+        # The final prediction itself, so that what is kept needs no other proof.
+        fooled = problem.fooled(problem.predict(points))
+        standing.nearest.offer(standing.places, points, fooled)
+        back = problem.inputs + declaration.beta * (points - problem.inputs)
+        points = chosen(fooled, back, points)
+        if declaration.stop == "at_success" and declaration.epsilon is not None:
+            points = points[standing.let_go(float(declaration.epsilon))]
+            if not len(points):
+                return
+
+
+def _random_start(declaration: Fab, standing: _Standing, stream: Stream) -> Tensor:
+    """Return points (B, ...) at half of epsilon, or of the distance found so far, from the clean inputs."""
+    problem = standing.problem
+    shape = problem.inputs.shape[1:]
+    if declaration.norm == "linf":
+        drawn = 2.0 * problem.draws.uniform(stream, shape) - 1.0
+    else:
+        drawn = problem.draws.normal(stream, shape)
+    farthest = float(declaration.epsilon or 0)
+    radius = standing.nearest.distances[standing.places].clamp(max=farthest).to(drawn.dtype) / 2
+    lengths = length_of(drawn, declaration.norm).clamp(min=TINY)
+    return problem.region.project(problem.inputs + spread(radius / lengths, drawn) * drawn)
+
+
+def _stepped(declaration: Fab, problem: Problem, points: Tensor, target: Tensor | None) -> Tensor:
+    """Return the points after a step onto the linearised boundary, from where they are and from the clean inputs."""
+    clean, region, norm = problem.inputs, problem.region, declaration.norm
+    values, normal = _boundary(problem, points, target, norm)
+    gap = -values - (normal * (clean - points)).flatten(1).sum(1)
+    # Both ways in one call: for few rows its cost is that of a call and not of its numbers.
+    below, above = (torch.cat([bound - points, bound - clean]) for bound in (region.lower, region.upper))
+    ways = onto_hyperplane(torch.cat([-values, gap]), torch.cat([normal, normal]), below, above, norm)
+    ahead, direct = ways.chunk(2)
+    way, direct_way = length_of(ahead, norm).clamp(min=SHORTEST), length_of(direct, norm).clamp(min=SHORTEST)
+    alpha = spread((way / (way + direct_way)).clamp(max=declaration.alpha_max), points)
+    moved = (points + declaration.eta * ahead) * (1 - alpha) + (clean + declaration.eta * direct) * alpha
+    return region.project(moved)
+
+
+def _boundary(problem: Problem, points: Tensor, target: Tensor | None, norm: str) -> tuple[Tensor, Tensor]:
+    """Return z_k - z_y (B,) and its gradient (B, ...) for the target k, or the class of the nearest boundary."""
+    if target is not None:
+        seen = problem.differentiate(points, lead_loss, beside=[target])
+        return seen.values, seen.slope()
+    passes = problem.differentiate_each(points, (_ahead_by(offset) for offset in count(1)))
+    first = next(passes)
+    values, normal, distances = first.values, first.slope(), _distances(first, norm)
+    for seen in islice(passes, first.logits.shape[1] - 2):
+        away = _distances(seen, norm)
+        nearer = away < distances
+        values, distances = torch.where(nearer, seen.values, values), torch.where(nearer, away, distances)
+        normal = chosen(nearer, seen.slope(), normal)
+    return values, normal
+
+
+def _distances(seen: Passed, norm: str) -> Tensor:
+    """Return how far (B,) the linearised boundaries are: |z_k - z_y| over the gradient's length in the dual norm."""
+    return seen.values.abs() / (length_of(seen.slope(), DUAL[norm]) + TINY)
+
+
+def _ahead_by(offset: int) -> Loss:
+    """Return the loss z_k - z_y of the class that many after the label, round the end."""
+
+    def loss(logits: Tensor, labels: Tensor) -> Tensor:
+        return lead_loss(logits, labels, (labels + offset) % logits.shape[1])
+
+    return loss
+
+
+def _drawn_nearer(declaration: Fab, problem: Problem, nearest: Nearest, clean_logits: Tensor) -> Reached:
+    """Return the nearest points after the final search, and which the final prediction gets wrong.
+
+    All rows are predicted together, as the final prediction does: at a boundary, roundings decide.
+    """
+    inner, inner_logits = problem.inputs, clean_logits
+    outer, outer_logits = nearest.points, problem.predict(nearest.points)
+    found = nearest.found & problem.fooled(outer_logits)
+    for _ in range(declaration.num_final_steps):
+        share = _share_of_the_way(inner_logits, outer_logits, problem.labels)
+        points = problem.region.project(inner + spread(share, outer) * (outer - inner))
+        logits = problem.predict(points)
+        fooled = problem.fooled(logits)
+        inner, inner_logits = chosen(fooled, inner, points), chosen(fooled, inner_logits, logits)
+        outer, outer_logits = chosen(fooled, points, outer), chosen(fooled, logits, outer_logits)
+    return Reached(chosen(found, outer, problem.inputs), found)
+
+
+def _share_of_the_way(inner_logits: Tensor, outer_logits: Tensor, labels: Tensor) -> Tensor:
+    """Return a little past where (B,) the label and the class found tie if logits are linear between; 1 if nowhere."""
+    other = predicted(outer_logits)
+    ahead = of_class(inner_logits, labels) - of_class(inner_logits, other)
+    behind = of_class(outer_logits, other) - of_class(outer_logits, labels)
+    share = ahead / (ahead + behind + 1e-10)
+    share = torch.where((share >= 0) & (share <= 1), share, torch.ones_like(share))
+    # At the tie itself roundings would decide, half of them against, and the outer end would stay for good.
+    return share + PAST * (1 - share)

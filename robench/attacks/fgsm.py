@@ -1,0 +1,25 @@
+"""The fast gradient sign method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robench.attacks.base import BoundedAttack, Count, Loss, Norm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fgsm(BoundedAttack):
+    """Fast gradient sign method: one step of length epsilon. Goodfellow et al. 2015, arXiv:1412.6572.
+
+    Attributes:
+        loss: what is to rise. ``num_draws``: passes that a gradient is the mean over, for victims that draw.
+    """
+
+    kind: ClassVar[str] = "fgsm"
+    implementation: ClassVar[str] = "robench.attacks.fgsm_impl:fgsm"
+    is_single_step: ClassVar[bool] = True
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
+
+    loss: Loss = "ce"
+    num_draws: Count = 1

@@ -1,0 +1,33 @@
+"""Noise within the budget, blind to the victim.
+
+Source: Carlini et al. 2019, arXiv:1902.06705, section 4: what random search finds, every attack must find.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.attacks.problem import Reached
+from robench.attacks.rows import spread
+from robench.core.seeds import Stream
+
+if TYPE_CHECKING:
+    from robench.attacks.noise import GaussianNoise, UniformNoise
+    from robench.attacks.problem import Problem
+
+NOISE = Stream(purpose="noise")
+
+
+def uniform_noise(declaration: UniformNoise, problem: Problem) -> Reached:
+    """Return inputs (B, ...) moved by noise drawn uniformly from [-epsilon, epsilon], cut to the region."""
+    noise = problem.draws.uniform(NOISE, problem.inputs.shape[1:])
+    return Reached(problem.region.project(problem.inputs + (2.0 * noise - 1.0) * problem.region.epsilon))
+
+
+def gaussian_noise(declaration: GaussianNoise, problem: Problem) -> Reached:
+    """Return inputs (B, ...) moved by Gaussian noise: l2, in a random direction by epsilon; linf, of that deviation."""
+    noise = problem.draws.normal(NOISE, problem.inputs.shape[1:])
+    if problem.region.norm == "l2":
+        lengths = noise.flatten(1).norm(dim=1).clamp(min=1e-12)
+        noise = noise / spread(lengths, noise)
+    return Reached(problem.region.project(problem.inputs + noise * problem.region.epsilon))

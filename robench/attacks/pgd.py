@@ -1,0 +1,59 @@
+"""Projected gradient descent; no defaults of strength: suites state it.
+
+Budgets and steps are in pixel units, images lie in [0, 1], unless ``space`` says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Lt
+
+from robench.attacks.base import Count, Loss, Norm, SearchingAttack, StepSize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pgd(SearchingAttack):
+    """Projected gradient descent. Madry et al. 2018, arXiv:1706.06083.
+
+    Attributes:
+        step_size: length of a step; or ``relative_step``, the same as a share of epsilon.
+        momentum: share of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 is none.
+        loss: what is to rise. ``num_draws``: passes that a gradient is the mean over, for victims that draw.
+    """
+
+    kind: ClassVar[str] = "pgd"
+    implementation: ClassVar[str] = "robench.attacks.pgd_impl:pgd"
+    is_iterated: ClassVar[bool] = True
+    can_warm_start: ClassVar[bool] = True
+    length_field: ClassVar[str | None] = "num_steps"
+    budget_fields: ClassVar[tuple[str, ...]] = ("epsilon", "step_size")
+    version: ClassVar[int] = 3
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
+
+    step_size: StepSize = None
+    relative_step: StepSize = None
+    num_steps: Count
+    random_start: bool = True
+    momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
+    loss: Loss = "ce"
+    num_draws: Count = 1
+
+    @property
+    def step_length(self) -> Fraction:
+        """Length of a step in units of the space."""
+        return self.step_size or (self.relative_step or Fraction(0)) * self.epsilon
+
+    def contradictions(self) -> list[str]:
+        """One step size; none above the budget; no restarts that would all begin at the clean input."""
+        problems = SearchingAttack.contradictions(self)
+        if (self.step_size is None) == (self.relative_step is None):
+            met = "neither" if self.step_size is None else "both"
+            problems.append(f"one of step_size and relative_step must be given, got {met}")
+        elif self.epsilon and self.step_length > self.epsilon:
+            problems.append(f"a step must be at most epsilon {self.epsilon} long, got {self.step_length}")
+        if self.num_restarts > 1 and not self.random_start:
+            problems.append(f"num_restarts must be 1 without random_start, got {self.num_restarts}")
+        return problems

@@ -1,0 +1,321 @@
+"""What an attack meets: examples, what it may search, and a victim whose every pass is counted.
+
+An algorithm works on rows; which examples of a batch these are, with which random numbers the victim is asked, and how
+many rows a pass has, is settled here. So every attack treats the victim alike: it asks for gradients of the inputs
+alone, its black-box passes build no graph, each of its passes has draws of its own that are never those of the
+prediction, and one example's pass does not depend on who else is still attacked.
+
+A pass has an address: the part of the attack, the search and the step that it belongs to (``Problem.at``), and how many
+passes the example has gone through there. Its draws are a function of the address and the example alone. A pass without
+an address is refused, whether the victim draws or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.losses import predicted
+from robench.attacks.passes import Graph, padded
+from robench.core.errors import ContractError
+from robench.core.seeds import LazySeeds, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torch import Tensor
+
+    from robench.attacks.losses import Loss
+    from robench.attacks.regions import Region
+    from robench.core.protocols import Draws, Victim
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The place of passes within an attack.
+
+    Attributes:
+        parts: of the attack, from the outermost: member of an ensemble, target of a search; () where there are none.
+        search: number of the search, None where no pass can be made; ``step``: number of the step within it.
+    """
+
+    parts: tuple[str, ...] = ()
+    search: int | None = None
+    step: int = 0
+
+    def stream(self, number: int) -> Stream:
+        """Return the stream of the pass with this number here."""
+        purpose = "/".join(("victim", *self.parts))
+        if self.search is None:
+            raise ContractError(
+                f"an attack made a pass without an address (part {purpose}): take problem.at(search=..., step=...)"
+            )
+        return Stream(purpose=purpose, restart=self.search, step=self.step, query=number)
+
+
+class Ledger:
+    """Passes of the victim that each example of a batch went through, and how many of them at the current address."""
+
+    def __init__(self, num_examples: int) -> None:
+        self.num_queries = torch.zeros(num_examples, dtype=torch.int64)
+        self.num_gradients = torch.zeros(num_examples, dtype=torch.int64)
+        self._num_passes: dict[Address, Tensor] = {}
+
+    def number(self, address: Address, rows: Tensor) -> Tensor:
+        """Return how many passes each of these rows has made at an address, (B,), and count one more.
+
+        Each example has a count of its own, so that no other can change it.
+        """
+        counts = self._num_passes.setdefault(address, torch.zeros(len(self.num_queries), dtype=torch.int64))
+        numbers = counts.index_select(0, rows)
+        counts.index_copy_(0, rows, numbers + 1)
+        return numbers
+
+    def count(self, rows: Tensor, *, queries: int = 0, gradients: int = 0) -> None:
+        """Add passes of these rows."""
+        for total, number in ((self.num_queries, queries), (self.num_gradients, gradients)):
+            if number:
+                total.index_add_(0, rows, torch.full_like(rows, number))
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where an attack ended: (B, ...) points in its space; of a search for the nearest, (B,) whether it found one."""
+
+    points: Tensor
+    found: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one pass of the victim gave.
+
+    Attributes:
+        points: (B, ...) what it was shown.
+        logits: (B, classes); the mean over the draws, where there were several.
+        values: (B,) the attack's loss.
+        gradient: of the loss with respect to the points, in their shape; None where none was asked for.
+        is_final: the final prediction would give the same logits, since the victim drew nothing.
+    """
+
+    points: Tensor
+    logits: Tensor
+    values: Tensor
+    gradient: Tensor | None = None
+    is_final: bool = False
+
+    def slope(self) -> Tensor:
+        """Return the gradient.
+
+        Raises:
+            ContractError: none was asked for.
+        """
+        if self.gradient is None:
+            raise ContractError("an attack wanted the gradient of a pass that it had asked for values alone")
+        return self.gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Rows to be attacked.
+
+    Attributes:
+        inputs: (B, ...) clean inputs in the attack's space, cut where ``uncut`` is given; ``labels``: (B,) classes to
+            move away from.
+        region: what may be searched; ``draws``: random numbers of these rows.
+        rows: (B,) int64 on the CPU, places of these rows in the batch, whose passes ``ledger`` counts.
+        scale, shift: pixels are points times ``scale`` plus ``shift``; 1 and 0 where the attack's space is pixels.
+        batch_size: most rows of one pass.
+        start: (B, ...) points of the region at which the first search begins; None for an attack's usual start.
+        uncut: (B, ...) the clean inputs before they were cut; None where they lie within the limits.
+        address: where passes are made; a problem has none until ``at`` gives it one.
+    """
+
+    victim: Victim
+    inputs: Tensor
+    labels: Tensor
+    region: Region
+    draws: Draws
+    ledger: Ledger
+    rows: Tensor
+    scale: Tensor
+    shift: Tensor
+    batch_size: int
+    start: Tensor | None = None
+    uncut: Tensor | None = None
+    address: Address = Address()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def clean(self) -> Tensor:
+        """(B, ...) the clean inputs as they were before any cut, in the attack's space."""
+        return self.inputs if self.uncut is None else self.uncut
+
+    def pixels(self, points: Tensor) -> Tensor:
+        """Return what the victim sees of points in the attack's space."""
+        return points if self.scale.ndim == 0 else points * self.scale + self.shift
+
+    def within(self, part: str) -> Problem:
+        """Return the problem for a part of the attack, whose passes have draws that no other part's have."""
+        return replace(self, address=Address((*self.address.parts, part)))
+
+    def at(self, *, search: int, step: int) -> Problem:
+        """Return the problem with the address of one step of one search, at which passes can be made."""
+        return replace(self, address=Address(self.address.parts, search, step))
+
+    def take(self, chosen: Tensor) -> Problem:
+        """Return the problem of some of the rows: (B,) truth values, or places."""
+        places = (chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen).cpu()
+        here = places.to(self.inputs.device)
+        return replace(
+            self,
+            inputs=self.inputs.index_select(0, here),
+            labels=self.labels.index_select(0, here),
+            region=self.region.take(here),
+            draws=self.draws.take(places.tolist()),
+            rows=self.rows.index_select(0, places),
+            start=None if self.start is None else self.start.index_select(0, here),
+            uncut=None if self.uncut is None else self.uncut.index_select(0, here),
+        )
+
+    def start_of(self, restart: int) -> Tensor | None:
+        """Return the points (B, ...) at which a search begins; None where it begins as usual, as all but the first."""
+        return self.start if restart == 0 else None
+
+    def evaluate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
+        """Return the victim's logits and the loss at points (B, ...), without a gradient.
+
+        ``beside`` (B,) each is what the loss takes after logits and labels.
+        """
+        seeds = [self._fresh_seeds(len(points)) for _ in range(num_draws)]
+        with torch.inference_mode():
+            passes = [self._logits(points, of_pass) for of_pass in seeds]
+            logits = passes[0] if num_draws == 1 else torch.stack(passes).mean(0)
+        # A copy, because tensors of inference mode could not be saved for a later gradient.
+        logits = logits.clone()
+        is_final = num_draws == 1 and self._drew_nothing(seeds[0])
+        return Passed(points, logits, loss(logits, self.labels, *beside), is_final=is_final)
+
+    def differentiate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
+        """Return logits, loss and the loss's gradient at points (B, ...), means over ``num_draws`` passes.
+
+        The losses of a batch are summed and not averaged: a mean would scale each gradient by the size of the batch.
+        ``beside`` (B,) each is what the loss takes after logits and labels.
+        """
+        passes = [self._differentiated(points, loss, beside) for _ in range(num_draws)]
+        self.ledger.count(self.rows, gradients=num_draws)
+        if num_draws == 1:
+            return passes[0]
+        gradient = torch.stack([each.slope() for each in passes]).mean(0)
+        logits = torch.stack([each.logits for each in passes]).mean(0)
+        return Passed(points, logits, torch.stack([each.values for each in passes]).mean(0), gradient)
+
+    def differentiate_each(self, points: Tensor, losses: Iterable[Loss]) -> Iterator[Passed]:
+        """Yield logits, loss and gradient for one loss after the other, of one pass where the victim draws nothing.
+
+        A victim that draws is asked anew for each.
+        """
+        seeds, graphs = None, []
+        for loss in losses:
+            if seeds is None or seeds.were_read:
+                seeds = self._fresh_seeds(len(points))
+                self.ledger.count(self.rows, queries=1)
+                graphs = list(self._graphs(points, seeds))
+            self.ledger.count(self.rows, gradients=1)
+            yield self._passed_with(points, seeds, [each.slope(loss, again=True) for each in graphs])
+
+    def sample(self, points: Tensor, loss: Loss, draws: Sequence[int]) -> Tensor:
+        """Return the losses (B, S) at S points of each row, (B, S, ...), without a gradient.
+
+        ``draws`` has S numbers: points of a row with the same one meet the same random numbers of the victim.
+        """
+        num_samples = points.shape[1]
+        flat, of_rows = points.flatten(0, 1), self._fresh_seeds(len(points))
+        seeds = LazySeeds(lambda: [(seed + draw) % 2**64 for seed in of_rows for draw in draws], len(flat))
+        with torch.inference_mode():
+            logits = self._passed(flat, seeds)
+        self.ledger.count(self.rows, queries=num_samples)
+        return loss(logits.clone(), self.labels.repeat_interleave(num_samples)).view(-1, num_samples)
+
+    def predict(self, points: Tensor) -> Tensor:
+        """Return the logits (B, classes) of the final prediction at these points: its draws, and no graph."""
+        with torch.no_grad():
+            return self._logits(points, LazySeeds(lambda: self.draws.prediction_seeds, len(points)))
+
+    def fooled(self, logits: Tensor) -> Tensor:
+        """Return (B,) whether another class than the label comes first."""
+        return predicted(logits) != self.labels
+
+    def _differentiated(self, points: Tensor, loss: Loss, beside: Sequence[Tensor]) -> Passed:
+        """Return one pass, batch after batch, so that one batch's graph is held at a time."""
+        seeds = self._fresh_seeds(len(points))
+        self.ledger.count(self.rows, queries=1)
+        return self._passed_with(points, seeds, (each.slope(loss) for each in self._graphs(points, seeds, beside)))
+
+    def _graphs(self, points: Tensor, seeds: LazySeeds, beside: Sequence[Tensor] = ()) -> Iterator[Graph]:
+        """Yield the pass of each batch of rows."""
+        for batch in self._batches(len(points)):
+            rows = points[batch].detach()
+            shown = padded(rows, self.batch_size).requires_grad_(True)
+            with torch.enable_grad():
+                logits = self._shown(shown, seeds, batch.start)[: len(rows)]
+            yield Graph(shown, logits, [values[batch] for values in (self.labels, *beside)])
+
+    def _passed_with(self, points: Tensor, seeds: LazySeeds, slopes: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Passed:
+        logits, values, gradient = (_joined(pieces) for pieces in zip(*slopes, strict=True))
+        return Passed(points.detach(), logits, values, gradient, is_final=self._drew_nothing(seeds))
+
+    def _fresh_seeds(self, num_rows: int) -> LazySeeds:
+        """Return the seeds of another pass.
+
+        Raises:
+            ContractError: the problem has no address.
+        """
+        # Predictions have none and are not counted: whether one is made can depend on the other examples.
+        self.address.stream(0)
+        numbers = self.ledger.number(self.address, self.rows)
+        return LazySeeds(lambda: self._seeds_of(numbers.tolist()), num_rows)
+
+    def _seeds_of(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Return the seeds of a pass that is this one for each row at the address."""
+        if len(set(numbers)) == 1:
+            return self.draws.seeds(self.address.stream(numbers[0]))
+        seeds = [0] * len(numbers)
+        for number in set(numbers):
+            places = [place for place, each in enumerate(numbers) if each == number]
+            of_places = self.draws.take(places).seeds(self.address.stream(number))
+            for place, seed in zip(places, of_places, strict=True):
+                seeds[place] = seed
+        return seeds
+
+    def _drew_nothing(self, seeds: LazySeeds) -> bool:
+        """Return whether a pass with these seeds drew nothing: the victim draws from seeds alone, and read none."""
+        return bool(getattr(self.victim, "takes_seeds", False)) and not seeds.were_read
+
+    def _logits(self, points: Tensor, seeds: LazySeeds) -> Tensor:
+        self.ledger.count(self.rows, queries=1)
+        return self._passed(points, seeds)
+
+    def _passed(self, points: Tensor, seeds: LazySeeds) -> Tensor:
+        batches = self._batches(len(points))
+        shown = [padded(points[batch], self.batch_size) for batch in batches]
+        logits = [self._shown(each, seeds, batch.start) for each, batch in zip(shown, batches, strict=True)]
+        return _joined(logits)[: len(points)]
+
+    def _batches(self, num_rows: int) -> list[slice]:
+        return [slice(start, min(start + self.batch_size, num_rows)) for start in range(0, num_rows, self.batch_size)]
+
+    def _shown(self, points: Tensor, seeds: LazySeeds, first: int) -> Tensor:
+        """Return the victim's logits at the points of one pass, which begins with row ``first``."""
+        logits = self.victim.logits(self.pixels(points), seeds.part(first, first + len(points), len(points)))
+        if not bool(torch.isfinite(logits).all()):
+            raise ContractError("the model returned NaN or infinite logits for what an attack showed it")
+        return logits
+
+
+def _joined(pieces: Sequence[Tensor]) -> Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))

@@ -1,0 +1,104 @@
+"""Projections of changes onto balls, for each example alone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from robench.attacks.rows import spread
+
+NUM_CORRECTIONS = 6
+MOST_ITERATIONS = 100
+# Shares of the budget: a sum this close below it counts as equal, and halfway there is where an iteration aims, so that
+# the rounding of sums does not decide when it ends.
+TOLERANCE = 1e-9
+# Share of the budget by which a length measured in float32 is wrong at most.
+CERTAINTY = 1e-4
+
+
+def onto_l2_ball(change: Tensor, epsilon: float) -> Tensor:
+    """Return the nearest changes (B, ...) of Euclidean length <= epsilon."""
+    if not epsilon:
+        return 0 * change
+    lengths = change.flatten(1).norm(dim=1)
+    return change * spread(epsilon / lengths.clamp(min=epsilon), change)
+
+
+def onto_l1_ball(change: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> Tensor:
+    """Return the nearest changes (B, ...) with sum of absolute values <= epsilon and lower <= change <= upper.
+
+    Zero must lie between the bounds. The nearest point is sign(c) max(|c| - t, 0) cut to the bounds, with the smallest
+    t >= 0 for which it is within the budget (the conditions of Karush, Kuhn and Tucker).
+    """
+    rows, below, above = (tensor.flatten(1) for tensor in (change, lower, upper))
+    cut = torch.clamp(rows, below, above)
+    outside = (cut.abs().sum(1, dtype=torch.float64) > epsilon).nonzero()[:, 0]
+    if not len(outside):
+        return cut.view_as(change)
+    rows = rows[outside].double()
+    sizes, rooms = rows.abs(), torch.where(rows > 0, above[outside], -below[outside]).double()
+    shrunk = torch.minimum((sizes - _thresholds(sizes, rooms, epsilon)).clamp(min=0), rooms)
+    cut[outside] = torch.copysign(shrunk, rows).to(change.dtype)
+    return cut.view_as(change)
+
+
+def _thresholds(sizes: Tensor, rooms: Tensor, epsilon: float) -> Tensor:
+    """Return the (B, 1) least t >= 0 for which the sum of min(max(size - t, 0), room) is within the budget.
+
+    The sum falls with t along straight pieces, so that Newton's method ends after few steps; where it would leave the
+    interval in which t is known to lie, as it can where rooms make the sum bend upwards, the interval is halved. A row
+    that has arrived stays, so that its result does not depend on the others.
+    """
+    low, high = torch.zeros_like(sizes[:, :1]), sizes.amax(1, keepdim=True)
+    thresholds = low
+    for _ in range(MOST_ITERATIONS):
+        rest = (sizes - thresholds).clamp_(min=0)
+        inside = torch.minimum(rest, rooms)
+        totals = inside.sum(1, keepdim=True)
+        fits = totals <= epsilon
+        low, high = torch.where(fits, low, thresholds), torch.where(fits, thresholds, high)
+        arrived = fits & (totals >= epsilon * (1 - TOLERANCE))
+        if bool(arrived.all()):
+            break
+        slopes = ((inside > 0) & (rest < rooms)).sum(1, keepdim=True)
+        aimed = thresholds + (totals - epsilon * (1 - TOLERANCE / 2)) / slopes
+        aimed = torch.where((aimed > low) & (aimed < high), aimed, (low + high) / 2)
+        thresholds = torch.where(arrived, thresholds, aimed)
+    return high
+
+
+def shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
+    """Return points (B, ...) whose exact distance from the clean inputs in the norm of ``order`` is at most epsilon.
+
+    Rounding to float32 can lengthen a change by a few units in the last place; it is then scaled down, by a little
+    more each time, until it fits. Rows that are shorter by more than any rounding are left alone unmeasured.
+    """
+    lengths = (points - clean).flatten(1).norm(p=order, dim=1)
+    doubtful = (lengths > epsilon * (1 - CERTAINTY)).nonzero()[:, 0]
+    if not len(doubtful):
+        return points
+    if len(doubtful) == len(points):
+        return _shortened(points, clean.double(), epsilon, order)
+    points = points.clone()
+    points[doubtful] = _shortened(points[doubtful], clean[doubtful].double(), epsilon, order)
+    return points
+
+
+def _shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
+    for correction in range(NUM_CORRECTIONS):
+        scale = _factors(points, clean, epsilon, order)
+        if not bool((scale < 1).any()):
+            return points
+        shorter = clean + (points.double() - clean) * scale * (1 - 1e-7 * 4**correction)
+        points = torch.where(scale < 1, shorter.to(points.dtype), points)
+    # Budgets of a few units in the last place: each coordinate is rounded towards the clean one.
+    shorter = clean + (points.double() - clean) * _factors(points, clean, epsilon, order) * (1 - 1e-12)
+    points = shorter.to(points.dtype)
+    is_farther = (points.double() - clean).abs() > (shorter - clean).abs()
+    return torch.where(is_farther, torch.nextafter(points, clean.to(points.dtype)), points)
+
+
+def _factors(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
+    """Return by what each change must be multiplied, (B, 1...): less than 1 where it is too long."""
+    lengths = (points.double() - clean).flatten(1).norm(p=order, dim=1).view(-1, *[1] * (points.ndim - 1))
+    return torch.where(lengths > epsilon, epsilon / lengths, 1.0)

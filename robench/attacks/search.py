@@ -1,0 +1,209 @@
+"""The loop of every attack that visits points one after the other: restarts, steps, what is kept, who leaves.
+
+An attack is an ``Algorithm``: how to begin, and how to go from one state to the next. It never decides success, never
+keeps score and never drops an example; that is done here, alike for all. Each step is given the problem with its own
+address, so that the draws of its passes do not depend on who else is still attacked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import torch
+
+from robench.attacks.problem import Reached
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.losses import Loss
+    from robench.attacks.problem import Passed, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a search stands; algorithms add what else they remember, tensors whose first axis is the example.
+
+    Attributes:
+        points: (B, ...) the next points to be shown to the victim.
+        seen: the last pass, None before the first.
+    """
+
+    points: Tensor
+    seen: Passed | None = None
+
+
+AnyState = TypeVar("AnyState", bound=State)
+
+
+class Algorithm(Protocol[AnyState]):
+    """An attack's own part.
+
+    Attributes:
+        num_steps: steps of one search.
+        loss: what it makes larger, by which the points of all searches are compared.
+    """
+
+    num_steps: int
+    loss: Loss
+
+    def begin(self, problem: Problem, restart: int) -> AnyState:
+        """Return where search number ``restart`` begins."""
+
+    def step(self, problem: Problem, state: AnyState, step: int) -> AnyState:
+        """Return the state after step ``step``, with the pass in ``seen`` that it made at the points before."""
+
+
+class Kept:
+    """The best point of each example so far: fooled before not fooled, and of these the one of highest loss.
+
+    With ``published`` the last that is fooled, and until there is one the clean input, as it was before any cut.
+    """
+
+    def __init__(self, problem: Problem, *, published: bool = False) -> None:
+        self.points = (problem.clean if published else problem.inputs).clone()
+        self._published = published
+        self._values = torch.full((len(problem),), -torch.inf, device=problem.inputs.device)
+        self._fooled = torch.zeros(len(problem), dtype=torch.bool, device=problem.inputs.device)
+
+    def offer(self, problem: Problem, places: Tensor, seen: Passed) -> None:
+        """Keep what is better than before; ``places`` are those of the problem's rows in the batch."""
+        fooled, was_fooled = problem.fooled(seen.logits), self._fooled.index_select(0, places)
+        is_higher = seen.values > self._values.index_select(0, places)
+        is_better = fooled if self._published else (fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)
+        rows = is_better.nonzero()[:, 0]
+        self._put(places, rows, seen.points, seen.values, fooled)
+
+    def fooled(self, places: Tensor) -> Tensor:
+        """Return (B,) whether a point that fools the victim is kept of these examples."""
+        return self._fooled.index_select(0, places)
+
+    def settle(self, places: Tensor, rows: Tensor, points: Tensor) -> None:
+        """Keep the points of some of the rows for good."""
+        self._put(places, rows, points, torch.full_like(places, torch.inf, dtype=self._values.dtype), places >= 0)
+
+    def _put(self, places: Tensor, rows: Tensor, points: Tensor, values: Tensor, fooled: Tensor) -> None:
+        if not len(rows):
+            return
+        places = places.index_select(0, rows)
+        for kept, new in ((self.points, points), (self._values, values), (self._fooled, fooled)):
+            kept.index_copy_(0, places, new.index_select(0, rows))
+
+
+def search(
+    algorithm: Algorithm[Any],
+    problem: Problem,
+    *,
+    num_restarts: int,
+    returns: str = "best",
+    stop: str = "never",
+    num_draws: int = 1,
+) -> Reached:
+    """Return the best points of all searches; with ``returns`` last, the best of their last points.
+
+    ``num_draws`` passes tell how good a last point is, as many as the algorithm itself takes for the others.
+
+    With ``stop`` at_success an example that the victim gets wrong already is returned clean, and one that is fooled
+    leaves as soon as the final prediction, made anew, confirms it. Of a victim that draws nothing it would be the same
+    pass once more, and is left out.
+
+    With ``returns`` published the last point of a search that is fooled is kept, what a search fooled begins no other,
+    and what the victim gets wrong already, or nothing fools, is returned clean.
+    """
+    published = returns == "published"
+    kept, standing = Kept(problem, published=published), _Standing(problem, leaves=stop == "at_success")
+    if published or stop == "at_success":
+        standing.drop(kept.points, kept)
+    for restart in range(num_restarts):
+        if not len(standing):
+            break
+        state = algorithm.begin(standing.problem, restart)
+        for step in range(algorithm.num_steps):
+            state = algorithm.step(standing.problem.at(search=restart, step=step), state, step)
+            if returns != "last" and state.seen is not None:
+                kept.offer(standing.problem, standing.places, state.seen)
+            state = standing.drop_fooled(state, kept)
+            if not len(standing):
+                break
+        else:
+            last = standing.problem.at(search=restart, step=algorithm.num_steps)
+            _finish(algorithm, last, standing, state, kept, num_draws if returns != "last" or num_restarts > 1 else 0)
+        if published:
+            standing.drop_kept(kept)
+    return Reached(kept.points)
+
+
+def _finish(
+    algorithm: Algorithm[Any], problem: Problem, standing: _Standing, state: State, kept: Kept, num_draws: int
+) -> None:
+    """Look at the last points of a search; ``problem`` is that of what is standing, with an address."""
+    if not num_draws:
+        kept.settle(standing.places, torch.arange(len(state.points), device=state.points.device), state.points)
+        return
+    seen = problem.evaluate(state.points, algorithm.loss, num_draws)
+    kept.offer(standing.problem, standing.places, seen)
+    standing.drop_fooled(replace(state, seen=seen), kept)
+
+
+class _Standing:
+    """The examples that are still attacked."""
+
+    def __init__(self, problem: Problem, *, leaves: bool) -> None:
+        self.problem = problem
+        self.places = torch.arange(len(problem), device=problem.inputs.device)
+        self._leaves = leaves
+
+    def __len__(self) -> int:
+        return len(self.problem)
+
+    def drop(self, points: Tensor, kept: Kept) -> None:
+        """Let go of those whose final prediction at these points is wrong."""
+        self._let_go(self.problem.fooled(self.problem.predict(points)), points, kept)
+
+    def drop_kept(self, kept: Kept) -> None:
+        """Let go of those of which a point that fools the victim is kept."""
+        stays = ~kept.fooled(self.places)
+        if not bool(stays.all()):
+            self.problem, self.places = self.problem.take(stays), self.places[stays]
+
+    def drop_fooled(self, state: AnyState, kept: Kept) -> AnyState:
+        """Let go of those that the last pass saw fooled, and whose final prediction confirms it."""
+        if not self._leaves or state.seen is None:
+            return state
+        gone = self.problem.fooled(state.seen.logits)
+        if not bool(gone.any()):
+            return state
+        if not state.seen.is_final and not bool((gone := self._confirmed(gone, state.seen.points)).any()):
+            return state
+        self._let_go(gone, state.seen.points, kept)
+        # What the pass gave has been looked at, and need not be cut down.
+        remaining: AnyState = rows_of(replace(state, seen=None), ~gone)
+        return remaining
+
+    def _confirmed(self, candidates: Tensor, points: Tensor) -> Tensor:
+        """Return (B,) which of the candidates the final prediction gets wrong too."""
+        some, gone = self.problem.take(candidates), torch.zeros_like(candidates)
+        gone[candidates] = some.fooled(some.predict(points[candidates]))
+        return gone
+
+    def _let_go(self, gone: Tensor, points: Tensor, kept: Kept) -> None:
+        if not bool(gone.any()):
+            return
+        kept.settle(self.places, gone.nonzero()[:, 0], points)
+        self.problem, self.places = self.problem.take(~gone), self.places[~gone]
+
+
+def rows_of(state: Any, chosen: Tensor) -> Any:
+    """Return a state, or what it is made of, for some of its examples: (B,) truth values, or places."""
+    return _at(state, chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen)
+
+
+def _at(state: Any, places: Tensor) -> Any:
+    if isinstance(state, torch.Tensor):
+        return state.index_select(0, places)
+    if is_dataclass(state) and not isinstance(state, type):
+        return replace(state, **{each.name: _at(getattr(state, each.name), places) for each in fields(state)})
+    if isinstance(state, tuple):
+        return tuple(_at(each, places) for each in state)
+    return state

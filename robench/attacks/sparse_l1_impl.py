@@ -1,0 +1,91 @@
+"""Sparse l1 descent.
+
+Source: Tramer & Boneh 2019, arXiv:1904.13000, section 4: x <- project(x + step * e), where e has l1 length 1 and the
+gradient's signs where its size is at least the q-th percentile, so that a step moves (1 - q) of the coordinates alike.
+Coordinates at a bound of the box towards which they would go count as zero, as in foolbox.
+
+Where libraries differ: cleverhans makes a change that is too long shorter (``projection: rescale``) in place of taking
+the nearest point, knows no bounds unless told, and then loses its random start. Its steps move the d - floor(q d) + 1
+largest of d coordinates and all that equal the last of them, as here; foolbox interpolates the percentile, which can
+make it one fewer. foolbox projects onto the ball and then the box, here onto both at once. The papers' code calls
+cleverhans with its defaults, whatever epsilon it is run with: epsilon 10, step 1, 20 steps, q = 0.99, no bounds,
+predicted labels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.directions import along_largest, random_start
+from robench.attacks.losses import LOSSES
+from robench.attacks.projections import shortened
+from robench.attacks.search import State, search
+from robench.core.seeds import Stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.problem import Problem, Reached
+    from robench.attacks.regions import Region
+    from robench.attacks.sparse_l1 import SparseL1
+
+
+class SparseL1Search:
+    """One search."""
+
+    def __init__(self, declaration: SparseL1) -> None:
+        self.declaration = declaration
+        self.num_steps = declaration.num_steps
+        self.loss = LOSSES[declaration.loss]
+
+    def begin(self, problem: Problem, restart: int) -> State:
+        """Return the clean inputs, or random points of the ball; or the points that are given."""
+        if (given := problem.start_of(restart)) is not None:
+            return State(given)
+        if not self.declaration.random_start:
+            return State(problem.inputs)
+        stream = Stream(purpose="start", restart=restart)
+        return State(random_start(problem.region, problem.inputs, problem.draws, stream))
+
+    def step(self, problem: Problem, state: State, step: int) -> State:
+        """Return the points one projected step further."""
+        seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
+        gradient, region = seen.slope(), problem.region
+        has_room = torch.where(gradient > 0, state.points < region.upper, state.points > region.lower)
+        counts = problem.labels.new_full((len(gradient),), num_largest(self.declaration.sparsity, gradient[0].numel()))
+        direction = along_largest(gradient * has_room, counts)
+        moved = state.points + float(self.declaration.step_size) * direction
+        if self.declaration.projection == "exact":
+            return State(region.project(moved), seen)
+        return State(rescaled(moved, problem.inputs, region), seen)
+
+
+def num_largest(sparsity: float, size: int) -> int:
+    """Return how many of ``size`` coordinates are at least at the percentile.
+
+    >>> num_largest(0.99, 1000)
+    11
+    """
+    return size - max(int(sparsity * size), 1) + 1
+
+
+def rescaled(points: Tensor, clean: Tensor, region: Region) -> Tensor:
+    """Return points (B, ...) of the region whose changes are those of ``points`` cut to the box and made shorter."""
+    change = (torch.clamp(points, region.lower, region.upper) - clean).flatten(1)
+    lengths = change.abs().sum(dim=1, keepdim=True)
+    change = torch.where(lengths > region.epsilon, change * (region.epsilon / lengths), change)
+    cut = torch.clamp(clean + change.view_as(points), region.lower, region.upper)
+    return shortened(cut, clean, region.epsilon, 1)
+
+
+def sparse_l1(declaration: SparseL1, problem: Problem) -> Reached:
+    """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
+    return search(
+        SparseL1Search(declaration),
+        problem,
+        num_restarts=declaration.num_restarts,
+        returns=declaration.returns,
+        stop=declaration.stop,
+    )

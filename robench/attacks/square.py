@@ -1,0 +1,42 @@
+"""The Square attack: random search by squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Gt, Le
+
+from robench.attacks.base import Count, Loss, Norm, SearchingAttack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Square(SearchingAttack):
+    """Random search that changes one square at a time, without gradients. Andriushchenko et al. 2020, arXiv:1912.00049.
+
+    Attributes:
+        num_queries: passes of one search, the first point's included.
+        p_init: share of the pixels that the first squares cover; it falls as the search goes on.
+        loss: what is to rise.
+        schedule: when squares become smaller. The steps of the paper's code are for 10,000 queries: ``rescaled`` to
+            ``num_queries``, as in that code and in other libraries' Square; or ``fixed`` at the same queries whatever
+            their number, as in AutoAttack, whose 5,000 then end at 1/128 of ``p_init`` and not at 1/512.
+    """
+
+    kind: ClassVar[str] = "square"
+    implementation: ClassVar[str] = "robench.attacks.square_impl:square"
+    is_gradient_free: ClassVar[bool] = True
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
+    published_stop: ClassVar[Literal["at_success"]] = "at_success"
+
+    num_queries: Count
+    p_init: Annotated[float, Gt(0), Le(1)]
+    loss: Loss = "margin"
+    schedule: Literal["rescaled", "fixed"] = "rescaled"
+
+    def contradictions(self) -> list[str]:
+        """What a random search tried last is no result: half of its trials are steps back."""
+        problems = SearchingAttack.contradictions(self)
+        if self.returns == "last":
+            problems.append("returns must be best for square, whose last trial may be its worst, got last")
+        return problems

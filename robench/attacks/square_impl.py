@@ -1,0 +1,178 @@
+"""Square attack: random search that changes one square of the image at a time and keeps what raises the loss.
+
+Source: Andriushchenko et al. 2020, arXiv:1912.00049, Algorithms 1 to 3. The share p of the pixels that a square covers
+falls from ``p_init`` as in the authors' code, whose steps are for 10,000 queries and are rescaled to ``num_queries``;
+with ``schedule: fixed`` they are not rescaled, as in AutoAttack's Square (Croce & Hein 2020, ``resc_schedule=False`` in
+its code).
+l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to +-epsilon, a sign for each channel.
+l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump
+(equation 2) to what is there and spends the budget that is not used yet.
+
+Where libraries differ: pyautoattack and torchattacks draw place and signs of a square once for the whole batch, the
+authors' l-infinity code and this one for each example. The authors' code draws signs again until a trial changes
+something; the libraries do not, and so waste up to half of the queries on grey images; here the signs of an idle trial
+are turned around. All three never place a square at the last row or column (``randint(0, h - s)``); here they do, as in
+Algorithm 2. In l2, torchattacks takes the norm of both windows over all channels, the others over each, as here; on
+images of few pixels the grid of bumps of all three leaves the image (of side 14 they fail), here it is in the middle.
+pyautoattack and torchattacks count the first point beside ``num_queries``; here it is one of them.
+
+Two seeds of any of them give different verdicts on many images while queries are few: of 600 digits, at 200 queries,
+two of this one's agree on 83 % and two of pyautoattack's on 81 %. With squares of the examples' own the robust accuracy
+itself is steady (0.525 and 0.527 in l-infinity at 24/255; pyautoattack, whose batch shares them, 0.490 and 0.607).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.losses import LOSSES
+from robench.attacks.rows import chosen
+from robench.attacks.search import State, search
+from robench.attacks.squares import TINY, bump, bump_grid, cut_out, put_in, window_cells
+from robench.core.seeds import Stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robench.attacks.problem import Problem, Reached
+    from robench.attacks.square import Square
+
+# Queries after which the squares of a search become smaller, of SCHEDULED.
+SCHEDULED = 10_000
+HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+TRIALS_AT_ONCE = 64
+# Rows and columns of two windows, and whether the bump lies or stands.
+NUM_PLACES = 5
+# Share of the budget left alone, so that a change is not a little too long, which would take another pass to mend.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SquareState(State):
+    """The next trial, the best points so far with their values, and the random numbers (B, trials, ...) of some."""
+
+    best: Tensor
+    values: Tensor
+    drawn: Tensor
+    restart: int
+
+
+class SquareSearch:
+    """One random search."""
+
+    def __init__(self, declaration: Square) -> None:
+        self.declaration = declaration
+        # The last trial is looked at when the search is over.
+        self.num_steps = declaration.num_queries - 1
+        self.loss = LOSSES[declaration.loss]
+        self.num_scheduled = declaration.num_queries if declaration.schedule == "rescaled" else SCHEDULED
+
+    def begin(self, problem: Problem, restart: int) -> SquareState:
+        """Return the stripes or bumps of this restart."""
+        points = _stripes(problem, restart) if problem.region.norm == "linf" else _bumps(problem, restart)
+        values = points.new_full((len(points),), -torch.inf)
+        return SquareState(points=points, best=points, values=values, drawn=values, restart=restart)
+
+    def step(self, problem: Problem, state: SquareState, step: int) -> SquareState:
+        """Return the next trial, one square away from the best point."""
+        seen = problem.evaluate(state.points, self.loss)
+        better = seen.values > state.values
+        best = chosen(better, state.points, state.best)
+        drawn = state.drawn
+        if step % TRIALS_AT_ONCE == 0:
+            stream = Stream(purpose="squares", restart=state.restart, step=step // TRIALS_AT_ONCE)
+            drawn = problem.draws.uniform(stream, (TRIALS_AT_ONCE, NUM_PLACES + best.shape[1]))
+        share = share_of_pixels(step, self.num_scheduled, self.declaration.p_init)
+        trial = _flipped if problem.region.norm == "linf" else _moved
+        points = trial(problem, best, share, drawn[:, step % TRIALS_AT_ONCE])
+        values = torch.maximum(seen.values, state.values)
+        return replace(state, points=points, seen=seen, best=best, values=values, drawn=drawn)
+
+
+def square(declaration: Square, problem: Problem) -> Reached:
+    """Return points (B, C, H, W) of the region, the best that ``num_restarts`` random searches came across."""
+    return search(
+        SquareSearch(declaration),
+        problem,
+        num_restarts=declaration.num_restarts,
+        returns=declaration.returns,
+        stop=declaration.stop,
+    )
+
+
+def share_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:
+    """Return the share of the pixels that the square of trial ``step`` covers, of a schedule for so many queries.
+
+    >>> [share_of_pixels(step, 10_000, 0.8) for step in (0, 10, 11, 51, 9_999)]
+    [0.8, 0.8, 0.4, 0.2, 0.0015625]
+    """
+    rescaled = step * SCHEDULED // num_scheduled
+    return p_init / float(1 << sum(rescaled > halving for halving in HALVINGS))
+
+
+def _stripes(problem: Problem, restart: int) -> Tensor:
+    _, channels, _, width = problem.inputs.shape
+    signs = problem.draws.signs(Stream(purpose="start", restart=restart), (channels, 1, width))
+    return torch.where(signs > 0, problem.region.upper, problem.region.lower)
+
+
+def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Tensor:
+    """Return best points with one square at the edge of the budget; ``drawn`` are numbers (B, places and channels)."""
+    height, width = best.shape[2:]
+    side = min(max(round(sqrt(share * height * width)), 1), height, width)
+    cells = window_cells(drawn[:, :2], side, best.shape)
+    is_up = (drawn[:, NUM_PLACES:] >= 0.5)[..., None, None]
+    upper, lower = cut_out(problem.region.upper, cells), cut_out(problem.region.lower, cells)
+    window = torch.where(is_up, upper, lower)
+    idle = (window == cut_out(best, cells)).flatten(1).all(dim=1).view(-1, 1, 1, 1)
+    return put_in(best, cells, torch.where(is_up ^ idle, upper, lower))
+
+
+def _bumps(problem: Problem, restart: int) -> Tensor:
+    draw = problem.draws
+    change = bump_grid(problem.inputs, lambda shape: draw.uniform(Stream(purpose="start", restart=restart), shape))
+    return _spent(problem, change * (problem.region.epsilon / _energies(change).sqrt().clamp(min=TINY)))
+
+
+def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Tensor:
+    """Return best points with the change of one window moved to another; ``drawn`` as of ``_flipped``.
+
+    What lies in both windows counts as the one that is moved to. The new window gets, channel by channel, the squared
+    length of both and of what was not spent yet, so that the whole change is as long as the budget again.
+    """
+    channels, height, width = best.shape[1:]
+    side = min(max(round(sqrt(share * height * width)), 3) | 1, height, width)
+    target, source = (window_cells(drawn[:, place : place + 2], side, best.shape) for place in (0, 2))
+    change = best - problem.inputs
+    unused, at_target = (problem.region.epsilon**2 - _energies(change)).clamp(min=0), cut_out(change, target)
+    change = put_in(change, target, torch.zeros_like(at_target))
+    at_source = cut_out(change, source)
+    moved = _per_channel(at_target) + _per_channel(at_source)
+    change = put_in(change, source, torch.zeros_like(at_source))
+    signs = torch.where(drawn[:, NUM_PLACES:] < 0.5, -1.0, 1.0)[..., None, None]
+    window = signs * bump(side, best, drawn[:, 4]) + _of_length_one(at_target)
+    return _spent(problem, put_in(change, target, _of_length_one(window) * (unused / channels + moved).sqrt()))
+
+
+def _spent(problem: Problem, change: Tensor) -> Tensor:
+    """Return the points of changes as long as the budget, but for what the box cuts away and what rounding may add."""
+    return problem.region.project(problem.inputs + change * (1 - ROUNDING))
+
+
+def _energies(change: Tensor) -> Tensor:
+    """Return squared l2 lengths (B, 1, 1, 1)."""
+    lengths: Tensor = change.flatten(1).norm(dim=1)
+    return lengths.square().view(-1, 1, 1, 1)
+
+
+def _per_channel(change: Tensor) -> Tensor:
+    """Return squared l2 lengths (B, C, 1, 1)."""
+    return change.square().sum((2, 3), keepdim=True)
+
+
+def _of_length_one(window: Tensor) -> Tensor:
+    return window / _per_channel(window).sqrt().clamp(min=TINY)

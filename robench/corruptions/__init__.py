@@ -1,0 +1,46 @@
+"""The 19 corruptions of ImageNet-C in batched torch, one algorithm a file.
+
+Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, and the code published with it: ``make_imagenet_c.py`` for 224
+pixels, ``make_cifar_c.py`` for 32.
+
+Every function takes images (B, 3, H, W) in levels, which are whole numbers from 0 to 255 kept as float32, and returns
+levels that may be fractions or lie outside; what all share is in ``corruption_impl``. Lengths are constants in pixels
+and do not scale with the image: an image of another size meets the strengths that the authors chose for 224 or 32
+pixels.
+
+No sum depends on its order: weights of filters are rounded to binary fractions so short that every partial sum is exact
+(see ``weights``). All else is one rounded operation after another, element by element. So neither the batch nor the
+number of threads changes a byte.
+
+``corruption.py`` declares one. No torch here: algorithms are imported on use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Type to its algorithm, (levels, declaration, draws) -> levels.
+TYPES: Mapping[str, str] = {
+    "gaussian_noise": "robench.corruptions.noise_impl:gaussian_noise",
+    "shot_noise": "robench.corruptions.noise_impl:shot_noise",
+    "impulse_noise": "robench.corruptions.noise_impl:impulse_noise",
+    "defocus_blur": "robench.corruptions.defocus_blur_impl:defocus_blur",
+    "glass_blur": "robench.corruptions.glass_blur_impl:glass_blur",
+    "motion_blur": "robench.corruptions.motion_blur_impl:motion_blur",
+    "zoom_blur": "robench.corruptions.zoom_blur_impl:zoom_blur",
+    "snow": "robench.corruptions.snow_impl:snow",
+    "frost": "robench.corruptions.frost_impl:frost",
+    "fog": "robench.corruptions.fog_impl:fog",
+    "brightness": "robench.corruptions.colours_impl:brightness",
+    "contrast": "robench.corruptions.colours_impl:contrast",
+    "elastic_transform": "robench.corruptions.elastic_transform_impl:elastic_transform",
+    "pixelate": "robench.corruptions.pixelate_impl:pixelate",
+    "jpeg_compression": "robench.corruptions.jpeg_compression_impl:jpeg_compression",
+    "speckle_noise": "robench.corruptions.noise_impl:speckle_noise",
+    "gaussian_blur": "robench.corruptions.gaussian_blur_impl:gaussian_blur",
+    "spatter": "robench.corruptions.spatter_impl:spatter",
+    "saturate": "robench.corruptions.colours_impl:saturate",
+}

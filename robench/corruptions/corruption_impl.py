@@ -1,0 +1,77 @@
+"""Images in, corrupted images out: what all 19 corruptions share.
+
+The original reads 8-bit images, and truncates what it computed to 8 bits (``np.uint8``) before it saves. So here:
+inputs are rounded to the nearest of 255 levels, and results are cut to [0, 255] and rounded down. Where it differs: a
+value within 2**-10 of a level counts as that level, since the original's double precision decides there by chance.
+Corruptions whose last step in the original rounds to nearest (pixelate, JPEG) return whole levels.
+
+A severity is what the authors numbered, and most move an image further than the one before. Their constants do not:
+glass blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 pixels); glass blur after 1, 2 and
+4, motion blur, frost and spatter after 3, saturate after 2, elastic transform after each (32 pixels).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from robench.core.errors import ContractError
+from robench.core.protocols import Perturbed
+from robench.corruptions import TYPES
+from robench.corruptions.jpeg_compression_impl import compressed
+from robench.corruptions.levels import truncated
+from robench.declarations.base import imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robench.core.protocols import Batch, Draws, Victim
+    from robench.corruptions.corruption import Corruption
+
+    CorruptionFunction = Callable[[torch.Tensor, Corruption, Draws], torch.Tensor]
+
+SAVED_QUALITY = 85
+# Elements that stay in a processor's cache; a portion has no effect but speed, since no result sees its neighbours.
+PORTION_ON_CPU = 2**18
+PORTION_ON_OTHERS = 2**25
+
+
+def corrupt(declaration: Corruption, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+    """Return images (B, 3, H, W) in [0, 1] with the corruption, all multiples of 1/255.
+
+    Raises:
+        ContractError: inputs are not (B, 3, H, W).
+    """
+    images = batch.inputs
+    if images.ndim != 4 or images.shape[1] != 3:
+        raise ContractError(
+            f"corruption {declaration.type!r} met inputs of shape {tuple(images.shape)}, wanted colour images "
+            "(B, 3, height, width): use it on a dataset of images"
+        )
+    portion = PORTION_ON_CPU if images.device.type == "cpu" else PORTION_ON_OTHERS
+    step = max(1, portion // max(1, images[0].numel()))
+    with torch.no_grad():
+        result = _room_for(images)
+        for start in range(0, len(images), step):
+            rows = range(start, min(start + step, len(images)))
+            saved = _saved_levels(declaration, images[rows.start : rows.stop], draws.take(rows))
+            torch.div(saved, 255.0, out=result[rows.start : rows.stop])
+    return Perturbed(inputs=result)
+
+
+def _room_for(images: torch.Tensor) -> torch.Tensor:
+    if images.device.type != "cpu":
+        return torch.empty_like(images, memory_format=torch.contiguous_format)
+    # Numpy asks for large pages, without which the first touch of a batch takes as long as its contrast.
+    return torch.from_numpy(np.empty(images.shape, dtype=np.float32))
+
+
+def _saved_levels(declaration: Corruption, images: torch.Tensor, draws: Draws) -> torch.Tensor:
+    # Whole planes, whatever the layout of the batch, since filters run along them.
+    levels = (images.contiguous() * 255.0).round_()
+    algorithm: CorruptionFunction = imported(TYPES[declaration.type])
+    corrupted = algorithm(levels, declaration, draws)
+    saved = truncated(corrupted).clamp_(0.0, 255.0).float()
+    return compressed(saved, SAVED_QUALITY) if declaration.saved_as == "jpeg-85" else saved

@@ -1,0 +1,33 @@
+"""Fog: plasma over the image.
+
+Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``fog`` of the published code: plasma is added and the sum
+scaled so that white stays as white as the image's own. Constants do not depend on the size; the plasma's largest cell
+is the image's next power of two. Where it differs: float32.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.corruptions.plasma import plasma
+from robench.corruptions.severities import Strengths, strength
+
+if TYPE_CHECKING:
+    import torch
+
+    from robench.core.protocols import Draws
+    from robench.corruptions.corruption import Corruption
+
+# How much plasma, as a share of the range, and how fast its noise decays.
+FOG: Strengths[tuple[float, float]] = {
+    "imagenet": ((1.5, 2.0), (2.0, 2.0), (2.5, 1.7), (2.5, 1.5), (3.0, 1.4)),
+    "cifar": ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75)),
+}
+
+
+def fog(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
+    """Return levels (B, 3, H, W) behind fog of their image's own."""
+    amount, decay = strength(FOG, declaration)
+    veil = plasma(draws, "fog", len(levels), levels.shape, decay).to(levels.device)[:, None]
+    white = levels.amax((1, 2, 3), keepdim=True)
+    return (levels + veil * (255.0 * amount)) * white / (white + 255.0 * amount)

@@ -1,0 +1,16 @@
+"""The identity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.protocols import Perturbed
+
+if TYPE_CHECKING:
+    from robench.core.protocols import Batch, Draws, Victim
+    from robench.perturbations.clean import Clean
+
+
+def clean(declaration: Clean, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+    """Return the inputs as they are."""
+    return Perturbed(inputs=batch.inputs)

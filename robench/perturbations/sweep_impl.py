@@ -1,0 +1,115 @@
+"""One attack at rising budgets on the same examples.
+
+Every budget has a ledger of its own and the draws that the attack alone would meet, so that it has the same outcomes.
+With ``carry`` only what stands goes on to the next budget; what stands is what the final prediction, made anew in the
+same passes as the harness makes, gets right. With ``warm_start`` a budget's first search begins at what the budget
+before returned, which lies within it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from robench.attacks.losses import predicted
+from robench.core.protocols import Batch, Perturbed
+from robench.perturbations.prediction import predict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+    from robench.attacks.attack import AttackFunction
+    from robench.attacks.base import BoundedAttack
+    from robench.attacks.problem import Problem, Reached
+    from robench.core.protocols import Draws, PerturbationDeclaration, Victim
+    from robench.perturbations.sweep import Sweep
+
+
+class Perturb(Protocol):
+    """One perturbation of a batch: ``robench.perturbations.perturb``."""
+
+    def __call__(
+        self,
+        declaration: PerturbationDeclaration,
+        batch: Batch,
+        victim: Victim,
+        draws: Draws,
+        batch_size: int | None = None,
+        start: Tensor | None = None,
+    ) -> Perturbed:
+        """Return what ``declaration`` makes of ``batch``."""
+
+
+def sweep(
+    declaration: Sweep, batch: Batch, victim: Victim, draws: Draws, batch_size: int | None, perturb: Perturb
+) -> Iterator[tuple[BoundedAttack, Perturbed]]:
+    """Yield each attack with what it made of ``batch``, in ascending order of budgets."""
+    attacked = _Attacked(batch, victim, draws, len(batch.ids) if batch_size is None else batch_size, perturb)
+    before: Perturbed | None = None
+    for attack in declaration.at_budgets:
+        start = before.inputs if declaration.warm_start and before is not None else None
+        if declaration.carry and before is not None:
+            before = attacked.where_standing(attack, before, start)
+        else:
+            before = attacked.everywhere(attack, start)
+        yield attack, before
+
+
+def beginning_at(function: AttackFunction, start: Tensor) -> AttackFunction:
+    """Return the attack whose first search begins at ``start`` (B, ...), in pixels."""
+
+    # Any: of the attack's own declaration.
+    def attack(declaration: Any, problem: Problem) -> Reached:
+        points = problem.region.project((start - problem.shift) / problem.scale)
+        return function(declaration, replace(problem, start=points))
+
+    return attack
+
+
+@dataclass(frozen=True, slots=True)
+class _Attacked:
+    """What all budgets have in common."""
+
+    batch: Batch
+    victim: Victim
+    draws: Draws
+    batch_size: int
+    perturb: Perturb
+
+    def everywhere(self, attack: BoundedAttack, start: Tensor | None) -> Perturbed:
+        """Return what the attack makes of the batch."""
+        return self.perturb(attack, self.batch, self.victim, self.draws, self.batch_size, start)
+
+    def where_standing(self, attack: BoundedAttack, before: Perturbed, start: Tensor | None) -> Perturbed:
+        """Return what a smaller budget made of the batch, but what stands is attacked anew."""
+        places = self._standing(before.inputs)
+        inputs = before.inputs.clone()
+        # Each example went through the prediction that told whether it stands.
+        num_queries = torch.ones(len(self.batch.ids), dtype=torch.int64)
+        num_gradients = torch.zeros_like(num_queries)
+        num_clamped = None if before.num_clamped is None else before.num_clamped.clone()
+        if chosen := places.tolist():
+            made = self._taken(chosen, places).everywhere(attack, None if start is None else start[places])
+            inputs[places] = made.inputs
+            for counts, met in ((num_queries, made.num_queries), (num_gradients, made.num_gradients)):
+                counts[chosen] += 0 if met is None else met
+            if num_clamped is not None and made.num_clamped is not None:
+                num_clamped[places] = made.num_clamped
+        return Perturbed(inputs=inputs, num_queries=num_queries, num_gradients=num_gradients, num_clamped=num_clamped)
+
+    def _standing(self, inputs: Tensor) -> Tensor:
+        """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""
+        logits = predict(self.victim, inputs, self.draws.prediction_seeds, self.batch_size)
+        return (predicted(logits) == self.batch.targets).nonzero()[:, 0]
+
+    def _taken(self, chosen: list[int], places: Tensor) -> _Attacked:
+        batch = Batch(
+            ids=tuple(self.batch.ids[place] for place in chosen),
+            inputs=self.batch.inputs[places],
+            targets=self.batch.targets[places],
+        )
+        return replace(self, batch=batch, draws=self.draws.take(chosen))
