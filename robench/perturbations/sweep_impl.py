@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Perturb(Protocol):
-    """One perturbation of a batch: ``robench.perturbations.perturb``."""
+    """One perturbation of a batch: ``robench.perturbations.dispatch.perturb``."""
 
     def __call__(
         self,

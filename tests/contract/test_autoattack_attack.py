@@ -112,7 +112,10 @@ class Brightness:
 
     def run(self, batch: Batch, functions: dict[type, Any], declared: AutoAttack) -> tuple[Reached, Problem]:
         problem = problem_of(declared, batch, self.victim, ExampleDraws(range(len(batch.ids))), len(batch.ids))
-        return autoattack(declared, problem, functions), problem
+        with pytest.MonkeyPatch.context() as patch:
+            for kind, function in functions.items():
+                patch.setattr(kind, "implemented", staticmethod(lambda function=function: function))
+            return autoattack(declared, problem), problem
 
 
 class TestCascade:

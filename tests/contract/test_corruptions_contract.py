@@ -13,17 +13,16 @@ import torch
 from corruption_references import CONSTANTS_32, REFERENCES, Numbers, photographs, psnr, reference
 from PIL import Image
 
-from robench import corruptions
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
 from robench.core.protocols import Batch
-from robench.corruptions import corrupt as portions
+from robench.corruptions import TYPES
+from robench.corruptions import corruption_impl as portions
 from robench.corruptions.corruption import Corruption
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
-TYPES = COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS
 DRAW_NOTHING = {
     "defocus_blur",
     "zoom_blur",
@@ -82,8 +81,9 @@ def levels_of(images: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def test_every_declared_type_has_an_implementation_and_a_reference() -> None:
-    assert len(TYPES) == 19
-    assert set(TYPES) == set(corruptions.TYPES) == set(REFERENCES) == set(CONSTANTS_32)
+    assert set(TYPES) == set(REFERENCES) == set(CONSTANTS_32)
+    # Those that were published can all be made.
+    assert {*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS} <= set(TYPES)
 
 
 @every_type

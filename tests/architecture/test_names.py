@@ -1,0 +1,138 @@
+"""Generic code knows no plug-in by name: it imports none, and has no string constant equal to a registered name.
+
+Checked on the syntax trees; docstrings are exempt, and ``clean`` belongs to core. A further family of plug-ins is an
+entry of ``NAMES`` and one of ``MODULES``.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from robench.attacks import ATTACKS
+from robench.corruptions import TYPES
+from robench.perturbations import PERTURBATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PACKAGE = Path(__file__).parents[2] / "robench"
+GENERIC = ("core", "declare", "scheduling", "evaluation", "store", "reports", "runs", "cli")
+
+
+def modules_of(*paths: str) -> frozenset[str]:
+    """Modules of ``module`` or ``module:name``."""
+    return frozenset(path.partition(":")[0] for path in paths)
+
+
+# By family: the registered names, and the modules that declare or compute one of them.
+NAMES: Mapping[str, frozenset[str]] = {
+    "attacks": frozenset(ATTACKS),
+    "corruptions": frozenset(TYPES),
+    "perturbations": frozenset(PERTURBATIONS) - {"clean"},
+}
+MODULES: Mapping[str, frozenset[str]] = {
+    "attacks": modules_of(*(path for each in ATTACKS.values() for path in (each.__module__, each.implementation))),
+    "corruptions": modules_of(*TYPES.values()),
+    "perturbations": modules_of(
+        *(path for each in PERTURBATIONS.values() for path in (each.__module__, each.implementation))
+    )
+    - {"robench.perturbations.clean"},
+}
+# Words that mean something else where they stand: by file, the constants and why.
+ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {}
+# The audit attacks a model in ways that its definition fixes, and will be a plug-in itself.
+AUDIT = "the audit is defined by these attacks"
+ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
+    "evaluation/comparisons.py": {
+        "robench.attacks.apgd": AUDIT,
+        "robench.attacks.fgsm": AUDIT,
+        "robench.attacks.pgd": AUDIT,
+        "robench.attacks.square": AUDIT,
+    },
+    "evaluation/indicators.py": {"robench.attacks.apgd": AUDIT, "robench.attacks.apgd_impl": AUDIT},
+    "evaluation/probe.py": {"robench.attacks.fgsm": AUDIT},
+    "evaluation/victim_checks.py": {"robench.attacks.fgsm": AUDIT},
+}
+
+
+def constants_of(source: str) -> set[str]:
+    """Every string constant of a module that is no docstring; of a formatted string, its constant parts."""
+    tree = ast.parse(source)
+    # A string that is a statement of its own documents what stands before it.
+    exempt = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in exempt)
+    return {node.value for node in constants if isinstance(node.value, str)}
+
+
+def imports_of(source: str) -> set[str]:
+    """Every module that a module imports, wherever the statement stands; of a package, its names may be modules."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+    return found
+
+
+def met(package: Path, read: Callable[[str], set[str]], families: Mapping[str, frozenset[str]]) -> set[tuple[str, str]]:
+    """Each file of generic code with each member of a family that ``read`` finds in it."""
+    members = frozenset().union(*families.values())
+    files = [path for layer in GENERIC for path in sorted((package / layer).rglob("*.py"))]
+    return {(str(path.relative_to(package)), each) for path in files for each in read(path.read_text()) & members}
+
+
+def allowed(exceptions: Mapping[str, Mapping[str, str]]) -> set[tuple[str, str]]:
+    return {(path, each) for path, reasons in exceptions.items() for each in reasons}
+
+
+def test_generic_code_has_no_name_of_a_plug_in_and_no_exception_is_idle() -> None:
+    assert met(PACKAGE, constants_of, NAMES) == allowed(ALLOWED_NAMES)
+
+
+def test_generic_code_imports_no_plug_in_and_no_exception_is_idle() -> None:
+    assert met(PACKAGE, imports_of, MODULES) == allowed(ALLOWED_IMPORTS)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if kind == "pgd": pass',
+        'NEAREST = ("cw",)',
+        'def f() -> str:\n    """pgd"""\n    return f"{1}fab"',
+        'TYPES = {"snow": 1}',
+        'LIVE = "corruption"',
+    ],
+)
+def test_a_planted_name_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "flags.py").write_text(line)
+    assert len(met(tmp_path, constants_of, NAMES)) == 1
+
+
+@pytest.mark.parametrize("line", ['"""pgd"""', 'KIND = "clean"', 'EXAMPLE = "{kind: pgd}"'])
+def test_docstrings_clean_and_examples_are_no_names(tmp_path: Path, line: str) -> None:
+    (tmp_path / "declare").mkdir()
+    (tmp_path / "declare" / "columns.py").write_text(line)
+    assert met(tmp_path, constants_of, NAMES) == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "num_found"),
+    [
+        ("def f():\n    from robench.attacks.pgd import Pgd", 1),
+        ("from robench.attacks import pgd", 1),
+        ("import robench.corruptions.snow_impl", 1),
+        ("from robench.attacks import ATTACKS", 0),
+        ("from robench.attacks.base import Attack", 0),
+        ("from robench.perturbations.clean import Clean", 0),
+    ],
+)
+def test_a_planted_import_is_found(tmp_path: Path, line: str, num_found: int) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "transfer.py").write_text(line)
+    assert len(met(tmp_path, imports_of, MODULES)) == num_found
