@@ -1,0 +1,167 @@
+"""What perturbations answer when generic code asks them, and the neutral answers of those with none of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import pytest
+
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.square import Square
+from robench.core.suite import Condition
+from robench.corruptions import TYPES
+from robench.corruptions.corruption import Corruption
+from robench.declarations.audit import Audit
+from robench.declarations.corrupted import corrupted_of
+from robench.declarations.datasets import DATASETS
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.transferred import Transferred
+from robench.perturbations import PERTURBATIONS
+from robench.perturbations.clean import Clean
+from robench.perturbations.sweep import Sweep
+
+EPSILON = Fraction(8, 255)
+PGD = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=10)
+APGD = Apgd(epsilon=EPSILON, num_steps=10)
+CW = Cw(num_steps=3, num_search_steps=1, initial_c=1.0, learning_rate=0.01)
+FAB = Fab(num_steps=3, norm="l1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silent(PerturbationBase):
+    """A perturbation that says nothing of itself."""
+
+    kind: ClassVar[str] = "silent"
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("is_clean", {"clean"}),
+        ("is_attack", PERTURBATIONS.keys() - {"clean", "corruption"}),
+        ("is_minimum_norm", {"cw", "fab"}),
+        ("is_iterated", {"pgd", "apgd"}),
+        ("is_single_step", {"fgsm"}),
+        ("is_gradient_free", {"square", "spsa", "uniform-noise", "gaussian-noise"}),
+        ("can_warm_start", {"pgd", "apgd", "spsa", "sparse-l1"}),
+        ("makes_inputs", PERTURBATIONS.keys() - {"clean"}),
+    ],
+)
+def test_kinds_answer_what_is_the_same_for_all_of_a_kind(question: str, wanted: Any) -> None:
+    assert {kind for kind, declared in PERTURBATIONS.items() if getattr(declared, question)} == set(wanted)
+
+
+def test_what_says_nothing_has_neutral_answers() -> None:
+    silent = Silent()
+    assert (silent.drawn_as, silent.clip, silent.backend, silent.batch_dependence) == ("silent", "box", "robench", "")
+    assert silent.threat_model is silent.epsilon_name is silent.search_norm is silent.corruption is None
+    assert silent.at_budgets == ()
+    assert silent.keeps_scores
+    assert silent.makes_inputs
+    assert not silent.is_attack
+    assert not silent.stops_at_success
+    assert not silent.returns_published_point
+    assert not silent.budgets_are_linked
+    assert silent.distance_problem() == ""
+    assert not silent.is_same_at_another_budget(silent)
+    assert not silent.is_twice_as_long_as(silent)
+
+
+def test_inputs_are_kept_of_nothing_that_makes_none() -> None:
+    asked = [Audit(), Transferred(source="a", attack=PGD, mean=(0.0,), std=(1.0,)), Clean(), PGD]
+    assert [each.makes_inputs for each in asked] == [False, False, False, True]
+
+
+class TestBudgets:
+    def test_the_same_attack_at_another_budget_may_have_steps_in_proportion(self) -> None:
+        larger = replace(PGD, epsilon=2 * EPSILON, step_size=Fraction(4, 255))
+        assert larger.is_same_at_another_budget(PGD)
+        assert not replace(larger, num_steps=11).is_same_at_another_budget(PGD)
+        assert not APGD.is_same_at_another_budget(PGD)
+
+    def test_an_attack_without_a_step_size_differs_in_epsilon_alone(self) -> None:
+        assert replace(APGD, epsilon=2 * EPSILON).is_same_at_another_budget(APGD)
+        assert not replace(APGD, epsilon=2 * EPSILON, loss="dlr").is_same_at_another_budget(APGD)
+
+    def test_an_ensemble_is_another_where_its_members_are(self) -> None:
+        small, large = (AutoAttack(epsilon=k * EPSILON, variant="standard") for k in (1, 2))
+        assert large.is_same_at_another_budget(small)
+        own = AutoAttack(epsilon=EPSILON, variant="custom", members=(APGD,))
+        assert not own.is_same_at_another_budget(small)
+
+    def test_linked_budgets_say_so(self) -> None:
+        attacks = PGD, replace(PGD, epsilon=2 * EPSILON)
+        assert not Sweep(attacks=attacks).budgets_are_linked
+        assert Sweep(attacks=attacks, carry=True).budgets_are_linked
+        assert Sweep(attacks=attacks, warm_start=True).budgets_are_linked
+
+    def test_a_sweep_has_the_limits_of_its_attack(self) -> None:
+        cut = [Fgsm(epsilon=Fraction(k), space="normalised", clip="unit") for k in (1, 2)]
+        assert Sweep(attacks=tuple(cut)).clip == "unit"
+
+
+class TestLength:
+    @pytest.mark.parametrize(("num_steps", "is_twice"), [(19, False), (20, True), (21, True), (10, False)])
+    def test_it_is_twice_as_long_from_twice_the_steps_on(self, num_steps: int, is_twice: bool) -> None:
+        assert replace(PGD, num_steps=num_steps).is_twice_as_long_as(PGD) is is_twice
+
+    def test_it_is_not_where_anything_else_differs(self) -> None:
+        assert not replace(PGD, num_steps=40, num_restarts=2).is_twice_as_long_as(PGD)
+        assert not replace(APGD, num_steps=40).is_twice_as_long_as(PGD)
+
+    def test_what_has_no_steps_is_never_longer(self) -> None:
+        square = Square(epsilon=EPSILON, num_queries=10, p_init=0.8)
+        assert not replace(square, num_queries=40).is_twice_as_long_as(square)
+        assert not Fgsm(epsilon=EPSILON).is_twice_as_long_as(Fgsm(epsilon=EPSILON))
+
+    def test_it_is_of_every_attack_with_steps(self) -> None:
+        sparse = SparseL1(epsilon=Fraction(2), num_steps=8, step_size=Fraction(1, 2), sparsity=0.9)
+        assert replace(sparse, num_steps=16).is_twice_as_long_as(sparse)
+
+
+class TestMinimumNorm:
+    def test_each_has_its_norm(self) -> None:
+        assert (CW.search_norm, FAB.search_norm, PGD.search_norm) == ("l2", "l1", None)
+
+    @pytest.mark.parametrize(
+        ("attack", "wanted"),
+        [
+            (CW, ""),
+            (replace(CW, confidence=1.0), "confidence above 0"),
+            (replace(CW, clip="none", clip_min=0.0, clip_max=1.0), "clip_min and clip_max"),
+            (replace(CW, labels="predicted", confidence=1.0), "labels predicted"),
+            (replace(CW, backend="foolbox"), "backend foolbox"),
+            (FAB, ""),
+            (replace(FAB, stop="at_success", epsilon=EPSILON), "stop at_success"),
+        ],
+    )
+    def test_it_says_what_keeps_its_distances_from_meaning_anything(self, attack: Any, wanted: str) -> None:
+        assert wanted in attack.distance_problem()
+        assert bool(attack.distance_problem()) is bool(wanted)
+
+    def test_limits_and_label_are_those_of_cw(self) -> None:
+        limited = replace(CW, clip="none", clip_min=0.0, clip_max=1.0, labels="predicted", target="own")
+        assert (limited.limits, limited.seeks_label) == ((0.0, 1.0), True)
+        assert (CW.limits, CW.seeks_label, FAB.limits, FAB.seeks_label) == (None, False, None, False)
+
+
+class TestCorruptions:
+    def test_its_type_and_severity_tell_its_family(self) -> None:
+        snow = Corruption(type="snow", severity=3)
+        assert snow.corruption == ("snow", 3)
+        found = corrupted_of(Condition(name="a", dataset="digits", perturbation=snow))
+        assert found is not None
+        assert (found.family, found.type, found.severity) == ("digits-c", "snow", 3)
+
+    def test_published_sets_are_a_list_of_their_own(self) -> None:
+        published = {declared.corruption for declared in DATASETS.values()} - {None}
+        assert published == {*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS} <= TYPES.keys()
