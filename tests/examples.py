@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from robench.attacks.pgd import Pgd
 from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.columns import Outcomes
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
@@ -20,8 +21,11 @@ from robench.core.suite import Condition
 from robench.declarations.architectures import Vit
 from robench.declarations.attentions import Rpc
 from robench.declarations.preprocessing import ImagePreprocessing
+from robench.metrics import Readings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from robench.core.protocols import Store
 
 PGD = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=20)
@@ -81,7 +85,7 @@ def outcome_of(example_id: str, correct: bool = True, **changes: Any) -> Classif
     return replace(outcome, **changes)
 
 
-def outcomes_of(header: ShardHeader, **changes: Any) -> tuple[ClassificationOutcome, ...]:
+def outcomes_of(header: ShardHeader, **changes: Any) -> Outcomes:
     """Return outcomes for the examples of a shard; all differ from each other but in the fields changed."""
     varied = (
         outcome_of(
@@ -94,14 +98,26 @@ def outcomes_of(header: ShardHeader, **changes: Any) -> tuple[ClassificationOutc
         )
         for index in range(header.start, header.stop)
     )
-    return tuple(replace(outcome, **changes) for outcome in varied)
+    return Outcomes.of((replace(outcome, **changes) for outcome in varied), ClassificationOutcome)
 
 
 def record_of(
-    header: ShardHeader = HEADER, outcomes: tuple[Outcome, ...] | None = None, provenance: Provenance = PROVENANCE
+    header: ShardHeader = HEADER, outcomes: Iterable[Outcome] | None = None, provenance: Provenance = PROVENANCE
 ) -> Record:
     """Return a record of a shard, by default with some outcome for each of its examples."""
-    return Record(shard=header, outcomes=outcomes_of(header) if outcomes is None else outcomes, provenance=provenance)
+    columns = outcomes_of(header) if outcomes is None else outcome_columns(outcomes)
+    return Record(shard=header, outcomes=columns, provenance=provenance)
+
+
+def outcome_columns(rows: Iterable[Outcome]) -> Outcomes:
+    """Return rows as columns, of a classifier where there are none."""
+    listed = list(rows)
+    return Outcomes.of(listed, type(listed[0]) if listed else ClassificationOutcome)
+
+
+def readings(*conditions: Iterable[Outcome], **further: Any) -> Readings:
+    """Return what a metric reads of conditions that are all measured, from rows."""
+    return Readings(measured=tuple(map(outcome_columns, conditions)), **further)
 
 
 def failure_of(

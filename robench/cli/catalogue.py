@@ -11,6 +11,7 @@ from robench.core.identity import Plain, to_plain
 from robench.declarations.attentions import ATTENTIONS
 from robench.declarations.datasets import DATASETS
 from robench.declare import find_suite, read_registries, shipped_suites
+from robench.metrics import METRICS
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.sweep import Sweep
 
@@ -109,6 +110,13 @@ def _without_kind(plain: Plain) -> Entry:
     return {name: value for name, value in plain.items() if name not in ("kind", "name")}
 
 
+def _metrics(registries: Sequence[Path]) -> list[Entry]:
+    return [
+        {"name": name, "summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
+        for name, metric in METRICS.items()
+    ]
+
+
 # Kind of thing to a function from further registry files to its entries, each with `name` and `summary`.
 CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "models": _models,
@@ -116,4 +124,5 @@ CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "attacks": lambda registries: _declared({**PERTURBATIONS, Sweep.kind: Sweep}),
     "datasets": _datasets,
     "attentions": lambda registries: _declared(ATTENTIONS),
+    "metrics": _metrics,
 }

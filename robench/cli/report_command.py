@@ -10,7 +10,7 @@ import click
 from robench.cli.options import limit_option, model_option, option, results_option, seed_option, suite_option
 from robench.cli.terminal import out_document, say
 from robench.declare import find_suite
-from robench.reports import RENDERERS, build_report, needs
+from robench.reports import RENDERERS, report_of_store
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -49,10 +49,9 @@ def command(
     render = RENDERERS["json" if as_json else format_name]
     for name in dict.fromkeys(suites):
         suite = find_suite(name)
-        report = build_report(
+        report = report_of_store(
             suite,
-            store.records(needs(suite)),
-            store.failures(),
+            store,
             models=list(dict.fromkeys(models)) or None,
             limit=limit,
             seed=seed,

@@ -1,4 +1,4 @@
-"""``robench show``: everything known about one model, suite, attack, dataset or attention."""
+"""``robench show``: everything known about one model, suite, attack, dataset, attention or metric."""
 
 from __future__ import annotations
 

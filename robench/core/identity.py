@@ -55,7 +55,9 @@ def _plain_dataclass(value: object) -> dict[str, Plain]:
 
 def _is_default(field: dataclasses.Field[object], item: object) -> bool:
     if field.default is not dataclasses.MISSING:
-        return type(item) is type(field.default) and item == field.default
+        # 1 is not True, but a fraction is the same number however it is written.
+        are_fractions = isinstance(item, Fraction) and isinstance(field.default, Fraction)
+        return (are_fractions or type(item) is type(field.default)) and item == field.default
     if field.default_factory is not dataclasses.MISSING:
         return item == field.default_factory()
     return False

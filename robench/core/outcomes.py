@@ -1,4 +1,7 @@
-"""What single examples did: all that a metric may read, one type a task."""
+"""Outcomes of single examples: all that a metric may read, one type per task.
+
+From the model's scores to the metric they are columns (``core.columns``), whose fields these types declare.
+"""
 
 from __future__ import annotations
 

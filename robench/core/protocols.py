@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import torch
 
-    from robench.core.records import Failure, Record
+    from robench.core.records import Failure, Manifest, Record
     from robench.core.seeds import Stream
     from robench.core.shard import DatasetIdentity, Shard, ShardHeader
     from robench.core.suite import ThreatModel
@@ -269,8 +269,14 @@ class Store(Protocol):
             StoreError: it could not be kept; nothing that was kept before is lost.
         """
 
+    def manifests(self) -> Iterator[Manifest]:
+        """Yield the description of every kept measurement, by key; no outcomes are read."""
+
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
-        """All whole records whose measurement ``select`` accepts (asked once a measurement, with any of its shards)."""
+        """Yield all whole records whose measurement ``select`` accepts, asked with the header of its manifest."""
+
+    def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
+        """Yield all whole records of some measurements, by key and start."""
 
     def failures(self) -> Iterator[Failure]:
         """All kept failures, by key."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from robench.core.flags import Flag
-    from robench.core.outcomes import Outcome
     from robench.core.shard import ShardHeader
 
 
@@ -39,9 +39,17 @@ class Record:
     """A finished shard: its outcomes, in example order; ``flags``: checks of the model, where it was an audit."""
 
     shard: ShardHeader
-    outcomes: tuple[Outcome, ...]
+    outcomes: Outcomes
     provenance: Provenance
     flags: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Description of a kept measurement: header and provenance of the first of its records that was kept."""
+
+    shard: ShardHeader
+    provenance: Provenance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +66,21 @@ class Failure:
     provenance: Provenance
 
 
-def join(records: Sequence[Record], num_examples: int) -> tuple[Outcome, ...]:
+def join(records: Sequence[Record], num_examples: int) -> Outcomes:
     """Return the outcomes of the first ``num_examples`` examples, in dataset order, each once.
 
     Raises:
         IncompleteError: examples are missing or double; the message says which.
     """
-    outcomes: list[Outcome] = []
+    parts: list[Outcomes] = []
+    num_in = 0
     for record in sorted(records, key=lambda record: record.shard.start):
-        if len(outcomes) >= num_examples:
+        if num_in >= num_examples:
             break
-        if record.shard.start != len(outcomes):
-            raise IncompleteError(f"examples {len(outcomes)}-{record.shard.start - 1} are missing or double")
-        outcomes.extend(record.outcomes)
-    if len(outcomes) < num_examples:
-        raise IncompleteError(f"{len(outcomes)} of {num_examples} examples are in")
-    return tuple(outcomes[:num_examples])
+        if record.shard.start != num_in:
+            raise IncompleteError(f"examples {num_in}-{record.shard.start - 1} are missing or double")
+        parts.append(record.outcomes)
+        num_in += len(record.outcomes)
+    if num_in < num_examples or not parts:
+        raise IncompleteError(f"{num_in} of {num_examples} examples are in")
+    return Outcomes.joined(parts).take(slice(num_examples))

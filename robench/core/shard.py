@@ -119,6 +119,7 @@ class Shard:
             start=self.start,
             stop=self.stop,
             coupled=measurement.checkpoint.coupled,
+            budget=measurement.condition.budget,
         )
 
 
@@ -130,6 +131,8 @@ class ShardHeader:
         checkpoint, condition: the names under which it was measured.
         measurement_key, perturbation_key: identities, see ``core.identity``.
         coupled: whether the registry permitted rows that influence each other; never part of a key.
+        budget: budget of the attack as its suite spells it, such as ``8/255``; None where there is none, or a sweep has
+            several.
     """
 
     key: str
@@ -145,6 +148,7 @@ class ShardHeader:
     start: int
     stop: int
     coupled: bool = False
+    budget: str | None = None
 
     @property
     def title(self) -> str:

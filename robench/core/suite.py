@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from robench.core.identity import key_of, to_plain
+from robench.core.spelling import Spelled
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -38,7 +39,9 @@ class ThreatModel:
 
     @property
     def epsilon_text(self) -> str:
-        """The budget over 255 where it is a whole number of grey levels, else as it is."""
+        """The budget as it was written; of a computed one, over 255 where it is a whole number of grey levels."""
+        if isinstance(self.epsilon, Spelled):
+            return self.epsilon.spelling
         levels = self.epsilon * 255
         return f"{levels}/255" if levels.denominator == 1 else str(self.epsilon)
 
@@ -81,9 +84,35 @@ class Condition:
         return said if self.num_predictions == 1 else said | {"num_predictions": self.num_predictions}
 
     @property
+    def budget(self) -> str | None:
+        """Budget of the attack as it was written; None where there is none, or a sweep has several."""
+        threat_model = self.perturbation.threat_model
+        return None if threat_model is None else threat_model.epsilon_text
+
+    @property
     def perturbation_key(self) -> str:
         """32 hexadecimal digits that tell conditions on the same data apart."""
         return key_of(self.perturbation if self.num_predictions == 1 else self.identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Role of a condition in a column.
+
+    Attributes:
+        name: ``measured`` is what the column is about; ``clean`` are the examples without perturbation; ``negatives``
+            are what out-of-distribution examples are to be told from; ``corrupted`` is one type at one severity.
+        corruption, severity: of ``corrupted``.
+    """
+
+    name: Literal["measured", "clean", "negatives", "corrupted"] = "measured"
+    corruption: str = ""
+    severity: int = 0
+
+
+MEASURED = Role()
+CLEAN = Role(name="clean")
+NEGATIVES = Role(name="negatives")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +120,27 @@ class Column:
     """One number of a row: a metric over the outcomes of the conditions that it names, in their order.
 
     Attributes:
+        conditions: names of conditions, or of single budgets of a sweep.
+        roles: role of each condition; empty where all are measured.
         distance: of a metric within a distance, that distance, in pixel units of the attack's norm.
+        norm: of a metric of minimum-norm attacks, the norm in which the attack searches.
+        family: of a metric over corruptions, the family of images that are corrupted, such as ``imagenet-c``.
     """
 
     key: str
     label: str
     metric: str
     conditions: tuple[str, ...]
+    roles: tuple[Role, ...] = ()
     distance: Distance | None = None
+    norm: str | None = None
+    family: str = ""
+
+    @property
+    def reads(self) -> tuple[tuple[str, Role], ...]:
+        """Each condition with its role."""
+        roles = self.roles or (MEASURED,) * len(self.conditions)
+        return tuple(zip(self.conditions, roles, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robench.core.suite import Column
+from robench.core.suite import CLEAN, MEASURED, Column
 from robench.declarations.datasets import DATASETS
 from robench.declarations.views import View, views_of
 from robench.declare.searches import distances_of
@@ -137,6 +137,7 @@ def _view_column(view: View, metric: str) -> Column:
         label=f"{view.label} {METRICS[metric].title}",
         metric=metric,
         conditions=(view.name,),
+        norm=view.attack.search_norm if METRICS[metric].scope == "search" else None,
     )
 
 
@@ -147,6 +148,7 @@ def _distance_column(condition: Condition, distance: Distance, metric: str) -> C
         metric=metric,
         conditions=(condition.name,),
         distance=distance,
+        norm=distance.norm,
     )
 
 
@@ -158,4 +160,5 @@ def _threat_column(threat: _Threat, metric: str, *, several: bool) -> Column:
         label=" ".join((*names, METRICS[metric].title)),
         metric=metric,
         conditions=tuple(view.name for view in (*clean, *threat.attacks)),
+        roles=(CLEAN,) * len(clean) + (MEASURED,) * len(threat.attacks),
     )

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from robench.core.errors import did_you_mean
+from robench.core.spelling import Spelled
 from robench.declarations.architectures import Argument
 from robench.declarations.base import violations
 from robench.declare.values import Number, show
@@ -104,14 +105,14 @@ def _read_text(value: object) -> str:
 
 def _read_fraction(value: object) -> Fraction:
     if isinstance(value, Number):
-        return value.exact
+        return Spelled(value.text)
     if isinstance(value, int) and not isinstance(value, bool):
-        return Fraction(value)
+        return Spelled(str(value))
     if isinstance(value, str) and (written := _FRACTION.fullmatch(value)):
         denominator = int(written["denominator"] or 1)
         if denominator == 0:
             raise RefusedError(f"must be a finite number, got {value}, a division by zero")
-        return Fraction(int(written["numerator"]), denominator)
+        return Spelled(value)
     if isinstance(value, str) and _PER_CENT.fullmatch(value):
         raise RefusedError(f"must not be in per cent, got {show(value)}; {_BUDGETS}")
     raise refused("a fraction of whole numbers such as 8/255, or a number such as 0.03", value)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.core.suite import Column
+from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Role
 from robench.declarations.corrupted import corrupted_of, uncorrupted_of
 from robench.declarations.datasets import DATASETS
 from robench.declarations.imagenet_c import SEVERITIES
-from robench.metrics import METRICS, CorruptionMetric
-from robench.metrics.corruptions import REFERENCES, averaged_types
+from robench.metrics import METRICS, Metric
+from robench.metrics.references import REFERENCES, averaged_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +34,7 @@ def detection_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -
                     label=f"{condition.name} {METRICS[name].title}",
                     metric=name,
                     conditions=(condition.name, condition.negatives),
+                    roles=(MEASURED, NEGATIVES),
                 )
 
 
@@ -43,11 +44,11 @@ def corruption_columns(conditions: Sequence[Condition], metrics: Sequence[str]) 
     for family, types in families.items():
         for name in names:
             if METRICS[name].scope == "family":
-                yield _column(f"{family}", name, _clean_of(family, conditions), types)
+                yield _column(family, family, name, _clean_of(family, conditions), types)
         for corruption, severities in types.items():
             for name in names:
                 if METRICS[name].scope == "type":
-                    yield _column(f"{family} {corruption}", name, [], {corruption: severities})
+                    yield _column(f"{family} {corruption}", family, name, [], {corruption: severities})
 
 
 def families_of(conditions: Sequence[Condition]) -> dict[str, Types]:
@@ -63,7 +64,6 @@ def families_of(conditions: Sequence[Condition]) -> dict[str, Types]:
 def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
     """Return what keeps a metric over corruptions from being read off these conditions."""
     declared, families = METRICS[metric], families_of(conditions)
-    assert isinstance(declared, CorruptionMetric)  # its scope says so
     if not families:
         example = "{name: snow-3, perturbation: {kind: corruption, type: snow, severity: 3}}"
         return [f"{metric} needs corruptions at five severities; add conditions such as {example}"]
@@ -127,7 +127,7 @@ def _severity_problems(family: str, types: Types, metric: str) -> list[str]:
     ]
 
 
-def _reference_problems(family: str, types: Types, metric: CorruptionMetric) -> list[str]:
+def _reference_problems(family: str, types: Types, metric: Metric) -> list[str]:
     """Return why errors cannot be told in units of a reference's."""
     if family not in REFERENCES:
         known = ", ".join(REFERENCES)
@@ -144,7 +144,7 @@ def _reference_problems(family: str, types: Types, metric: CorruptionMetric) -> 
 
 
 def _is_of_corruptions(metric: str) -> bool:
-    return isinstance(METRICS[metric], CorruptionMetric)
+    return METRICS[metric].scope in ("type", "family")
 
 
 def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:
@@ -155,11 +155,18 @@ def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:
     return clean[:1]
 
 
-def _column(subject: str, metric: str, clean: Sequence[Condition], types: Types) -> Column:
-    corrupted = [severities[each] for severities in types.values() for each in sorted(severities)]
+def _column(subject: str, family: str, metric: str, clean: Sequence[Condition], types: Types) -> Column:
+    corrupted = [
+        (severities[severity], Role(name="corrupted", corruption=corruption, severity=severity))
+        for corruption, severities in types.items()
+        for severity in sorted(severities)
+    ]
+    reads = [*((each, CLEAN) for each in clean), *corrupted]
     return Column(
         key=f"{subject.replace(' ', '/')}/{metric}",
         label=f"{subject} {METRICS[metric].title}",
         metric=metric,
-        conditions=tuple(each.name for each in (*clean, *corrupted)),
+        conditions=tuple(condition.name for condition, _ in reads),
+        roles=tuple(role for _, role in reads),
+        family=family,
     )

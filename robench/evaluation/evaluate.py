@@ -6,9 +6,11 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from robench.attacks.backends.installed import release_of
+from robench.core.columns import Outcomes
 from robench.core.protocols import Batch
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
@@ -25,7 +27,6 @@ from robench.perturbations.prediction import predict
 
 if TYPE_CHECKING:
     from robench.core.flags import Flag
-    from robench.core.outcomes import Outcome
     from robench.core.protocols import Dataset, Victim
     from robench.core.shard import Measurement, Shard
     from robench.evaluation.keeping import Source
@@ -46,14 +47,14 @@ def evaluate(
     started = time.perf_counter()
     measurement = shard.measurement
     source = Attacked() if source is None else source
-    outcomes: list[Outcome] = []
+    outcomes: list[Outcomes] = []
     with fixed_arithmetic(victim.device):
         for start in range(shard.start, shard.stop, size := _rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
-            outcomes.extend(_measure(measurement, batch, victim, source))
+            outcomes.append(_measure(measurement, batch, victim, source))
         flags = _flags(shard, victim, dataset)
     measured = provenance(victim.device, started, limit, measurement.condition.perturbation.backend)
-    return Record(shard=shard.header, outcomes=tuple(outcomes), provenance=measured, flags=flags)
+    return Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured, flags=flags)
 
 
 def _flags(shard: Shard, victim: Victim, dataset: Dataset) -> tuple[Flag, ...]:
@@ -85,7 +86,7 @@ def _rows_at_once(shard: Shard) -> int:
     return shard.stop - shard.start if shard.measurement.condition.perturbation.stops_at_success else batch_size
 
 
-def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Source) -> tuple[Outcome, ...]:
+def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Source) -> Outcomes:
     """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of one example stand together."""
     num_examples, batch_size = len(batch.ids), measurement.batch_size
     batch = _padded(batch, num_examples + -num_examples % batch_size, victim.device)
@@ -110,7 +111,9 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
             scores_say_all=declaration.keeps_scores,
         )
         by_budget.append(judge(first, batch, measured, num_examples))
-    return tuple(outcome for example in zip(*by_budget, strict=True) for outcome in example)
+    # From budget by budget to example by example.
+    places = np.arange(len(by_budget) * num_examples).reshape(len(by_budget), num_examples).T.ravel()
+    return Outcomes.joined(by_budget).take(places)
 
 
 def _classes_of(dataset: str) -> tuple[tuple[int, ...] | None, bool]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
+from robench.core.columns import Outcomes, Values
 from robench.core.outcomes import ClassificationOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from robench.core.outcomes import Outcome
     from robench.core.protocols import Batch, Perturbed
     from robench.evaluation.contracts import Distances
 
-    Judge = Callable[[torch.Tensor, Batch, "Measured", int], tuple[Outcome, ...]]
+    Judge = Callable[[torch.Tensor, Batch, "Measured", int], Outcomes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,7 @@ class Measured:
     scores_say_all: bool = True
 
 
-def judge_classification(
-    logits: torch.Tensor, batch: Batch, measured: Measured, num_examples: int
-) -> tuple[ClassificationOutcome, ...]:
+def judge_classification(logits: torch.Tensor, batch: Batch, measured: Measured, num_examples: int) -> Outcomes:
     """Return the outcomes of the first ``num_examples`` rows of (B, classes) logits.
 
     A class's place is one plus the number of classes with a higher score, and of lower-numbered ones with the same
@@ -54,39 +53,40 @@ def judge_classification(
     log_shares = torch.log_softmax(scores, dim=1)
     places, *other_places = (_places(each, targets, measured) for each in (scores, *others))
     num_correct = torch.stack([each == 0 for each in (places, *other_places)]).sum(0)
-    num_predictions = 1 + len(others) if others else None
     predictions = torch.from_numpy(scores.numpy().argmax(1))
     losses = -log_shares.gather(1, targets[:, None])[:, 0]
     confidences = log_shares.amax(1).exp()
     distances, perturbed = measured.distances, measured.perturbed
-    linf, l2, l1 = (values.tolist() for values in (distances.linf, distances.l2, distances.l1))
-    found, num_queries, num_gradients, num_clamped = (
-        [None] * len(targets) if values is None else values.tolist()
-        for values in (perturbed.found, perturbed.num_queries, perturbed.num_gradients, perturbed.num_clamped)
-    )
-    return tuple(
-        ClassificationOutcome(
-            example_id=batch.ids[i],
-            epsilon=measured.epsilon,
-            linf=linf[i],
-            l2=l2[i],
-            l1=l1[i],
-            found=found[i],
-            num_queries=num_queries[i],
-            num_gradients=num_gradients[i],
-            # None for 0, which records that were kept before anything was counted have too.
-            num_clamped=num_clamped[i] or None,
-            target=int(targets[i]),
-            prediction=int(predictions[i]),
-            correct_top1=bool(places[i] == 0),
-            correct_top5=bool(places[i] < 5) if measured.scores_say_all else None,
-            confidence=float(confidences[i]) if measured.scores_say_all else None,
-            loss_nats=float(losses[i]) if measured.scores_say_all and measured.has_right_class else None,
-            num_predictions=num_predictions,
-            num_correct=int(num_correct[i]) if num_predictions else None,
-        )
-        for i in range(num_examples)
-    )
+    counted = {
+        "found": perturbed.found,
+        "num_queries": perturbed.num_queries,
+        "num_gradients": perturbed.num_gradients,
+        "num_clamped": perturbed.num_clamped,
+        "correct_top5": places < 5 if measured.scores_say_all else None,
+        "confidence": confidences if measured.scores_say_all else None,
+        "loss_nats": losses if measured.scores_say_all and measured.has_right_class else None,
+        "num_predictions": torch.full_like(targets, 1 + len(others)) if others else None,
+        "num_correct": num_correct if others else None,
+    }
+    always = {
+        "linf": distances.linf,
+        "l2": distances.l2,
+        "l1": distances.l1,
+        "target": targets,
+        "prediction": predictions,
+        "correct_top1": places == 0,
+    }
+    known = always | {name: column for name, column in counted.items() if column is not None}
+    columns = {name: Values(column.cpu().numpy()[:num_examples]) for name, column in known.items()}
+    if "num_clamped" in columns:
+        # Missing for 0, as in records that were kept before anything was counted.
+        array = columns["num_clamped"].array
+        columns["num_clamped"] = Values(array, array == 0)
+    texts = {"example_id": batch.ids[:num_examples]}
+    if measured.epsilon is not None:
+        texts["epsilon"] = (measured.epsilon,) * num_examples
+    columns |= {name: Values(np.array(text, np.dtypes.StringDType())) for name, text in texts.items()}
+    return Outcomes(ClassificationOutcome, columns, num_examples)
 
 
 def _scores(logits: torch.Tensor, classes: tuple[int, ...] | None) -> torch.Tensor:

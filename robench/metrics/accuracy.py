@@ -8,94 +8,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from robench.core.errors import ContractError, IncompleteError
-from robench.core.outcomes import ClassificationOutcome
 from robench.core.report import Estimate
 from robench.metrics.intervals import wilson_interval
-from robench.metrics.metric import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
-    from robench.core.outcomes import Outcome
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings
 
 
-def top1_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the share of one condition's examples whose true class came first, with its Wilson interval.
+def top1_accuracy(readings: Readings) -> Estimate:
+    """Return the proportion of one condition's examples whose true class came first, with its Wilson interval.
 
     Raises:
         IncompleteError: there are no outcomes.
         ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
     """
-    return share_of([outcome.correct_top1 for outcome in only_condition(conditions)])
+    return proportion(only_condition(readings).column("correct_top1"))
 
 
-def top5_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the share of one condition's examples whose true class was among the first five; else as top-1.
+def top5_accuracy(readings: Readings) -> Estimate:
+    """Return the proportion of one condition's examples whose true class was among the first five; else as top-1.
 
     Raises:
         IncompleteError: there are no outcomes.
         ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or do not say it.
     """
-    correct = [outcome.correct_top5 for outcome in only_condition(conditions)]
-    if None in correct:
+    outcomes = only_condition(readings)
+    if not outcomes.known("correct_top5").all():
         raise ContractError("top-5 accuracy met outcomes of an attack that stops at success, which do not say it")
-    return share_of([bool(each) for each in correct])
+    return proportion(outcomes.column("correct_top5"))
 
 
-def share_of(correct: Sequence[bool]) -> Estimate:
-    """Return the share of true values, in [0, 1], with its Wilson 95 % interval.
+def proportion(correct: NDArray[np.bool_]) -> Estimate:
+    """Return the proportion of true values, in [0, 1], with its Wilson 95 % interval.
 
     Raises:
-        IncompleteError: there are none; a share of nothing is undefined.
+        IncompleteError: there are none, and a proportion of nothing is undefined.
     """
-    if not correct:
+    total = len(correct)
+    if not total:
         raise IncompleteError("there are no outcomes, and a share of nothing is undefined; measure an example first")
-    low, high = wilson_interval(sum(correct), len(correct))
-    return Estimate(value=sum(correct) / len(correct), low=low, high=high, num_examples=len(correct))
+    num_true = int(np.count_nonzero(correct))
+    low, high = wilson_interval(num_true, total)
+    return Estimate(value=num_true / total, low=low, high=high, num_examples=total)
 
 
-def classified(outcomes: Sequence[Outcome]) -> list[ClassificationOutcome]:
-    """Return the same outcomes, known to be a classifier's.
-
-    Raises:
-        ContractError: one is not.
-    """
-    known = [outcome for outcome in outcomes if isinstance(outcome, ClassificationOutcome)]
-    if len(known) < len(outcomes):
-        stranger = next(outcome for outcome in outcomes if not isinstance(outcome, ClassificationOutcome))
-        raise ContractError(
-            f"accuracy met a {type(stranger).__name__} (example {stranger.example_id!r}) and wants a "
-            "ClassificationOutcome; choose a metric of the suite's own task"
-        )
-    return known
-
-
-def only_condition(conditions: Sequence[Sequence[Outcome]]) -> list[ClassificationOutcome]:
+def only_condition(readings: Readings) -> Outcomes:
     """Return the outcomes of the one condition that a column reads.
 
     Raises:
-        ContractError: there is not exactly one, or its outcomes are not a classifier's.
+        ContractError: there is not exactly one.
     """
+    conditions = readings.measured
     if len(conditions) != 1:
         raise ContractError(f"accuracy reads one condition a column, got {len(conditions)}; give each its own column")
-    return classified(conditions[0])
-
-
-TOP1_ACCURACY = Metric(
-    name="top1_accuracy",
-    title="top-1 accuracy",
-    unit="share",
-    task="classification",
-    scope="condition",
-    compute=top1_accuracy,
-)
-TOP5_ACCURACY = Metric(
-    name="top5_accuracy",
-    title="top-5 accuracy",
-    unit="share",
-    task="classification",
-    scope="condition",
-    compute=top5_accuracy,
-    reads_scores=True,
-)
+    return conditions[0]

@@ -18,25 +18,28 @@ estimates: an interval says how far the number would move on other images, were 
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import dataclass
 from math import fsum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from robench.core.errors import ContractError, IncompleteError, UnknownNameError
+import numpy as np
+
+from robench.core.errors import IncompleteError, UnknownNameError
 from robench.core.report import Estimate
-from robench.metrics.accuracy import classified
-from robench.metrics.bootstrap import percentile_interval, resamples
-from robench.metrics.joining import check_same_examples, ids_of
+from robench.metrics.bootstrap import percentile_interval, resampled_sums
+from robench.metrics.joining import aligned, ids_of
 from robench.metrics.reference_errors import ReferenceErrors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
-    from robench.core.outcomes import ClassificationOutcome, Outcome
+    from numpy.typing import NDArray
 
-    Severities = Mapping[int, Sequence[Outcome]]
+    from robench.core.columns import Outcomes
+
+    Severities = Mapping[int, Outcomes]
     Corrupted = Mapping[str, Severities]
-    Verdict = Callable[[ClassificationOutcome], bool]
+    Verdicts = Callable[[Outcomes], NDArray[np.bool_]]
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
@@ -55,7 +58,7 @@ def corruption_error(corruption: str, severities: Severities, reference: Referen
         UnknownNameError: the reference has no error for the type.
     """
     _check_known([corruption], reference)
-    return _mean(_tally({corruption: severities}, _is_wrong), reference.corrupted)
+    return _mean(_tally({corruption: severities}, _wrong), reference.corrupted)
 
 
 def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> Estimate:
@@ -71,12 +74,10 @@ def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> E
         UnknownNameError: the reference has no error for a type.
     """
     _check_types(corrupted, reference)
-    return _mean(_tally(corrupted, _is_wrong), reference.corrupted)
+    return _mean(_tally(corrupted, _wrong), reference.corrupted)
 
 
-def relative_mean_corruption_error(
-    clean: Sequence[Outcome], corrupted: Corrupted, reference: ReferenceErrors
-) -> Estimate:
+def relative_mean_corruption_error(clean: Outcomes, corrupted: Corrupted, reference: ReferenceErrors) -> Estimate:
     """Return the relative mCE: what corruptions add to the clean error, over what they add to the reference's.
 
     Below 0 where corruptions help. Arguments and errors as ``mean_corruption_error``'s; the examples are those of
@@ -86,55 +87,59 @@ def relative_mean_corruption_error(
         DeclarationError: a corruption does not raise the reference's error.
     """
     _check_types(corrupted, reference)
-    tallies = _tally(corrupted, _is_wrong)
-    ids = ids_of(clean, "the clean condition")
-    check_same_examples(ids, [*tallies[next(iter(tallies))]], "the corruptions")
-    wrong = {outcome.example_id for outcome in classified(clean) if _is_wrong(outcome)}
-    added = {
-        corruption: {each: count - len(SEVERITIES) * (each in wrong) for each, count in tally.items()}
-        for corruption, tally in tallies.items()
-    }
-    return _mean(added, reference.degradations)
+    tallies = _tally(corrupted, _wrong)
+    wrong = _wrong(aligned(tallies.ids, clean, "the clean condition"))
+    added = {corruption: counts - len(SEVERITIES) * wrong for corruption, counts in tallies.counts.items()}
+    return _mean(_Tallies(tallies.ids, added), reference.degradations)
 
 
 def mean_error(corrupted: Corrupted) -> Estimate:
     """Return the mean top-1 error over types and severities, a share; errors as ``mean_corruption_error``'s."""
-    return _mean(_tally(corrupted, _is_wrong), dict.fromkeys(corrupted, 1.0), unit="share")
+    return _mean(_tally(corrupted, _wrong), dict.fromkeys(corrupted, 1.0), unit="share")
 
 
 def mean_top1_accuracy(corrupted: Corrupted) -> Estimate:
     """Return the mean top-1 accuracy over types and severities, a share; errors as ``mean_corruption_error``'s."""
-    return _mean(_tally(corrupted, lambda outcome: outcome.correct_top1), dict.fromkeys(corrupted, 1.0), unit="share")
+    return _mean(_tally(corrupted, _right), dict.fromkeys(corrupted, 1.0), unit="share")
 
 
 def mean_top5_accuracy(corrupted: Corrupted) -> Estimate:
     """Return the mean top-5 accuracy over types and severities, a share; errors as ``mean_corruption_error``'s."""
-    return _mean(_tally(corrupted, _is_correct_top5), dict.fromkeys(corrupted, 1.0), unit="share")
+    return _mean(_tally(corrupted, _among_five), dict.fromkeys(corrupted, 1.0), unit="share")
 
 
-def errors_of(model: str, clean: Sequence[Outcome], corrupted: Corrupted) -> ReferenceErrors:
+def errors_of(model: str, clean: Outcomes, corrupted: Corrupted) -> ReferenceErrors:
     """Return a measured model's errors, to measure others in units of them; arguments and errors as above.
 
     Raises:
         DeclarationError: it makes no error under a corruption.
     """
-    num_images = len(ids_of(clean, "the clean condition"))
+    num_wrong, num_images = int(_wrong(clean).sum()), len(ids_of(clean, "the clean condition"))
     means = {
-        corruption: sum(tally.values()) / (len(SEVERITIES) * len(tally))
-        for corruption, tally in _tally(corrupted, _is_wrong).items()
+        corruption: int(counts.sum()) / (len(SEVERITIES) * len(counts))
+        for corruption, counts in _tally(corrupted, _wrong).counts.items()
     }
-    num_wrong = sum(map(_is_wrong, classified(clean)))
     return ReferenceErrors(model=model, clean=num_wrong / num_images, corrupted=means)
 
 
-def _is_wrong(outcome: ClassificationOutcome) -> bool:
-    return not outcome.correct_top1
+@dataclass(frozen=True, slots=True)
+class _Tallies:
+    """Number of severities at which a verdict holds, by type of corruption, for the images of ``ids``."""
+
+    ids: NDArray[Any]
+    counts: Mapping[str, NDArray[np.int64]]
 
 
-def _is_correct_top5(outcome: ClassificationOutcome) -> bool:
-    if outcome.correct_top5 is None:
-        raise ContractError(f"top-5 accuracy met an outcome that does not say it (example {outcome.example_id!r})")
-    return outcome.correct_top5
+def _wrong(outcomes: Outcomes) -> NDArray[np.bool_]:
+    return ~outcomes.column("correct_top1")
+
+
+def _right(outcomes: Outcomes) -> NDArray[np.bool_]:
+    return outcomes.column("correct_top1")
+
+
+def _among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
+    return outcomes.column("correct_top5")
 
 
 def _check_known(corruptions: Iterable[str], reference: ReferenceErrors) -> None:
@@ -153,33 +158,32 @@ def _check_types(corrupted: Corrupted, reference: ReferenceErrors) -> None:
         )
 
 
-def _tally(corrupted: Corrupted, verdict: Verdict) -> dict[str, Counter[str]]:
+def _tally(corrupted: Corrupted, verdicts: Verdicts) -> _Tallies:
     """Count by type and image at how many severities the verdict holds; the images must be the same everywhere."""
-    tallies: dict[str, Counter[str]] = {}
-    ids: list[str] = []
+    counts: dict[str, NDArray[np.int64]] = {}
+    ids: NDArray[Any] | None = None
     for corruption, severities in corrupted.items():
         if tuple(sorted(severities)) != SEVERITIES:
             raise IncompleteError(f"{corruption} wants the severities 1 to 5, got {sorted(severities)}; measure them")
         for severity, outcomes in severities.items():
             where = f"{corruption} at severity {severity}"
-            ids = ids or ids_of(outcomes, where)
-            check_same_examples(ids, ids_of(outcomes, where), where)
-            tally = tallies.setdefault(corruption, Counter(dict.fromkeys(ids, 0)))
-            tally.update([outcome.example_id for outcome in classified(outcomes) if verdict(outcome)])
-    if not tallies:
+            ids = ids_of(outcomes, where) if ids is None else ids
+            holds = verdicts(aligned(ids, outcomes, where)).astype(np.int64)
+            counts[corruption] = counts[corruption] + holds if corruption in counts else holds
+    if ids is None:
         raise IncompleteError("there are no corruptions to take a mean over; name their conditions")
-    return tallies
+    return _Tallies(ids, counts)
 
 
-def _mean(tallies: Mapping[str, Mapping[str, int]], units: Mapping[str, float], unit: str = "ratio") -> Estimate:
-    """Return the mean over types of a tally's share of images and severities, each in units of its own."""
-    by_image: dict[str, float] = {}
+def _mean(tallies: _Tallies, units: Mapping[str, float], unit: str = "ratio") -> Estimate:
+    """Return the mean over types of a tally's proportion of images and severities, each in units of its own."""
+    num_images = len(tallies.ids)
+    num_terms = len(tallies.counts) * len(SEVERITIES) * num_images
+    by_image = np.zeros(num_images)
     # Floating-point sums depend on their order, which must not be that in which conditions are named.
-    for corruption, tally in sorted(tallies.items()):
-        for example_id, count in tally.items():
-            by_image[example_id] = by_image.get(example_id, 0.0) + count / units[corruption]
-    num_terms = len(tallies) * len(SEVERITIES) * len(by_image)
-    value = fsum(sum(tally.values()) / units[corruption] for corruption, tally in tallies.items()) / num_terms
-    low, high = percentile_interval([sum(drawn) / num_terms for drawn in resamples(by_image)])
+    for corruption, counts in sorted(tallies.counts.items()):
+        by_image += counts / units[corruption]
+    value = fsum(int(counts.sum()) / units[corruption] for corruption, counts in tallies.counts.items()) / num_terms
+    low, high = percentile_interval(resampled_sums(tallies.ids, by_image) / num_terms)
     # Where no two images differ, rounding alone would leave the value a little outside of its bounds.
-    return Estimate(value=value, low=min(low, value), high=max(high, value), num_examples=len(by_image), unit=unit)
+    return Estimate(value=value, low=min(low, value), high=max(high, value), num_examples=num_images, unit=unit)

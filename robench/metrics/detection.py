@@ -21,167 +21,142 @@ with 200 positives they covered the truth in 92 to 95 of 100 samples.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from robench.core.errors import ContractError
 from robench.core.report import Estimate
-from robench.metrics.accuracy import classified
-from robench.metrics.bootstrap import INTERVAL, percentile_interval, resamples
+from robench.metrics.bootstrap import percentile_interval, resample_counts
 from robench.metrics.joining import ids_of
-from robench.metrics.metric import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
-    from robench.core.outcomes import Outcome
+    from numpy.typing import NDArray
 
-    # How many positives and how many negatives have each score, from the highest score down, to a statistic.
-    Statistic = Callable[[Sequence[int], Sequence[int]], float]
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings
+
+    # Numbers of positives and of negatives with each score (..., scores), from the highest score down, to a statistic.
+    Statistic = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
-def aupr(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the average precision of telling one condition's examples, the positives, from another's, a share.
-
-    Args:
-        conditions: the outcomes of the out-of-distribution examples, then those of the negatives.
+def aupr(readings: Readings) -> Estimate:
+    """Return the average precision of telling the measured examples, the positives, from the negatives.
 
     Raises:
         IncompleteError: a condition has no outcomes, or an example twice.
-        ContractError: there are not exactly two conditions, or outcomes are not a classifier's, or without confidence.
+        ContractError: there are no negatives, or outcomes are not a classifier's, or without confidence.
     """
-    return _estimate(conditions, average_precision)
+    return _estimate(readings, average_precision)
 
 
-def auroc(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the area under the receiver operating characteristic, a share; arguments and errors as ``aupr``'s."""
-    return _estimate(conditions, area_under_roc)
+def auroc(readings: Readings) -> Estimate:
+    """Return the area under the receiver operating characteristic; arguments and errors as ``aupr``'s."""
+    return _estimate(readings, area_under_roc)
 
 
-def fpr95(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the false positive rate at 95 % recall, a share; arguments and errors as ``aupr``'s."""
-    return _estimate(conditions, false_positive_rate_at_95)
+def fpr95(readings: Readings) -> Estimate:
+    """Return the false positive rate at 95 % recall; arguments and errors as ``aupr``'s."""
+    return _estimate(readings, false_positive_rate_at_95)
 
 
-def average_precision(positives: Sequence[int], negatives: Sequence[int]) -> float:
+def average_precision(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the average precision, of how many positives and negatives have each score, from the highest score down.
 
-    >>> average_precision([1, 0, 1], [0, 1, 0])
+    >>> float(average_precision(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])))
     0.8333333333333333
     """
-    area, true, false = 0.0, 0, 0
-    for here, negatives_here in zip(positives, negatives, strict=True):
-        true += here
-        false += negatives_here
-        if here:
-            area += here * true / (true + false)
-    return area / true
+    true, false = positives.cumsum(-1), negatives.cumsum(-1)
+    called = true + false
+    precision = np.divide(true, called, out=np.zeros_like(called), where=called > 0)
+    area: NDArray[np.float64] = (positives * precision).sum(-1) / true[..., -1]
+    return area
 
 
-def area_under_roc(positives: Sequence[int], negatives: Sequence[int]) -> float:
+def area_under_roc(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the probability that a positive scores above a negative, ties counted half; counts as above.
 
-    >>> area_under_roc([1, 0, 1], [0, 1, 0])
+    >>> float(area_under_roc(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])))
     0.5
     """
-    true, false, twice_won = 0, 0, 0
-    for here, negatives_here in zip(positives, negatives, strict=True):
-        twice_won += negatives_here * (2 * true + here)
-        true += here
-        false += negatives_here
-    return twice_won / (2 * true * false)
+    true = positives.cumsum(-1)
+    twice_won = (negatives * (2 * true - positives)).sum(-1)
+    area: NDArray[np.float64] = twice_won / (2 * true[..., -1] * negatives.sum(-1))
+    return area
 
 
-def false_positive_rate_at_95(positives: Sequence[int], negatives: Sequence[int]) -> float:
+def false_positive_rate_at_95(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of negatives at or above the highest score that 95 % of positives reach; counts as above.
 
-    >>> false_positive_rate_at_95([1, 0, 1], [0, 1, 1])
+    >>> float(false_positive_rate_at_95(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])))
     1.0
     """
-    num_positives, true, false = sum(positives), 0, 0
-    for here, negatives_here in zip(positives, negatives, strict=True):
-        true += here
-        false += negatives_here
-        # In whole numbers, since 0.95 is none in binary.
-        if 20 * true >= 19 * num_positives:
-            break
-    return false / sum(negatives)
+    true, false = positives.cumsum(-1), negatives.cumsum(-1)
+    # In whole numbers, since 0.95 is none in binary.
+    threshold = (20 * true >= 19 * true[..., -1:]).argmax(-1)
+    called = np.take_along_axis(false, np.expand_dims(threshold, -1), -1)[..., 0]
+    rate: NDArray[np.float64] = called / false[..., -1]
+    return rate
 
 
-def _estimate(conditions: Sequence[Sequence[Outcome]], statistic: Statistic) -> Estimate:
-    if len(conditions) != 2:
+def _estimate(readings: Readings, statistic: Statistic) -> Estimate:
+    if len(readings.measured) != 1 or readings.negatives is None:
+        found = len(readings.measured) + (readings.negatives is not None)
         raise ContractError(
-            f"detection reads two conditions, the out-of-distribution examples and the negatives, got {len(conditions)}"
+            f"detection reads two conditions, the out-of-distribution examples and the negatives, got {found}"
         )
-    positives = _confidences(conditions[0], "the out-of-distribution condition")
-    negatives = _confidences(conditions[1], "the condition of the negatives")
+    positives = _scored(readings.measured[0], "the out-of-distribution condition")
+    negatives = _scored(readings.negatives, "the condition of the negatives")
     # The lowest confidence is the highest score.
-    ranks = {confidence: rank for rank, confidence in enumerate(sorted({*positives.values(), *negatives.values()}))}
-    rank_of_positive = {example_id: ranks[confidence] for example_id, confidence in positives.items()}
-    rank_of_negative = {example_id: ranks[confidence] for example_id, confidence in negatives.items()}
+    scores = np.unique(np.concatenate([positives.confidences, negatives.confidences]))
     value = statistic(
-        _histogram(rank_of_positive.values(), len(ranks)), _histogram(rank_of_negative.values(), len(ranks))
+        positives.histograms(np.ones((1, len(positives.ids))), scores),
+        negatives.histograms(np.ones((1, len(negatives.ids))), scores),
+    )[0]
+    drawn = zip(
+        resample_counts(positives.ids, purpose="bootstrap of positives"),
+        resample_counts(negatives.ids, purpose="bootstrap of negatives"),
+        strict=True,
     )
-    low, high = percentile_interval(
-        [
-            statistic(_histogram(drawn_positives, len(ranks)), _histogram(drawn_negatives, len(ranks)))
-            for drawn_positives, drawn_negatives in zip(
-                resamples(rank_of_positive, purpose="bootstrap of positives"),
-                resamples(rank_of_negative, purpose="bootstrap of negatives"),
-                strict=True,
-            )
-        ]
-    )
-    return Estimate(value=value, low=low, high=high, num_examples=len(positives) + len(negatives))
+    statistics = [
+        statistic(positives.histograms(drawn_positives, scores), negatives.histograms(drawn_negatives, scores))
+        for drawn_positives, drawn_negatives in drawn
+    ]
+    low, high = percentile_interval(np.concatenate(statistics))
+    return Estimate(value=float(value), low=low, high=high, num_examples=len(positives.ids) + len(negatives.ids))
 
 
-def _confidences(outcomes: Sequence[Outcome], where: str) -> dict[str, float]:
-    ids_of(outcomes, where)
-    confidences = {}
-    for outcome in classified(outcomes):
-        # Written so that NaN, which has no rank, is refused too.
-        if outcome.confidence is None or not 0 <= outcome.confidence <= 1:
-            raise ContractError(
-                f"detection wants confidences in [0, 1], got {outcome.confidence} in {where} (example "
-                f"{outcome.example_id!r}); attacks that stop at success leave none, measure it with `stop: never`"
-            )
-        confidences[outcome.example_id] = outcome.confidence
-    return confidences
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """Examples of one condition (N,) and their confidences, in ascending order of confidence."""
+
+    ids: NDArray[Any]
+    confidences: NDArray[np.float64]
+
+    def histograms(self, counts: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many examples have each confidence (rows, scores), where example i is there counts[:, i] times."""
+        found = np.zeros((len(counts), len(scores)))
+        firsts = np.flatnonzero(np.diff(self.confidences, prepend=-1.0))
+        found[:, np.searchsorted(scores, self.confidences[firsts])] = np.add.reduceat(counts, firsts, axis=1)
+        return found
 
 
-def _histogram(ranks: Iterable[int], num_ranks: int) -> list[int]:
-    counts = [0] * num_ranks
-    for rank in ranks:
-        counts[rank] += 1
-    return counts
-
-
-AUPR = Metric(
-    name="aupr",
-    title="AUPR (positives: out of distribution)",
-    unit="share",
-    task="classification",
-    reads_scores=True,
-    interval=INTERVAL,
-    scope="detection",
-    compute=aupr,
-)
-AUROC = Metric(
-    name="auroc",
-    title="AUROC",
-    unit="share",
-    task="classification",
-    reads_scores=True,
-    interval=INTERVAL,
-    scope="detection",
-    compute=auroc,
-)
-FPR95 = Metric(
-    name="fpr95",
-    title="FPR95 (positives: out of distribution)",
-    unit="share",
-    task="classification",
-    reads_scores=True,
-    interval=INTERVAL,
-    scope="detection",
-    compute=fpr95,
-)
+def _scored(outcomes: Outcomes, where: str) -> _Scored:
+    ids = ids_of(outcomes, where)
+    known = outcomes.known("confidence")
+    values = outcomes.values("confidence")
+    confidences = np.full(len(ids), np.nan) if values is None else np.where(known, values.array, np.nan)
+    # Written so that NaN, which has no rank, is refused too.
+    wrong = ~((confidences >= 0) & (confidences <= 1))
+    if wrong.any():
+        first = int(wrong.argmax())
+        found = confidences[first] if known[first] else None
+        raise ContractError(
+            f"detection wants confidences in [0, 1], got {found} in {where} (example "
+            f"{ids[first]!r}); attacks that stop at success leave none, measure it with `stop: never`"
+        )
+    order = np.argsort(confidences, kind="stable")
+    return _Scored(ids[order], confidences[order])

@@ -1,4 +1,4 @@
-"""Accuracy at a stated distance, and the median distance: numbers of searches for the nearest adversarial example.
+"""Accuracy at a stated distance, and the median distance: numbers of minimum-norm attacks.
 
 What a search returned is an upper bound of how near the nearest is, so that both numbers are upper bounds as well.
 Both count an example as fallen at the distance at which the harness's own fresh prediction saw it wrong, and rely on
@@ -14,76 +14,77 @@ l-th and the (n + 1 - l)-th smallest, for the largest l with P(B < l) <= 2.5 %, 
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.report import Estimate
-from robench.metrics.accuracy import classified, share_of
-from robench.metrics.metric import SearchMetric
+from robench.metrics.accuracy import only_condition, proportion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from numpy.typing import NDArray
 
-    from robench.core.outcomes import ClassificationOutcome, Outcome
-    from robench.metrics.metric import Search
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings
 
 # One half of what a 95 % interval leaves out is 1 in so many.
 ONE_IN = 40
 
 
-def accuracy_at_distance(outcomes: Sequence[Outcome], search: Search) -> Estimate:
-    """Return the share of all examples that are right when clean and up to the distance, with Wilson's interval.
+def accuracy_at_distance(readings: Readings) -> Estimate:
+    """Return the proportion of all examples that are right when clean and up to the distance, with Wilson's interval.
 
     Raises:
         IncompleteError: there are no outcomes.
-        ContractError: no distance is stated, or the outcomes are not those of a classifier's search.
+        ContractError: no distance is stated, or the outcomes are not those of a minimum-norm attack on a classifier.
     """
-    if search.within is None:
+    if readings.within is None:
         raise ContractError("accuracy at a distance wants one to be stated; give the condition distances")
-    return share_of([distance > search.within for distance in fallen_at(outcomes, search.norm)])
+    return proportion(_distances(readings) > readings.within)
 
 
-def median_distance(outcomes: Sequence[Outcome], search: Search) -> Estimate:
+def median_distance(readings: Readings) -> Estimate:
     """Return the median distance over the examples that are right when clean, infinite where none was found.
 
     In pixel units. Of an even number, the mean of the two in the middle. Bounds may be infinite too.
 
     Raises:
         IncompleteError: there are no outcomes, or no example is right when clean.
-        ContractError: the outcomes are not those of a classifier's search.
+        ContractError: the outcomes are not those of a minimum-norm attack on a classifier.
     """
-    distances = sorted(distance for distance in fallen_at(outcomes, search.norm) if distance > 0)
+    found = _distances(readings)
+    distances = np.sort(found[found > 0]).tolist()
     count = len(distances)
     if not count:
         raise IncompleteError("no example is right when clean, and a median of nothing is undefined")
     rank = _rank(count)
     low, high = (distances[rank - 1], distances[count - rank]) if rank else (None, None)
     value = (distances[(count - 1) // 2] + distances[count // 2]) / 2
-    return Estimate(value=value, low=low, high=high, num_examples=count, unit=MEDIAN_DISTANCE.unit)
+    return Estimate(value=value, low=low, high=high, num_examples=count, unit="pixels")
 
 
-def fallen_at(outcomes: Sequence[Outcome], norm: str) -> list[float]:
+def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:
     """Return the distance at which each example was seen wrong: 0 when clean, infinite where it was not.
 
     Raises:
-        ContractError: the outcomes are not those of a classifier's search.
+        ContractError: the outcomes are not those of a minimum-norm attack on a classifier.
     """
-    known = classified(outcomes)
-    return [inf if outcome.correct_top1 else distance for outcome, distance in _with_distances(known, norm)]
+    is_right = outcomes.column("correct_top1")
+    known = outcomes.known("found") & outcomes.known(norm)
+    if not known.all():
+        example_id = outcomes.ids[int(known.argmin())]
+        raise ContractError(
+            f"distances met an outcome that no minimum-norm attack made (example {example_id!r});"
+            " give the column a condition with such an attack"
+        )
+    return np.where(is_right, np.inf, outcomes.column(norm))
 
 
-def _with_distances(
-    outcomes: Sequence[ClassificationOutcome], norm: str
-) -> Iterator[tuple[ClassificationOutcome, float]]:
-    for outcome in outcomes:
-        distance: float | None = getattr(outcome, norm)
-        if outcome.found is None or distance is None:
-            raise ContractError(
-                f"distances met an outcome that no search for the nearest made (example {outcome.example_id!r}); "
-                "they are of conditions with cw or fab alone"
-            )
-        yield outcome, distance
+def _distances(readings: Readings) -> NDArray[np.float64]:
+    if readings.norm is None:
+        raise ContractError("distances are read off minimum-norm attacks, and the column's condition is none")
+    return fallen_at(only_condition(readings), readings.norm)
 
 
 def _rank(count: int) -> int:
@@ -94,21 +95,3 @@ def _rank(count: int) -> int:
         ways = ways * (count - rank + 1) // rank
         fewer += ways
     return rank
-
-
-ACCURACY_AT_DISTANCE = SearchMetric(
-    name="accuracy_at_distance",
-    title="accuracy at distance",
-    unit="share",
-    task="classification",
-    scope="distance",
-    compute=accuracy_at_distance,
-)
-MEDIAN_DISTANCE = SearchMetric(
-    name="median_distance",
-    title="median distance (pixels)",
-    unit="pixels",
-    task="classification",
-    scope="search",
-    compute=median_distance,
-)

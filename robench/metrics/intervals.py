@@ -12,6 +12,8 @@ from statistics import NormalDist
 
 # Named with the numbers wherever they are shown.
 INTERVAL = "Wilson 95 %"
+NUM_RESAMPLES = 1000
+BOOTSTRAP = f"percentile bootstrap 95 %, {NUM_RESAMPLES} resamples of examples"
 _Z = NormalDist().inv_cdf(0.975)
 
 

@@ -1,43 +1,52 @@
-"""Outcomes of several conditions put together by the examples that they are of."""
+"""Outcomes of several conditions joined by the ids of their examples."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from robench.core.errors import IncompleteError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
-    from robench.core.outcomes import Outcome
+    from robench.core.columns import Outcomes
 
 
-def ids_of(outcomes: Sequence[Outcome], where: str) -> list[str]:
+def ids_of(outcomes: Outcomes, where: str) -> NDArray[Any]:
     """Return the ids of a condition's examples, in its order; ``where`` names the condition in messages.
 
     Raises:
         IncompleteError: there are none, or an example is there twice.
     """
-    ids = [outcome.example_id for outcome in outcomes]
-    if not ids:
+    if not len(outcomes):
         raise IncompleteError(f"{where} has no outcomes; measure an example first")
-    if len(set(ids)) < len(ids):
+    ids = outcomes.ids
+    if (num_different := len(np.unique(ids))) < len(ids):
         raise IncompleteError(
-            f"{where} has {len(ids)} outcomes of {len(set(ids))} examples; "
+            f"{where} has {len(ids)} outcomes of {num_different} examples; "
             "an example may be there once, check the ids of the dataset"
         )
     return ids
 
 
-def check_same_examples(ids: Sequence[str], others: Sequence[str], where: str) -> None:
-    """Check that ``others``, the examples of the condition ``where``, are those of the conditions before it.
+def aligned(ids: NDArray[Any], outcomes: Outcomes, where: str) -> Outcomes:
+    """Return outcomes in the order of ``ids``, the examples of the conditions before; ``where`` names the condition.
 
     Raises:
-        IncompleteError: an example is in one and not in the other.
+        IncompleteError: there are none, an example is there twice, or an example is in one and not in the other.
     """
-    # Mostly they come in the same order, and comparing lists costs a tenth of comparing sets.
-    if ids != others and (strangers := sorted({*ids} ^ {*others})):
+    others = ids_of(outcomes, where)
+    if np.array_equal(ids, others):
+        return outcomes
+    strangers = np.setxor1d(ids, others)
+    if len(strangers):
         raise IncompleteError(
             f"{len(strangers)} examples are in {where} or in the conditions before it, and not in both (first "
-            f"{strangers[0]!r}); the number wants the same images everywhere, give the conditions the same num_examples"
+            f"{strangers.tolist()[0]!r}); the number wants the same images everywhere, give the conditions the same "
+            "num_examples"
         )
+    places = np.empty(len(ids), np.int64)
+    places[np.argsort(ids)] = np.argsort(others)
+    return outcomes.take(places)

@@ -1,121 +1,82 @@
-"""What a metric is: a number that is read off outcomes, and over what it is read."""
+"""Descriptor of a metric, and the outcomes that it reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
 
-from robench.core.outcomes import Outcome
-from robench.core.report import Estimate
 from robench.metrics.intervals import INTERVAL as WILSON
 
-Scope = Literal["condition", "threat-model", "detection"]
-CorruptionScope = Literal["type", "family"]
-SearchScope = Literal["search", "distance"]
-Compute = Callable[[Sequence[Sequence[Outcome]]], Estimate]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.core.columns import Outcomes
+    from robench.core.report import Estimate
+
+Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """What all metrics say of themselves.
+class Metric:
+    """A number that is read off outcomes; torch-free and numpy-free until it is computed.
 
     Attributes:
-        name: the name in YAML; ``title``: the name for readers.
-        unit: the unit of its estimates, see ``core.report.Estimate``.
-        task: the task whose outcomes it reads, a key of ``core.outcomes.OUTCOME_TYPES``.
+        name: name in YAML; ``title``: name for readers.
+        unit: unit of its estimates, see ``core.report.Estimate``.
+        task: task whose outcomes it reads, a key of ``core.outcomes.OUTCOME_TYPES``.
+        scope: set of conditions that each of its columns reads. ``condition``: one condition, or one budget of a sweep.
+            ``threat-model``: the clean condition, and every attack within the threat model. ``detection``: examples out
+            of distribution, and their negatives. ``search``: one minimum-norm attack. ``distance``: the same, within
+            each distance that the condition states. ``type``: five severities of one type of corruption. ``family``:
+            all types of corruption of one family.
+        implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
         reads_scores: whether it reads more than the prediction, which is all that attacks that stop at success leave.
-        interval: how its bounds are made, as tables name it.
+        interval: method of its bounds, as tables name it.
+        needs_clean: whether it reads images without corruption; of the scope ``family``.
+        needs_reference: whether it is in units of a reference's errors, which not every family has.
     """
 
     name: str
     title: str
     unit: str
     task: str
+    scope: Scope
+    implementation: str
     reads_scores: bool = False
     interval: str = WILSON
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric(Described):
-    """A number of a table's column.
-
-    Attributes:
-        scope: ``condition`` gives one column a condition, or a budget of a sweep; ``threat-model`` one a threat model,
-            over the clean condition and then every attack within it; ``detection`` one a condition whose examples are
-            out of distribution, over it and then its negatives.
-        compute: the outcomes of the column's conditions, in the column's order, to an estimate.
-            IncompleteError: there are no outcomes, or those of two conditions do not belong together.
-            ContractError: they are not outcomes of the metric's task.
-    """
-
-    scope: Scope
-    compute: Compute
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What a column asks of a search for the nearest adversarial example.
-
-    Attributes:
-        norm: of the search, in which distances are meant; in pixel units.
-        within: the distance that the column states; None where it states none.
-    """
-
-    norm: str
-    within: float | None = None
-
-
-ComputeSearch = Callable[[Sequence[Outcome], Search], Estimate]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchMetric(Described):
-    """A number that is read off one search for the nearest adversarial example.
-
-    Attributes:
-        scope: ``search`` gives one column a search; ``distance`` one for each distance that its condition states.
-        compute: the outcomes of the search, and what is asked of it, to an estimate.
-            IncompleteError: there are no outcomes, or none that it could be over.
-            ContractError: they are not outcomes of the metric's task, or of no search.
-    """
-
-    scope: SearchScope
-    compute: ComputeSearch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorruptedOutcomes:
-    """What a column over corruptions reads.
-
-    Attributes:
-        clean: outcomes of the images without corruption; empty where the suite has no such condition.
-        corrupted: by type and severity, outcomes of the same images.
-        family: whose images, such as ``imagenet-c``, which decides the reference of corruption errors.
-    """
-
-    family: str
-    clean: Sequence[Outcome]
-    corrupted: Mapping[str, Mapping[int, Sequence[Outcome]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorruptionMetric(Described):
-    """A number that is read off the five severities of one type of corruption, or of all types of a family.
-
-    Attributes:
-        scope: ``type`` gives one column a type; ``family`` one a family.
-        needs_clean: whether it reads the images without corruption.
-        needs_reference: whether it is in units of a reference's errors, which not every family has.
-        compute: what was measured to an estimate.
-            IncompleteError: there are no outcomes, or those of two conditions do not belong together.
-            ContractError: they are not outcomes of the metric's task.
-    """
-
-    scope: CorruptionScope
-    compute: Callable[[CorruptedOutcomes], Estimate]
     needs_clean: bool = False
-    needs_reference: bool = True
+    needs_reference: bool = False
+
+    def compute(self, readings: Readings) -> Estimate:
+        """Return the metric's number.
+
+        Raises:
+            IncompleteError: there are no outcomes, or those of two conditions do not belong together.
+            ContractError: they are not of the metric's task or scope.
+        """
+        module, _, name = self.implementation.partition(":")
+        estimate: Estimate = getattr(import_module(module), name)(readings)
+        return estimate
 
 
-AnyMetric = Metric | SearchMetric | CorruptionMetric
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Outcomes that one column reads, by the role of each condition.
+
+    Attributes:
+        measured: outcomes of the conditions that the column is about, in its order: one condition, or all attacks.
+        clean: outcomes without perturbation, where the column has such a condition.
+        negatives: outcomes of the examples that those out of distribution are to be told from.
+        corrupted: outcomes by type and severity of corruption.
+        family: name of the family of the corruptions, such as ``imagenet-c``.
+        norm: norm in which a minimum-norm attack searches. ``within``: distance that the column states, in pixel units.
+    """
+
+    measured: tuple[Outcomes, ...] = ()
+    clean: Outcomes | None = None
+    negatives: Outcomes | None = None
+    corrupted: Mapping[str, Mapping[int, Outcomes]] = field(default_factory=dict)
+    family: str = ""
+    norm: str | None = None
+    within: float | None = None

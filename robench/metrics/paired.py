@@ -10,13 +10,15 @@ from fractions import Fraction
 from math import comb
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from robench.core.errors import ContractError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import ArrayLike
 
 
-def exact_p_value(first: Sequence[bool], second: Sequence[bool]) -> float:
+def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
     """Return the two-sided p-value that two verdicts differ by chance alone, in (0, 1].
 
     >>> exact_p_value([True] * 5, [False] * 5)
@@ -25,10 +27,10 @@ def exact_p_value(first: Sequence[bool], second: Sequence[bool]) -> float:
     Raises:
         ContractError: they are not of the same number of examples.
     """
-    if len(first) != len(second):
-        raise ContractError(f"paired verdicts must be of the same examples, got {len(first)} and {len(second)}")
-    only_first = sum(a and not b for a, b in zip(first, second, strict=True))
-    only_second = sum(b and not a for a, b in zip(first, second, strict=True))
+    one, other = np.asarray(first, bool), np.asarray(second, bool)
+    if len(one) != len(other):
+        raise ContractError(f"paired verdicts must be of the same examples, got {len(one)} and {len(other)}")
+    only_first, only_second = int((one & ~other).sum()), int((other & ~one).sum())
     num_different, fewer = only_first + only_second, min(only_first, only_second)
     num_ways = sum(comb(num_different, count) for count in range(fewer + 1))
     return min(1.0, float(Fraction(2 * num_ways, 2**num_different)))

@@ -9,43 +9,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.metrics.accuracy import classified, share_of
-from robench.metrics.joining import check_same_examples, ids_of
-from robench.metrics.metric import Metric
+import numpy as np
+
+from robench.core.errors import IncompleteError
+from robench.metrics.accuracy import proportion
+from robench.metrics.joining import aligned, ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.outcomes import Outcome
     from robench.core.report import Estimate
+    from robench.metrics.metric import Readings
 
 
-def robust_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the share of all examples that are right (top-1) in every condition, joined by example id.
+def robust_accuracy(readings: Readings) -> Estimate:
+    """Return the proportion of all examples that are right (top-1) clean and under every attack, joined by example id.
 
-    The first condition is the clean one, the others are attacks of one threat model; without attacks it is clean
-    accuracy.
+    Without attacks it is clean accuracy.
 
     Raises:
         IncompleteError: there are no outcomes, an example is there twice, or two conditions hold different examples.
         ContractError: the outcomes are not a classifier's.
     """
-    ids: list[str] = []
-    is_right: dict[str, bool] = {}
-    for number, outcomes in enumerate(conditions):
-        where = "the clean condition" if number == 0 else f"attack {number} of {len(conditions) - 1}"
-        ids = ids or ids_of(outcomes, where)
-        check_same_examples(ids, ids_of(outcomes, where), where)
-        for outcome in classified(outcomes):
-            is_right[outcome.example_id] = is_right.get(outcome.example_id, True) and outcome.correct_top1
-    return share_of(list(is_right.values()))
-
-
-ROBUST_ACCURACY = Metric(
-    name="robust_accuracy",
-    title="robust accuracy",
-    unit="share",
-    task="classification",
-    scope="threat-model",
-    compute=robust_accuracy,
-)
+    attacks = [
+        (f"attack {number} of {len(readings.measured)}", each) for number, each in enumerate(readings.measured, 1)
+    ]
+    conditions = [*([] if readings.clean is None else [("the clean condition", readings.clean)]), *attacks]
+    if not conditions:
+        raise IncompleteError("there are no outcomes; measure an example first")
+    ids = ids_of(conditions[0][1], conditions[0][0])
+    verdicts = [aligned(ids, outcomes, where).column("correct_top1") for where, outcomes in conditions]
+    return proportion(np.logical_and.reduce(verdicts))

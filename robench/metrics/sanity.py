@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from robench.core.flags import Flag
 from robench.metrics.paired import exact_p_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import ArrayLike
 
 SOURCE = "Carlini et al. 2019"
 POINTS = 0.002
@@ -48,14 +50,14 @@ ANY_DISTANCE = Expectation(
 )
 
 
-def beaten(expectation: Expectation, stronger: Sequence[bool], weaker: Sequence[bool], what: str) -> Flag:
+def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, what: str) -> Flag:
     """Return whether fewer examples stand under what should be the weaker attack; verdicts are of the same examples.
 
     Raises:
         ContractError: they are not.
     """
     p_value = exact_p_value(stronger, weaker)
-    gain = (sum(stronger) - sum(weaker)) / len(stronger)
+    gain = (int(np.count_nonzero(stronger)) - int(np.count_nonzero(weaker))) / np.size(stronger)
     return Flag(
         name=expectation.name,
         source=SOURCE,
@@ -67,9 +69,9 @@ def beaten(expectation: Expectation, stronger: Sequence[bool], weaker: Sequence[
     )
 
 
-def right_at_any_distance(stands: Sequence[bool], num_classes: int, what: str) -> Flag:
+def right_at_any_distance(stands: ArrayLike, num_classes: int, what: str) -> Flag:
     """Return whether more examples stand than chance allows where every image can be grey all over."""
-    value = sum(stands) / len(stands)
+    value = int(np.count_nonzero(stands)) / np.size(stands)
     return Flag(
         name=ANY_DISTANCE.name,
         source=SOURCE,

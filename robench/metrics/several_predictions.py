@@ -10,76 +10,62 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from robench.core.errors import IncompleteError
 from robench.core.report import Estimate
-from robench.metrics.accuracy import only_condition, share_of
+from robench.metrics.accuracy import only_condition, proportion
 from robench.metrics.intervals import wilson_interval
-from robench.metrics.metric import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
-    from robench.core.outcomes import ClassificationOutcome, Outcome
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings
 
 
-def mean_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the share of right predictions (top-1) over examples and predictions; of one, it is top-1 accuracy.
+def mean_accuracy(readings: Readings) -> Estimate:
+    """Return the proportion of right predictions (top-1) over examples and predictions; of one, it is top-1 accuracy.
 
     Raises:
         IncompleteError: there are no outcomes, or examples have different numbers of predictions.
         ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
     """
-    counts = [_counts(outcome) for outcome in only_condition(conditions)]
-    if not counts:
-        return share_of([])
-    numbers = sorted({made for made, _ in counts})
-    if len(numbers) > 1:
+    made, right = _counts(only_condition(readings))
+    if not len(made):
+        return proportion(right > 0)
+    if made.min() != made.max():
         raise IncompleteError(
-            f"examples have {numbers[0]} to {numbers[-1]} predictions, and a mean wants the same number of each"
+            f"examples have {made.min()} to {made.max()} predictions, and a mean wants the same number of each"
         )
-    num_right, num_examples = sum(right for _, right in counts), len(counts)
-    num_predictions = num_examples * numbers[0]
-    scale = _effective(counts) / num_predictions
+    num_right, num_predictions = int(right.sum()), int(made.sum())
+    scale = _effective(int(made[0]), right) / num_predictions
     low, high = wilson_interval(num_right * scale, num_predictions * scale)
-    return Estimate(value=num_right / num_predictions, low=low, high=high, num_examples=num_examples)
+    return Estimate(value=num_right / num_predictions, low=low, high=high, num_examples=len(made))
 
 
-def worst_accuracy(conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return the share of examples that every prediction is right about, with Wilson's interval; errors as of top-1."""
-    return share_of([made == right for made, right in map(_counts, only_condition(conditions))])
+def worst_accuracy(readings: Readings) -> Estimate:
+    """Return the proportion of examples that every prediction is right about; interval and errors as of top-1."""
+    made, right = _counts(only_condition(readings))
+    return proportion(made == right)
 
 
-def _counts(outcome: ClassificationOutcome) -> tuple[int, int]:
-    """Return how many predictions were made, and how many of them are right."""
-    if outcome.num_predictions is None or outcome.num_correct is None:
-        return 1, int(outcome.correct_top1)
-    return outcome.num_predictions, outcome.num_correct
+def _counts(outcomes: Outcomes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of predictions of each example, and how many of them are right."""
+    made, right = np.ones(len(outcomes), np.int64), outcomes.column("correct_top1").astype(np.int64)
+    several = outcomes.known("num_predictions") & outcomes.known("num_correct")
+    if several.any():
+        counted = outcomes.take(several)
+        made[several], right[several] = counted.column("num_predictions"), counted.column("num_correct")
+    return made, right
 
 
-def _effective(counts: Sequence[tuple[int, int]]) -> float:
-    """Return how many independent trials say as much as these examples."""
-    num_examples, made = len(counts), counts[0][0]
-    right, most = sum(right for _, right in counts), num_examples * made
+def _effective(made: int, right: NDArray[np.int64]) -> float:
+    """Return how many independent trials say as much as these examples of ``made`` predictions each."""
+    num_examples, num_right = len(right), int(right.sum())
+    most = num_examples * made
     # n times the sum of squares less the square of the sum: exact in whole numbers.
-    spread = num_examples * sum(right * right for _, right in counts) - right * right
+    spread = num_examples * int((right * right).sum()) - num_right * num_right
     if spread == 0:
-        return float(num_examples if right in (0, most) else most)
-    return min(num_examples * right * (most - right) / spread, float(most))
-
-
-MEAN_ACCURACY = Metric(
-    name="mean_accuracy",
-    title="mean accuracy",
-    unit="share",
-    task="classification",
-    scope="condition",
-    compute=mean_accuracy,
-)
-WORST_ACCURACY = Metric(
-    name="worst_accuracy",
-    title="worst accuracy",
-    unit="share",
-    task="classification",
-    scope="condition",
-    compute=worst_accuracy,
-)
+        return float(num_examples if num_right in (0, most) else most)
+    return min(num_examples * num_right * (most - num_right) / spread, float(most))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from robench.core.report import Report
-from robench.reports.build import build_report, coverages_by_model
+from robench.reports.build import build_report, coverages_by_model, report_of_store
 from robench.reports.comma_separated import render_csv
 from robench.reports.html_page import render_html
 from robench.reports.json_document import render_json
@@ -29,4 +29,4 @@ RENDERERS: Mapping[str, Renderer] = {
     "html": render_html,
 }
 
-__all__ = ["RENDERERS", "Renderer", "build_report", "coverages_by_model", "needs"]
+__all__ = ["RENDERERS", "Renderer", "build_report", "coverages_by_model", "needs", "report_of_store"]

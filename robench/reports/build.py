@@ -18,13 +18,15 @@ from robench.reports.coverage import Coverage, cover
 from robench.reports.estimates import estimate_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import are_coupled, coupled_note, notes_of, provenance_of
-from robench.reports.selection import needs
+from robench.reports.results import Given, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from robench.core.records import Failure, Record
+    from robench.core.protocols import Store
+    from robench.core.records import Failure, Provenance, Record
     from robench.core.suite import Column, Suite
+    from robench.reports.results import Results
 
 
 def build_report(
@@ -56,34 +58,31 @@ def build_report(
         UsageError: the limit is below 1.
         UnknownNameError: a column names a metric or condition that there is not.
     """
-    if limit is not None and limit < 1:
-        raise UsageError(f"the limit of a report must be at least 1 example, got {limit}; leave it out for all")
-    _check_columns(suite)
     wanted_seed = suite.seed if seed is None else seed
-    everything: list[Record | Failure] = [*records, *failures]
-    sizes = _dataset_sizes(everything)
-    needed = _needed(suite, everything, wanted_seed)
-    by_model = _by_name(needed) if measurements is None else _by_key(needed, measurements)
-    rows: list[Row] = []
-    used: list[Record] = []
-    for model in sorted(by_model) if models is None else dict.fromkeys(models):
-        results = by_model.get(model, [])
-        coverages = cover(suite.conditions, results, dataset_sizes=sizes, limit=limit)
-        audits = cover(audits_of(suite), results, dataset_sizes=sizes, limit=limit)
-        row = _row(suite, model, coverages, audits, limit, model in coupled)
-        if limit is not None or not _is_known_from_limited_runs_alone(row, results):
-            rows.append(row)
-            used += [
-                record for each in (coverages, audits) for coverage in each.values() for record in coverage.records
-            ]
-    return Report(
-        suite=suite.name,
-        version=suite.version,
-        seed=wanted_seed,
-        columns=suite.columns,
-        rows=tuple(rows),
-        provenance=provenance_of(used, wanted_seed, dict.fromkeys(METRICS[name].interval for name in suite.metrics)),
-    )
+    given = Given(suite, [*records, *failures], measurements, wanted_seed)
+    return _report(suite, given, models, limit, wanted_seed, coupled)
+
+
+def report_of_store(
+    suite: Suite,
+    store: Store,
+    *,
+    models: Sequence[str] | None = None,
+    limit: int | None = None,
+    measurements: Mapping[str, Collection[str]] | None = None,
+    seed: int | None = None,
+    coupled: Collection[str] = (),
+) -> Report:
+    """Return the table of a suite from a store, one model in memory at a time; see ``build_report``.
+
+    A measurement counts for the model under whose name its first record was kept.
+
+    Raises:
+        UsageError, UnknownNameError: as of ``build_report``.
+        StoreError: a file cannot be read, or is of a later robench.
+    """
+    wanted_seed = suite.seed if seed is None else seed
+    return _report(suite, Stored(suite, store, measurements, wanted_seed), models, limit, wanted_seed, coupled)
 
 
 def coverages_by_model(
@@ -93,17 +92,44 @@ def coverages_by_model(
 
     Limited runs count like all others; arguments as of ``build_report``.
     """
-    everything: list[Record | Failure] = [*records, *failures]
-    sizes = _dataset_sizes(everything)
-    by_model = _by_name(_needed(suite, everything, suite.seed if seed is None else seed))
+    given = Given(suite, [*records, *failures], None, suite.seed if seed is None else seed)
     return {
-        model: cover(suite.conditions, by_model[model], dataset_sizes=sizes, limit=None) for model in sorted(by_model)
+        model: cover(suite.conditions, given.of(model), dataset_sizes=given.sizes, limit=None)
+        for model in given.models()
     }
 
 
-def _needed(suite: Suite, results: Iterable[Record | Failure], seed: int) -> list[Record | Failure]:
-    is_needed = needs(suite, seed=seed)
-    return [result for result in results if is_needed(result.shard)]
+def _report(
+    suite: Suite,
+    results: Results,
+    models: Sequence[str] | None,
+    limit: int | None,
+    seed: int,
+    coupled: Collection[str],
+) -> Report:
+    if limit is not None and limit < 1:
+        raise UsageError(f"the limit of a report must be at least 1 example, got {limit}; leave it out for all")
+    _check_columns(suite)
+    rows: list[Row] = []
+    used: list[Provenance] = []
+    for model in results.models() if models is None else dict.fromkeys(models):
+        found = results.of(model)
+        coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
+        audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
+        row = _row(suite, model, coverages, audits, limit, model in coupled)
+        if limit is not None or not _is_known_from_limited_runs_alone(row, found):
+            rows.append(row)
+            covered = [*coverages.values(), *audits.values()]
+            used += [record.provenance for coverage in covered for record in coverage.records]
+    intervals = dict.fromkeys(METRICS[name].interval for name in suite.metrics)
+    return Report(
+        suite=suite.name,
+        version=suite.version,
+        seed=seed,
+        columns=suite.columns,
+        rows=tuple(rows),
+        provenance=provenance_of(used, seed, intervals),
+    )
 
 
 def _views(suite: Suite) -> dict[str, View]:
@@ -120,27 +146,6 @@ def _check_columns(suite: Suite) -> None:
                 raise UnknownNameError("condition", condition, views)
 
 
-def _by_name(results: Iterable[Record | Failure]) -> dict[str, list[Record | Failure]]:
-    by_model: dict[str, list[Record | Failure]] = {}
-    for result in results:
-        by_model.setdefault(result.shard.checkpoint, []).append(result)
-    return by_model
-
-
-def _by_key(
-    results: Sequence[Record | Failure], measurements: Mapping[str, Collection[str]]
-) -> dict[str, list[Record | Failure]]:
-    return {
-        model: [result for result in results if result.shard.measurement_key in keys]
-        for model, keys in measurements.items()
-    }
-
-
-def _dataset_sizes(results: Sequence[Record | Failure]) -> dict[str, int]:
-    in_time = sorted(results, key=lambda result: (result.provenance.finished_at, result.shard.dataset.num_examples))
-    return {result.shard.dataset.name: result.shard.dataset.num_examples for result in in_time}
-
-
 def _row(
     suite: Suite,
     model: str,
@@ -155,7 +160,7 @@ def _row(
     columns = []
     for column in suite.columns:
         read = [views[name] for name in column.conditions]
-        cells[column.key], reason = _cell(column, read, coverages)
+        cells[column.key], reason = _cell(column, views, coverages)
         reasons += [f"{column.label}: {reason}"] if reason else []
         # Devices and failures are of a whole sweep.
         columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
@@ -171,9 +176,9 @@ def _row(
     )
 
 
-def _cell(column: Column, views: Sequence[View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
+def _cell(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
     """Return the cell and, where every example is in and there is yet no number, the reason."""
-    covered = [coverages[view.condition.name] for view in views]
+    covered = [coverages[views[name].condition.name] for name in column.conditions]
     num_in = min(coverage.num_in for coverage in covered)
     missing = [coverage.missing for coverage in covered]
     known = [number for number in missing if number is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
@@ -12,7 +12,7 @@ from robench.reports.selection import newest, source_of_condition, source_of_sha
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robench.core.outcomes import Outcome
+    from robench.core.columns import Outcomes
     from robench.core.suite import Condition
 
 
@@ -32,6 +32,7 @@ class Coverage:
     records: tuple[Record, ...]
     failures: tuple[Failure, ...]
     has_older: bool
+    _joined: dict[str | None, Outcomes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def num_in(self) -> int:
@@ -45,7 +46,7 @@ class Coverage:
         return None if self.num_wanted is None else self.num_wanted - self.num_in
 
     @property
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> Outcomes:
         """What every example did, in dataset order; of a sweep see ``outcomes_at``.
 
         Raises:
@@ -53,7 +54,7 @@ class Coverage:
         """
         return self.outcomes_at(None)
 
-    def outcomes_at(self, epsilon: str | None) -> tuple[Outcome, ...]:
+    def outcomes_at(self, epsilon: str | None) -> Outcomes:
         """Return what every example did at one budget of a sweep, in dataset order; None of all that is no sweep.
 
         Raises:
@@ -61,7 +62,10 @@ class Coverage:
         """
         if self.num_wanted is None:
             raise IncompleteError(f"nothing is measured on the dataset of {self.condition}")
-        return join([_at_budget(record, epsilon) for record in self.records], self.num_wanted)
+        # Several columns and flags read the same.
+        if epsilon not in self._joined:
+            self._joined[epsilon] = join([_at_budget(record, epsilon) for record in self.records], self.num_wanted)
+        return self._joined[epsilon]
 
     @property
     def devices(self) -> set[str]:
@@ -97,7 +101,7 @@ def cover(
 
 
 def _at_budget(record: Record, epsilon: str | None) -> Record:
-    return replace(record, outcomes=tuple(each for each in record.outcomes if each.epsilon == epsilon))
+    return replace(record, outcomes=record.outcomes.at_budget(epsilon))
 
 
 def _cover_one(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from robench.declarations.datasets import DATASETS
 from robench.declarations.views import views_of
-from robench.metrics.accuracy import classified
 from robench.metrics.sanity import (
     MORE_STEPS,
     RANDOM_SEARCH,
@@ -26,6 +25,9 @@ from robench.metrics.sanity import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from robench.core.flags import Flag
     from robench.core.protocols import PerturbationDeclaration
@@ -49,7 +51,7 @@ class Tried:
     dataset: str
     attack: PerturbationDeclaration
     threat_model: ThreatModel
-    stands: tuple[bool, ...]
+    stands: NDArray[np.bool_]
     leans: bool = False
 
 
@@ -74,7 +76,7 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
             dataset=condition.dataset,
             attack=view.attack,
             threat_model=threat_model,
-            stands=tuple(outcome.correct_top1 for outcome in classified(coverage.outcomes_at(view.epsilon))),
+            stands=coverage.outcomes_at(view.epsilon).column("correct_top1"),
             leans=condition.perturbation.budgets_are_linked,
         )
         for condition in conditions

@@ -10,7 +10,7 @@ from robench.metrics.intervals import INTERVAL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from robench.core.records import Record
+    from robench.core.records import Provenance
     from robench.core.suite import Column, Condition
     from robench.reports.coverage import Coverage
 
@@ -50,13 +50,13 @@ def are_coupled(coverages: Iterable[Coverage]) -> bool:
     )
 
 
-def provenance_of(records: Iterable[Record], seed: int, intervals: Iterable[str] = (INTERVAL,)) -> dict[str, str]:
+def provenance_of(measured: Iterable[Provenance], seed: int, intervals: Iterable[str] = (INTERVAL,)) -> dict[str, str]:
     """Return the releases, kinds of device, seed and kind of interval behind a report; distinct values are joined."""
     releases: dict[str, set[str]] = {}
     devices: set[str] = set()
-    for record in records:
-        devices.add(record.provenance.device)
-        for library, release in record.provenance.versions.items():
+    for provenance in measured:
+        devices.add(provenance.device)
+        for library, release in provenance.versions.items():
             releases.setdefault(library, set()).add(release)
     return {
         **{library: ", ".join(sorted(releases[library])) for library in sorted(releases)},
@@ -92,11 +92,11 @@ def _dependence_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Co
 def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
     notes = []
     for condition in conditions:
-        outcomes = [outcome for record in coverages[condition.name].records for outcome in record.outcomes]
-        if num_clamped := sum(bool(outcome.num_clamped) for outcome in outcomes):
-            kind = condition.perturbation.drawn_as
+        outcomes = [record.outcomes for record in coverages[condition.name].records]
+        if num_clamped := sum(int(each.known("num_clamped").sum()) for each in outcomes):
+            kind, num_inputs = condition.perturbation.drawn_as, sum(map(len, outcomes))
             notes.append(
-                f"{condition.name}: {num_clamped} of {len(outcomes)} inputs returned by {kind} were clamped to [0, 1]"
+                f"{condition.name}: {num_clamped} of {num_inputs} inputs returned by {kind} were clamped to [0, 1]"
             )
     return notes
 

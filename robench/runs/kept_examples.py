@@ -9,10 +9,10 @@ from robench.core.errors import UsageError
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from robench.core.protocols import Store
-    from robench.core.records import Failure, Record
+    from robench.core.records import Failure, Manifest, Record
     from robench.core.shard import ShardHeader
     from robench.store import AdversarialFolder
 
@@ -40,6 +40,14 @@ class WithExamples:
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
         """All records of the store."""
         return self.store.records(select)
+
+    def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
+        """All records of some measurements."""
+        return self.store.records_of(measurement_keys)
+
+    def manifests(self) -> Iterator[Manifest]:
+        """The description of every kept measurement."""
+        return self.store.manifests()
 
     def failures(self) -> Iterator[Failure]:
         """All failures of the store."""

@@ -13,7 +13,7 @@ from robench.declarations.architectures import Python
 from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
 from robench.evaluation import Evaluator
 from robench.models import code_digest, resolve
-from robench.reports import build_report, needs
+from robench.reports import report_of_store
 from robench.runs.devices import choose_workers
 from robench.runs.fit import check_fit
 from robench.runs.fit_apart import check_fit_apart, checks_apart
@@ -84,10 +84,9 @@ class PreparedRun:
         keys: dict[str, set[str]] = {}
         for measurement in self.measurements[suite.name]:
             keys.setdefault(measurement.checkpoint.name, set()).add(measurement.key)
-        return build_report(
+        return report_of_store(
             suite,
-            store.records(needs(suite, seed=seed)),
-            store.failures(),
+            store,
             models=[checkpoint.name for checkpoint in self.request.checkpoints],
             limit=self.request.limit,
             measurements=keys,

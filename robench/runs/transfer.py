@@ -94,8 +94,9 @@ class PreparedTransfer:
         header = Shard(measurement=measurement, start=result.shard.start, stop=result.shard.stop).header
         if isinstance(result, Failure):
             return replace(result, shard=header)
-        at_budget = (outcome for outcome in result.outcomes if outcome.epsilon == self.view.epsilon)
-        return replace(result, shard=header, outcomes=tuple(replace(outcome, epsilon=None) for outcome in at_budget))
+        return replace(
+            result, shard=header, outcomes=result.outcomes.at_budget(self.view.epsilon).replaced(epsilon=None)
+        )
 
 
 def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Checkpoint] = ()) -> PreparedTransfer:

@@ -14,6 +14,8 @@ logger = logging.getLogger("robench.store")
 
 def warn_if_other_outcomes(kept: Record, met: Record) -> None:
     """Warn where a shard's second measurement ``met`` differs from the ``kept`` one; NaN equals NaN."""
+    if kept.outcomes == met.outcomes:
+        return
     pairs = list(zip_longest(kept.outcomes, met.outcomes))
     num_different = sum(repr(first) != repr(second) for first, second in pairs)
     if num_different:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from robench.core.errors import StoreError
 from robench.core.flags import Flag
-from robench.core.records import Failure, Provenance
+from robench.core.records import Failure, Manifest, Provenance
 from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from robench.core.records import Record
 
 Noun = TypeVar("Noun")
 Json = str | list[dict[str, Any]]
@@ -48,6 +50,8 @@ def members_of(shard: ShardHeader) -> dict[str, Any]:
         # Left out as in records that were kept before there was the field, so that those of all other models keep their
         # bytes; a robench that does not know the field refuses the record instead of showing its numbers unmarked.
         del members["coupled"]
+    if shard.budget is None:
+        del members["budget"]
     return members
 
 
@@ -111,6 +115,18 @@ def decode_failure(content: bytes) -> Failure:
     members = read_envelope(content)
     texts = {name: members[name] for name in ("error", "traceback") if name in members}
     return build(Failure, {**texts, "shard": shard_of(members), "provenance": provenance_of(members)})
+
+
+def encode_manifest(record: Record) -> bytes:
+    """Return the description of a record's measurement as sealed JSON; errors as of ``encode_failure``."""
+    return seal(envelope_text(record.shard, record.provenance).encode("ascii"))
+
+
+def decode_manifest(content: bytes) -> Manifest:
+    """Return what ``encode_manifest`` encoded; errors as of ``decode_failure``."""
+    check_seal(content)
+    members = read_envelope(content)
+    return Manifest(shard=shard_of(members), provenance=provenance_of(members))
 
 
 def build(noun: type[Noun], fields: Mapping[str, Any]) -> Noun:

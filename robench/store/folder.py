@@ -17,17 +17,17 @@ from robench.core.records import Failure
 from robench.store.adversarial import AdversarialFolder
 from robench.store.agreement import warn_if_other_outcomes
 from robench.store.complaints import keeping, opening, reading
-from robench.store.envelope import decode_failure, encode_failure
-from robench.store.parquet import decode_header, decode_record, encode_record
+from robench.store.envelope import decode_failure, decode_manifest, encode_failure, encode_manifest
+from robench.store.parquet import decode_description, decode_record, encode_record
 from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.publish import publish
 from robench.store.reading import read_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-    from robench.core.records import Record
+    from robench.core.records import Manifest, Record
     from robench.core.shard import ShardHeader
 
 HOUR_SECONDS = 3600.0
@@ -66,7 +66,7 @@ class FolderStore:
         Raises:
             StoreError: a file cannot be read, or is of a later robench.
         """
-        return {header.key for folder in self._folders(self._paths.records) for header in self._headers(folder)}
+        return {each.shard.key for folder in self._folders(self._paths.records) for each in self._described(folder)}
 
     def put(self, result: Record | Failure) -> None:
         """Keep a result: the first record of a shard, which takes the place of its failure, or its latest failure.
@@ -85,12 +85,27 @@ class FolderStore:
         Raises:
             StoreError: a file cannot be read, or is of a later robench.
         """
+        yield from self.records_of([each.shard.measurement_key for each in self.manifests() if select(each.shard)])
+
+    def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
+        """All whole records of some measurements, by measurement key and start; errors as of ``records``."""
+        for key in sorted(set(measurement_keys)):
+            folder = self._paths.records / key
+            files = self._files(folder, RECORD_SUFFIX) if folder.is_dir() else []
+            found = [record for path in files if (record := self._record_at(path)) is not None]
+            yield from sorted(found, key=lambda record: (record.shard.start, record.shard.stop))
+
+    def manifests(self) -> Iterator[Manifest]:
+        """The description of every measurement that has a whole record, by key; errors as of ``records``.
+
+        Measurements that were kept in format 1 have no manifest; their first record says the same.
+        """
         for folder in self._folders(self._paths.records):
-            first = next(self._headers(folder), None)
-            if first is not None and select(first):
-                files = self._files(folder, RECORD_SUFFIX)
-                found = [record for path in files if (record := self._record_at(path)) is not None]
-                yield from sorted(found, key=lambda record: (record.shard.start, record.shard.stop))
+            kept = self._read(self._paths.manifest(folder.name), decode_manifest, None)
+            if kept is None or not self._files(folder, RECORD_SUFFIX):
+                kept = next(self._described(folder), None)
+            if kept is not None:
+                yield kept
 
     def failures(self) -> Iterator[Failure]:
         """All kept failures of shards that have no record, by key.
@@ -146,6 +161,7 @@ class FolderStore:
         content = encode_record(record)
         path = self._paths.record(record.shard)
         with keeping(path):
+            publish(self._paths.manifest(record.shard.measurement_key), encode_manifest(record))
             for _ in range(_ATTEMPTS):
                 if publish(path, content):
                     break
@@ -176,11 +192,11 @@ class FolderStore:
         with reading(folder):
             return kept_files(folder, suffix)
 
-    def _headers(self, folder: Path) -> Iterator[ShardHeader]:
+    def _described(self, folder: Path) -> Iterator[Manifest]:
         for path in self._files(folder, RECORD_SUFFIX):
-            header = self._read(path, decode_header, lambda header: header)
-            if header is not None:
-                yield header
+            described = self._read(path, decode_description, lambda described: described.shard)
+            if described is not None:
+                yield described
 
     def _record_at(self, path: Path) -> Record | None:
         return self._read(path, decode_record, lambda record: record.shard)
@@ -189,6 +205,6 @@ class FolderStore:
         return self._read(path, decode_failure, lambda failure: failure.shard)
 
     def _read(
-        self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader]
+        self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader] | None
     ) -> Content | None:
         return read_whole(path, decode, shard_of, self._paths)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-from robench.core.records import Failure
+from robench.core.records import Failure, Manifest
 from robench.store.agreement import warn_if_other_outcomes
 from robench.store.envelope import encode_failure
 from robench.store.parquet import encode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from robench.core.records import Record
     from robench.core.shard import ShardHeader
@@ -48,11 +47,19 @@ class MemoryStore:
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
         """All records of the measurements that ``select`` accepts, by measurement and start."""
-        by_place = sorted(self._records.values(), key=_place)
-        for _, group in groupby(by_place, key=lambda record: record.shard.measurement_key):
-            measured = list(group)
-            if select(measured[0].shard):
-                yield from measured
+        return self.records_of([each.shard.measurement_key for each in self.manifests() if select(each.shard)])
+
+    def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
+        """All records of some measurements, by measurement key and start."""
+        wanted = set(measurement_keys)
+        return iter(sorted((each for each in self._records.values() if _place(each)[0] in wanted), key=_place))
+
+    def manifests(self) -> Iterator[Manifest]:
+        """The description of every measurement that has a record, by key."""
+        first: dict[str, Record] = {}
+        for record in self._records.values():
+            first.setdefault(record.shard.measurement_key, record)
+        return iter([Manifest(shard=first[key].shard, provenance=first[key].provenance) for key in sorted(first)])
 
     def failures(self) -> Iterator[Failure]:
         """All failures of shards that have no record, by key."""

@@ -1,46 +1,45 @@
-"""Records as Parquet: a column for each field of the outcome, the envelope as JSON in the metadata.
+"""Records as Parquet: one column per field of the outcome, the envelope as JSON in the metadata.
 
-The columns follow from the type hints of the outcome's dataclass, so that a new task needs nothing here. Any reader of
-Parquet opens the files; robench itself believes them only while their seal holds (``seal``). Equal records give equal
-bytes under one release of pyarrow, which names itself in the file.
+The columns follow from the type hints of the outcome's dataclass, so that a new task needs nothing here. Four
+dictionary-encoded columns before them repeat what the envelope says, for readers that know Parquet alone (pandas,
+DuckDB): docs/results.md documents the schema. robench itself believes a file only while its seal holds (``seal``).
+Equal records give equal bytes under one release of pyarrow, which names itself in the file.
 """
 
 from __future__ import annotations
 
-import types
-import typing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 
-from robench.core.errors import StoreError
+from robench.core.columns import Outcomes, Values, fields_of
+from robench.core.errors import ContractError, StoreError
 from robench.core.outcomes import OUTCOME_TYPES
-from robench.core.records import Record
-from robench.store.envelope import build, envelope_text, flags_of, provenance_of, read_envelope, shard_of
+from robench.core.records import Manifest, Record
+from robench.store.envelope import envelope_text, flags_of, provenance_of, read_envelope, shard_of
 from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
+    from robench.core.columns import Field
     from robench.core.outcomes import Outcome
-    from robench.core.shard import ShardHeader
 
 METADATA_KEY = b"robench"
+# For readers of the files alone; the names are those at the time of the measurement, which its key does not hold.
+LABELS = ("model", "dataset", "condition", "budget")
 
+_LABEL_TYPE = pa.dictionary(pa.int32(), pa.string())
 _ARROW_TYPES: Mapping[type, pa.DataType] = {
     str: pa.string(),
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
-}
-# What a column takes without a change of value; pyarrow alone would cut 1.5 to the integer 1.
-_TAKEN: Mapping[pa.DataType, tuple[type, ...]] = {
-    pa.string(): (str,),
-    pa.bool_(): (bool,),
-    pa.int64(): (int,),
-    pa.float64(): (float, int),
 }
 
 
@@ -50,17 +49,17 @@ def schema_of(outcome_type: type[Outcome]) -> pa.Schema:
     Raises:
         TypeError: a field has another type.
     """
-    hints = typing.get_type_hints(outcome_type)
-    return pa.schema([_column(outcome_type, name, hint) for name, hint in hints.items()])
+    fields = fields_of(outcome_type).values()
+    return pa.schema([pa.field(field.name, _ARROW_TYPES[field.type], nullable=field.optional) for field in fields])
 
 
 def encode_record(record: Record) -> bytes:
     """Return a record as sealed Parquet.
 
     Raises:
-        StoreError: an outcome is not of the shard's task, or a value does not fit its field.
+        StoreError: the outcomes are not of the shard's task, or a text is no Unicode.
     """
-    # Left out where there are none, so that records that were kept before are the bytes that they were.
+    # Left out where there are none.
     flags = {"flags": [asdict(flag) for flag in record.flags]} if record.flags else {}
     text = envelope_text(record.shard, record.provenance, **flags)
     table = _table(record)
@@ -70,7 +69,7 @@ def encode_record(record: Record) -> bytes:
         sink,
         table.schema,
         compression="zstd",
-        use_dictionary=False,
+        use_dictionary=list(LABELS),
         write_statistics=False,
         store_schema=False,
         write_page_checksum=True,
@@ -80,100 +79,122 @@ def encode_record(record: Record) -> bytes:
     return seal(sink.getvalue().to_pybytes())
 
 
-def decode_header(content: bytes) -> ShardHeader:
-    """Return which shard a file's record is of, without reading its outcomes.
+def decode_description(content: bytes) -> Manifest:
+    """Return header and provenance of a file's record, without reading its outcomes.
 
     Raises:
         DamagedError: the bytes are not those that were written.
         NewerFormatError: they are, by a later robench.
     """
-    return shard_of(_envelope(content))
+    members = _envelope(_opened(content))
+    return Manifest(shard=shard_of(members), provenance=provenance_of(members))
 
 
 def decode_record(content: bytes) -> Record:
-    """Return the record that ``encode_record`` encoded; errors as of ``decode_header``."""
-    members = _envelope(content)
+    """Return the record that ``encode_record`` encoded; errors as of ``decode_description``."""
+    file = _opened(content)
+    members = _envelope(file)
     shard = shard_of(members)
     return Record(
         shard=shard,
-        outcomes=_outcomes(content, shard.task),
+        outcomes=_outcomes(file, shard.task),
         provenance=provenance_of(members),
         flags=flags_of(members),
     )
 
 
-def _envelope(content: bytes) -> Mapping[str, Any]:
+def _opened(content: bytes) -> pq.ParquetFile:
     check_seal(content)
     try:
-        metadata = pq.read_metadata(pa.BufferReader(content)).metadata or {}
+        return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise DamagedError(f"its footer cannot be read: {error}") from error
+
+
+def _envelope(file: pq.ParquetFile) -> Mapping[str, Any]:
+    metadata = file.metadata.metadata or {}
     if METADATA_KEY not in metadata:
         raise DamagedError("its metadata has no entry of robench")
     return read_envelope(metadata[METADATA_KEY])
 
 
-def _outcomes(content: bytes, task: str) -> tuple[Outcome, ...]:
+def _outcomes(file: pq.ParquetFile, task: str) -> Outcomes:
     if task not in OUTCOME_TYPES:
         raise NewerFormatError(f"its task {task!r} is unknown to this robench")
+    fields = fields_of(OUTCOME_TYPES[task])
+    names = [name for name in file.schema_arrow.names if name not in LABELS]
     try:
-        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        table = file.read(use_threads=False)
+        table = file.read(columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise DamagedError(f"its pages cannot be read: {error}") from error
-    expected = {field.name: field.type for field in schema_of(OUTCOME_TYPES[task])}
-    wrong = [field.name for field in table.schema if expected.get(field.name, field.type) != field.type]
+    if unknown := [name for name in names if name not in fields]:
+        raise NewerFormatError(f"it has columns that this robench does not know: {', '.join(unknown)}")
+    wrong = [name for name in names if table.schema.field(name).type != _ARROW_TYPES[fields[name].type]]
     if wrong:
         raise DamagedError(f"its columns have other types than the outcome's fields: {', '.join(wrong)}")
-    return _built(OUTCOME_TYPES[task], table.to_pylist())
+    columns = {name: _values(fields[name], table.column(name)) for name in names}
+    try:
+        return Outcomes(OUTCOME_TYPES[task], columns, table.num_rows)
+    except ContractError as error:
+        raise DamagedError(f"its outcomes are incomplete: {error}") from error
 
 
-def _built(outcome_type: type[Outcome], rows: list[dict[str, Any]]) -> tuple[Outcome, ...]:
-    for row in rows[:1]:
-        # All rows have the same fields, so that the first speaks for them.
-        build(outcome_type, row)
-    return tuple(outcome_type(**row) for row in rows)
+def _values(field: Field, column: pa.ChunkedArray) -> Values:
+    # From the buffers themselves: pyarrow's own conversions to numpy import pandas, which takes longer than a report.
+    array = column.combine_chunks()
+    length, (validity, *others) = len(array), array.buffers()
+    missing = _bits(validity, array.offset, length) ^ True if array.null_count else None
+    if field.type is str:
+        return Values(np.array([text or "" for text in array.to_pylist()], np.dtypes.StringDType()), missing)
+    if field.type is bool:
+        return Values(_bits(others[0], array.offset, length), missing)
+    dtype = np.dtype(np.float64 if field.type is float else np.int64)
+    numbers = np.frombuffer(others[0] or b"", dtype)[array.offset : array.offset + length]
+    return Values(numbers if missing is None else np.where(missing, dtype.type(0), numbers), missing)
+
+
+def _bits(buffer: pa.Buffer | None, offset: int, length: int) -> NDArray[np.bool_]:
+    packed = np.frombuffer(buffer or b"", np.uint8)
+    return np.unpackbits(packed, bitorder="little")[offset : offset + length].astype(np.bool_)
 
 
 def _table(record: Record) -> pa.Table:
-    title, task = record.shard.title, record.shard.task
+    title, task, outcomes = record.shard.title, record.shard.task, record.outcomes
     outcome_type = OUTCOME_TYPES.get(task)
     if outcome_type is None:
         raise StoreError(f"{title} cannot be kept: no outcomes are declared for task {task!r}, only {[*OUTCOME_TYPES]}")
-    if strangers := {type(outcome).__name__ for outcome in record.outcomes if type(outcome) is not outcome_type}:
+    if outcomes.row_type is not outcome_type:
         raise StoreError(
-            f"{title} cannot be kept: outcomes of {task} are {outcome_type.__name__}, got {sorted(strangers)}"
+            f"{title} cannot be kept: outcomes of {task} are {outcome_type.__name__}, got {outcomes.row_type.__name__}"
         )
     schema = schema_of(outcome_type)
-    columns = [_values(title, field, [getattr(outcome, field.name) for outcome in record.outcomes]) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _values(title: str, field: pa.Field, values: Sequence[object]) -> pa.Array:
-    for value in values:
-        if not _fits(value, field):
-            kind = "" if value is None else f" of type {type(value).__name__}"
-            raise StoreError(f"{title} cannot be kept: {field.name} must be {_wanted(field)}, got {value!r}{kind}")
     try:
-        return pa.array(values, type=field.type)
-    except (pa.ArrowException, OverflowError, UnicodeError) as error:
-        raise StoreError(f"{title} cannot be kept: {field.name} must be {_wanted(field)}: {error}") from error
+        columns = [_array(outcomes.values(field.name), field.type, len(outcomes)) for field in schema]
+        labels = [_label(name, record) for name in LABELS]
+    except (pa.ArrowException, UnicodeError) as error:
+        raise StoreError(f"{title} cannot be kept: {error}") from error
+    label_fields = [pa.field(name, _LABEL_TYPE) for name in LABELS]
+    return pa.Table.from_arrays([*labels, *columns], schema=pa.schema([*label_fields, *schema]))
 
 
-def _fits(value: object, field: pa.Field) -> bool:
-    if value is None:
-        return bool(field.nullable)
-    taken = _TAKEN[field.type]
-    return isinstance(value, taken) and (bool in taken or not isinstance(value, bool))
+def _array(values: Values | None, arrow_type: pa.DataType, length: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(length, arrow_type)
+    array = values.array.astype(object) if arrow_type == pa.string() else values.array
+    return pa.array(array, arrow_type, mask=values.missing)
 
 
-def _wanted(field: pa.Field) -> str:
-    return f"{field.type} or None" if field.nullable else str(field.type)
-
-
-def _column(outcome_type: type[Outcome], name: str, hint: object) -> pa.Field:
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    wanted = [option for option in options if option is not type(None)]
-    if len(wanted) != 1 or wanted[0] not in _ARROW_TYPES:
-        raise TypeError(f"{outcome_type.__name__}.{name} must be str, bool, int or float, or one of them or None")
-    return pa.field(name, _ARROW_TYPES[wanted[0]], nullable=len(options) > 1)
+def _label(name: str, record: Record) -> pa.Array:
+    shard, outcomes = record.shard, record.outcomes
+    if name == "budget" and (budgets := outcomes.values("epsilon")) is not None:
+        return _array(budgets, pa.string(), len(outcomes)).dictionary_encode()
+    label = {
+        "model": shard.checkpoint,
+        "dataset": shard.dataset.name,
+        "condition": shard.condition,
+        "budget": shard.budget,
+    }[name]
+    return pa.DictionaryArray.from_arrays(
+        pa.array([None if label is None else 0] * len(outcomes), pa.int32()),
+        pa.array([] if label is None else [label], pa.string()),
+    )

@@ -1,6 +1,7 @@
 """The names of all files of a results folder; nothing else makes any.
 
     <results>/records/<measurement key>/<shard key>.parquet
+    <results>/records/<measurement key>/_manifest.json
     <results>/failures/<measurement key>/<shard key>.json
     <results>/adversarial/<measurement key>/<shard key>.safetensors
     <results>/damaged/<file name>-<n>           what was found broken, never overwritten
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 RECORD_SUFFIX = ".parquet"
 FAILURE_SUFFIX = ".json"
+# Readers of a folder of Parquet pass over names that begin so.
+MANIFEST_NAME = "_manifest.json"
 ADVERSARIAL_SUFFIX = ".safetensors"
 PART_SUFFIX = ".part"
 
@@ -58,6 +61,10 @@ class Paths:
             StoreError: a key of the shard cannot be part of a file's name.
         """
         return self.records / _checked(shard.measurement_key) / f"{_checked(shard.key)}{RECORD_SUFFIX}"
+
+    def manifest(self, measurement_key: str) -> Path:
+        """Return where the description of a measurement belongs; errors as of ``record``."""
+        return self.records / _checked(measurement_key) / MANIFEST_NAME
 
     def failure(self, shard: ShardHeader) -> Path:
         """Return where a shard's failure belongs; errors as of ``record``."""

@@ -29,12 +29,14 @@ MAX_BYTES = 1 << 30
 def read_whole(
     path: Path,
     decode: Callable[[bytes], Content],
-    shard_of: Callable[[Content], ShardHeader],
+    shard_of: Callable[[Content], ShardHeader] | None,
     paths: Paths,
     *,
     max_bytes: int = MAX_BYTES,
 ) -> Content | None:
     """Return what ``path`` holds, or None where it is gone, or damaged and by now set aside.
+
+    ``shard_of`` gives the shard of what was read, whose place must be ``path``; None for files of no single shard.
 
     A pipe, a device and a file of more than ``max_bytes`` are damaged: robench writes none.
 
@@ -46,7 +48,8 @@ def read_whole(
         if content is None:
             return None
         decoded = decode(content)
-        check_place(path, shard_of(decoded))
+        if shard_of is not None:
+            check_place(path, shard_of(decoded))
     except NewerFormatError as error:
         raise StoreError(
             f"{path} was written by a newer robench: {error}. Update robench, or name another folder with --results"

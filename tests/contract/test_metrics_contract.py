@@ -9,17 +9,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from examples import outcome_columns
 
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
 from robench.core.report import Estimate
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
-from robench.metrics import METRICS, CorruptedOutcomes, Metric, Search, SearchMetric
+from robench.metrics import METRICS, Metric, Readings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from robench.metrics.metric import AnyMetric
 
 # The clean condition and then five severities of one type, or of the fifteen.
 NUM_CONDITIONS = {
@@ -31,7 +30,6 @@ NUM_CONDITIONS = {
     "type": 1 + 5,
     "family": 1 + 15 * 5,
 }
-SEARCH = Search(norm="l2", within=0.5)
 
 
 def classified(seed: int) -> list[ClassificationOutcome]:
@@ -62,22 +60,25 @@ def searched(seed: int) -> list[ClassificationOutcome]:
     ]
 
 
-def conditions_for(metric: AnyMetric) -> list[list[ClassificationOutcome]]:
-    make = searched if isinstance(metric, SearchMetric) else classified
+def conditions_for(metric: Metric) -> list[list[ClassificationOutcome]]:
+    make = searched if metric.scope in ("search", "distance") else classified
     return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
 
 
-def compute(metric: AnyMetric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    if isinstance(metric, Metric):
-        return metric.compute(conditions)
-    if isinstance(metric, SearchMetric):
-        return metric.compute(conditions[0], SEARCH)
-    clean, *corrupted = conditions
+def compute(metric: Metric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
+    first, *others = map(outcome_columns, conditions)
+    match metric.scope:
+        case "condition" | "search" | "distance":
+            return metric.compute(Readings(measured=(first,), norm="l2", within=0.5))
+        case "threat-model":
+            return metric.compute(Readings(clean=first, measured=tuple(others)))
+        case "detection":
+            return metric.compute(Readings(measured=(first,), negatives=others[0]))
     types = {
-        corruption: dict(enumerate(corrupted[5 * i : 5 * i + 5], 1)) for i, corruption in enumerate(COMMON_CORRUPTIONS)
+        corruption: dict(enumerate(others[5 * i : 5 * i + 5], 1)) for i, corruption in enumerate(COMMON_CORRUPTIONS)
     }
     measured = {corruption: severities for corruption, severities in types.items() if severities}
-    return metric.compute(CorruptedOutcomes(family="imagenet-c", clean=clean, corrupted=measured))
+    return metric.compute(Readings(family="imagenet-c", clean=first, corrupted=measured))
 
 
 @pytest.mark.parametrize("name", METRICS)

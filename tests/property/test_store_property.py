@@ -16,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from robench.core.columns import Outcomes
 from robench.core.outcomes import OUTCOME_TYPES, Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store import FolderStore, MemoryStore
 from robench.store.envelope import decode_failure, encode_failure
-from robench.store.parquet import decode_header, decode_record, encode_record
+from robench.store.parquet import decode_description, decode_record, encode_record
 from robench.store.paths import Paths
 from robench.store.seal import DamagedError
 
@@ -77,7 +78,9 @@ records = headers.flatmap(
     lambda shard: st.builds(
         Record,
         shard=st.just(shard),
-        outcomes=st.lists(any_outcome(OUTCOME_TYPES[shard.task]), max_size=5).map(tuple),
+        outcomes=st.lists(any_outcome(OUTCOME_TYPES[shard.task]), max_size=5).map(
+            lambda rows: Outcomes.of(rows, OUTCOME_TYPES[shard.task])
+        ),
         provenance=provenances,
     )
 )
@@ -100,7 +103,7 @@ def exactly(value: object) -> object:
 @given(record=records)
 def test_every_record_comes_back_exactly(record: Record) -> None:
     assert exactly(decode_record(encode_record(record))) == exactly(record)
-    assert decode_header(encode_record(record)) == record.shard
+    assert decode_description(encode_record(record)).shard == record.shard
 
 
 @given(failure=failures)

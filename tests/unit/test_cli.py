@@ -67,6 +67,7 @@ class TestList:
             ("attacks", {"clean", "uniform-noise", "fgsm", "pgd"}),
             ("datasets", {"digits", "imagenet-1k"}),
             ("attentions", {"softmax", "symmetric", "rpc"}),
+            ("metrics", {"top1_accuracy", "mean_corruption_error"}),
         ],
     )
     def test_json_is_an_array_of_named_objects_and_text_shows_the_same_names(

@@ -49,7 +49,8 @@ def refusal(hint: object, value: object, *marks: object) -> str:
 )
 def test_a_field_takes_its_own_type(hint: object, value: object, wanted: object) -> None:
     met = read(hint, value)
-    assert (type(met), met) == (type(wanted), wanted)
+    # Fractions remember how they were written.
+    assert (Fraction if isinstance(met, Fraction) else type(met), met) == (type(wanted), wanted)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from examples import MEASUREMENT
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
+from robench.core.columns import Outcomes
 from robench.core.errors import BudgetExceededError, ContractError, ExampleError
 from robench.core.outcomes import ClassificationOutcome
 from robench.core.protocols import Batch, Perturbed
@@ -116,7 +117,7 @@ class TestEvaluate:
         parts = [
             evaluate(shard_of(noise, a, b), Watched(), Examples()).outcomes for a, b in ((0, 10), (10, 20), (20, 25))
         ]
-        assert tuple(outcome for part in parts for outcome in part) == whole
+        assert Outcomes.joined(parts) == whole
 
     def test_a_prediction_has_seeds_of_its_own_that_depend_on_the_example_alone(self) -> None:
         seen = []

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import pytest
-from examples import outcome_of
+from examples import outcome_columns, outcome_of, readings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.core.report import Estimate
 from robench.metrics import METRICS
 
-top1 = METRICS["top1_accuracy"].compute
-top5 = METRICS["top5_accuracy"].compute
-robust = METRICS["robust_accuracy"].compute
+
+def top1(conditions: list[list[ClassificationOutcome]]) -> Estimate:
+    return METRICS["top1_accuracy"].compute(readings(*conditions))
+
+
+def top5(conditions: list[list[ClassificationOutcome]]) -> Estimate:
+    return METRICS["top5_accuracy"].compute(readings(*conditions))
+
+
+def robust(conditions: list[list[ClassificationOutcome]]) -> Estimate:
+    """Of the clean condition and then the attacks."""
+    clean = outcome_columns(conditions[0]) if conditions else None
+    return METRICS["robust_accuracy"].compute(readings(*conditions[1:], clean=clean))
+
 
 VERDICTS = st.integers(1, 30).flatmap(
     lambda size: st.lists(st.lists(st.booleans(), min_size=size, max_size=size), min_size=1, max_size=4)
@@ -44,8 +56,8 @@ class TestAccuracy:
             compute([outcomes([True])] * num_conditions)
 
     def test_outcomes_of_another_task_are_refused_by_name_and_example(self):
-        with pytest.raises(ContractError, match=r"met a Outcome \(example 'b'\)"):
-            top1([[outcome_of("a", True), Outcome(example_id="b")]])
+        with pytest.raises(ContractError, match=r"correct_top1 is no field of Outcome \(example 'b'\)"):
+            top1([[Outcome(example_id="b")]])
 
 
 class TestRobustAccuracy:

@@ -1,91 +1,99 @@
-"""The bootstrap against numpy, against closed forms, and for what belongs to the examples."""
+"""The bootstrap against Python's own generator, numpy's percentiles, closed forms, and for what belongs to examples."""
 
 from __future__ import annotations
 
 import random
-from itertools import islice
 from math import sqrt
 
 import numpy as np
 import pytest
 
 from robench.core.errors import IncompleteError
-from robench.metrics.bootstrap import NUM_RESAMPLES, percentile_interval, resamples
+from robench.core.identity import key_of
+from robench.core.seeds import Stream, stream_seed
+from robench.metrics.bootstrap import percentile_interval, resample_counts, resampled_sums
+from robench.metrics.intervals import NUM_RESAMPLES
 
 IDS = [f"val/{index:05d}" for index in range(40)]
-IDENTITY = {each: each for each in IDS}
+
+
+def texts(ids: list[str]) -> np.ndarray:
+    return np.array(ids, np.dtypes.StringDType())
+
+
+def counts_of(ids: list[str], purpose: str = "bootstrap") -> np.ndarray:
+    return np.concatenate(list(resample_counts(texts(ids), purpose=purpose)))
 
 
 def interval_of_mean(values: list[float]) -> tuple[float, float]:
-    by_id = {f"val/{index:05d}": value for index, value in enumerate(values)}
-    return percentile_interval([sum(drawn) / len(drawn) for drawn in resamples(by_id)])
+    ids = texts([f"val/{index:05d}" for index in range(len(values))])
+    return percentile_interval(resampled_sums(ids, np.array(values)) / len(values))
 
 
 @pytest.fixture(scope="module")
-def drawn() -> list[list[str]]:
-    return list(resamples(IDENTITY))
+def counts() -> np.ndarray:
+    return counts_of(IDS)
 
 
 class TestResamples:
-    def test_there_are_as_many_as_the_interval_says(self, drawn: list[list[str]]) -> None:
-        assert len(drawn) == NUM_RESAMPLES == 1000
+    def test_they_are_those_of_pythons_generator_with_the_same_seeds(self, counts: np.ndarray) -> None:
+        """Intervals that were published before numpy drew them stay as they are."""
+        seed = int(key_of(IDS), 16)
+        for number in (0, 1, 2, 500, NUM_RESAMPLES - 1):
+            stream = Stream(purpose="bootstrap", draw=number)
+            drawn = random.Random(stream_seed(seed, stream)).choices(IDS, k=len(IDS))
+            assert counts[number].tolist() == [drawn.count(each) for each in IDS]
 
-    def test_each_has_as_many_examples_as_there_are(self, drawn: list[list[str]]) -> None:
-        assert {len(each) for each in drawn} == {len(IDS)}
+    def test_there_are_as_many_as_the_interval_says_each_of_as_many_examples_as_there_are(
+        self, counts: np.ndarray
+    ) -> None:
+        assert len(counts) == NUM_RESAMPLES == 1000
+        assert set(counts.sum(1)) == {len(IDS)}
 
-    def test_examples_are_drawn_with_replacement(self, drawn: list[list[str]]) -> None:
+    def test_examples_are_drawn_with_replacement(self, counts: np.ndarray) -> None:
         # An example stays out with probability (1 - 1/n)^n, so that a resample holds this share of the examples.
-        shares = [len(set(each)) / len(IDS) for each in drawn]
-        assert np.mean(shares) == pytest.approx(1 - (1 - 1 / len(IDS)) ** len(IDS), abs=0.01)
+        assert (counts > 0).mean() == pytest.approx(1 - (1 - 1 / len(IDS)) ** len(IDS), abs=0.01)
 
-    def test_every_example_is_equally_likely(self, drawn: list[list[str]]) -> None:
-        counts = np.array([[each.count(example_id) for example_id in IDS] for each in drawn])
+    def test_every_example_is_equally_likely(self, counts: np.ndarray) -> None:
         expected = counts.sum() / len(IDS)
         # 39 degrees of freedom: mean 39, standard deviation sqrt(78).
         assert ((counts.sum(0) - expected) ** 2 / expected).sum() < 39 + 4 * sqrt(78)
 
-    def test_counts_vary_as_those_of_a_multinomial_distribution(self, drawn: list[list[str]]) -> None:
-        counts = np.array([[each.count(example_id) for example_id in IDS] for each in drawn])
+    def test_counts_vary_as_those_of_a_multinomial_distribution(self, counts: np.ndarray) -> None:
         assert counts.var(axis=0).mean() == pytest.approx(1 - 1 / len(IDS), rel=0.05)
         # What one example has more, the others have less: the covariance is -1/n, and 0 between Poisson weights.
         covariance = np.cov(counts.T)
         assert covariance[~np.eye(len(IDS), dtype=bool)].mean() == pytest.approx(-1 / len(IDS), rel=0.1)
 
-    def test_no_two_resamples_are_alike(self, drawn: list[list[str]]) -> None:
-        assert len({tuple(each) for each in drawn}) == NUM_RESAMPLES
+    def test_no_two_resamples_are_alike(self, counts: np.ndarray) -> None:
+        assert len({tuple(each) for each in counts}) == NUM_RESAMPLES
 
-    def test_the_order_of_the_examples_does_not_matter(self, drawn: list[list[str]]) -> None:
-        shuffled = {each: each for each in random.Random(7).sample(IDS, len(IDS))}
-        assert list(shuffled) != IDS
-        assert list(resamples(shuffled)) == drawn
+    def test_the_order_of_the_examples_does_not_matter(self, counts: np.ndarray) -> None:
+        order = random.Random(7).sample(range(len(IDS)), len(IDS))
+        assert (counts_of([IDS[place] for place in order]) == counts[:, order]).all()
 
-    def test_the_same_examples_are_drawn_whatever_is_known_of_them(self, drawn: list[list[str]]) -> None:
-        position = {each: index for index, each in enumerate(IDS)}
-        assert list(resamples(position)) == [[position[example_id] for example_id in each] for each in drawn]
+    def test_other_ids_are_drawn_in_another_way(self, counts: np.ndarray) -> None:
+        assert (counts_of([f"other/{each}" for each in IDS])[0] != counts[0]).any()
 
-    def test_other_ids_are_drawn_in_another_way(self, drawn: list[list[str]]) -> None:
-        renamed = {f"other/{each}": each for each in IDS}
-        assert next(resamples(renamed)) != drawn[0]
+    def test_sets_of_another_purpose_are_drawn_independently(self, counts: np.ndarray) -> None:
+        others = counts_of(IDS, purpose="bootstrap of negatives")
+        correlation = np.corrcoef(counts.ravel(), others.ravel())[0, 1]
+        assert abs(correlation) < 4 / sqrt(counts.size)
 
-    def test_sets_of_another_purpose_are_drawn_independently(self, drawn: list[list[str]]) -> None:
-        others = resamples(IDENTITY, purpose="bootstrap of negatives")
-        # Two independent draws agree in one place of n.
-        agreements = [a == b for one, other in zip(drawn, others, strict=True) for a, b in zip(one, other, strict=True)]
-        assert np.mean(agreements) == pytest.approx(1 / len(IDS), rel=0.1)
-
-    def test_the_global_generator_is_left_alone(self) -> None:
-        random.seed(5)
-        state = random.getstate()
-        next(resamples(IDENTITY))
-        assert random.getstate() == state
-
-    def test_the_global_generator_is_not_read(self, drawn: list[list[str]]) -> None:
+    def test_global_generators_are_neither_read_nor_advanced(self, counts: np.ndarray) -> None:
         random.seed(6)
-        assert list(islice(resamples(IDENTITY), 3)) == drawn[:3]
+        np.random.seed(6)
+        states = random.getstate(), np.random.get_state()[1].tolist()
+        assert (counts_of(IDS) == counts).all()
+        assert (random.getstate(), np.random.get_state()[1].tolist()) == states
+
+    def test_a_sum_is_that_of_the_examples_drawn(self, counts: np.ndarray) -> None:
+        values = np.arange(40.0) ** 2
+        assert resampled_sums(texts(IDS), values) == pytest.approx(counts @ values)
 
     def test_nothing_to_resample_is_refused(self) -> None:
         with pytest.raises(IncompleteError, match="no outcomes to resample"):
-            next(resamples({}))
+            counts_of([])
 
 
 class TestPercentileInterval:

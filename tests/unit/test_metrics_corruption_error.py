@@ -7,13 +7,15 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from examples import outcome_of
+from examples import outcome_columns, outcome_of
 from torchvision.models import AlexNet_Weights
 
+from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError, DeclarationError, IncompleteError, UnknownNameError
-from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.metrics import METRICS, Readings
 from robench.metrics.alexnet import ALEXNET
 from robench.metrics.corruption_error import (
     corruption_error,
@@ -24,8 +26,6 @@ from robench.metrics.corruption_error import (
     mean_top5_accuracy,
     relative_mean_corruption_error,
 )
-from robench.metrics.corruptions import MEAN_CORRUPTION_ERROR
-from robench.metrics.metric import CorruptedOutcomes
 from robench.metrics.reference_errors import ReferenceErrors
 
 # RPC-Attention (papers/rpc-attention.txt), appendix E.3, table 4: per type, top-1 accuracy (%) over the five severities
@@ -91,7 +91,8 @@ saturate           0.59342 0.65514 0.51174 0.70834 0.82260
 """
 COMMON = ALEXNET.over(COMMON_CORRUPTIONS)
 
-Severities = dict[int, list[ClassificationOutcome]]
+Severities = dict[int, Outcomes]
+MEAN_CORRUPTION_ERROR = METRICS["mean_corruption_error"]
 REFERENCE = ReferenceErrors(model="weak", clean=0.25, corrupted={"snow": 0.5, "fog": 0.75})
 
 
@@ -102,8 +103,8 @@ def rows_of(table: str) -> dict[str, list[float]]:
 RPC_ROWS = rows_of(RPC_TABLE_4)
 
 
-def verdicts(*correct: bool) -> list[ClassificationOutcome]:
-    return [outcome_of(f"val/{index:03d}", each) for index, each in enumerate(correct)]
+def verdicts(*correct: bool) -> Outcomes:
+    return outcome_columns(outcome_of(f"val/{index:03d}", each) for index, each in enumerate(correct))
 
 
 def severities_of(correct: list[bool], num_images: int) -> Severities:
@@ -131,12 +132,14 @@ def random_corruptions(seed: int, names: list[str], num_images: int = 30) -> dic
 def published(column: int) -> dict[str, Severities]:
     """Return the outcomes of 2,000 images whose accuracies are those of a column of table 4, to the last digit."""
     num_images = 2000
-    pairs = [(outcome_of(f"val/{index}", True), outcome_of(f"val/{index}", False)) for index in range(num_images)]
+    images = outcome_columns(outcome_of(f"val/{index}", True) for index in range(num_images))
     corrupted = {}
     for corruption, row in RPC_ROWS.items():
         num_right = round(row[column] * 100)
-        flat = [pairs[place % num_images][place >= num_right] for place in range(5 * num_images)]
-        corrupted[corruption] = {each: flat[(each - 1) * num_images : each * num_images] for each in range(1, 6)}
+        is_right = np.arange(5 * num_images).reshape(5, num_images) < num_right
+        corrupted[corruption] = {
+            severity: images.replaced(correct_top1=Values(each)) for severity, each in enumerate(is_right, 1)
+        }
     return corrupted
 
 
@@ -164,21 +167,21 @@ class TestAlexNet:
 class TestExtraCorruptions:
     def test_their_mean_is_over_the_four_in_units_of_alexnets_errors_of_the_four(self) -> None:
         corrupted = {name: severities_with(10 * number) for number, name in enumerate(EXTRA_CORRUPTIONS, start=1)}
-        measured = CorruptedOutcomes(family="imagenet-c", clean=(), corrupted=corrupted)
+        measured = Readings(family="imagenet-c", corrupted=corrupted)
         by_hand = (0.1 / 0.845388 + 0.2 / 0.787108 + 0.3 / 0.717512 + 0.4 / 0.658248) / 4
         assert MEAN_CORRUPTION_ERROR.compute(measured).value == pytest.approx(by_hand)
 
     def test_beside_any_of_the_fifteen_they_are_no_part_of_the_mean(self) -> None:
         extra = {name: severities_with(100) for name in EXTRA_CORRUPTIONS}
         common = {name: severities_with(10) for name in COMMON_CORRUPTIONS}
-        alone = CorruptedOutcomes(family="imagenet-c", clean=(), corrupted=common)
-        both = CorruptedOutcomes(family="imagenet-c", clean=(), corrupted=common | extra)
+        alone = Readings(family="imagenet-c", corrupted=common)
+        both = Readings(family="imagenet-c", corrupted=common | extra)
         assert MEAN_CORRUPTION_ERROR.compute(both) == MEAN_CORRUPTION_ERROR.compute(alone)
 
     def test_one_of_them_that_is_missing_is_named(self) -> None:
         corrupted = {name: severities_with(10) for name in EXTRA_CORRUPTIONS[:-1]}
         with pytest.raises(IncompleteError, match="3 of 4 corruptions are in, without saturate"):
-            MEAN_CORRUPTION_ERROR.compute(CorruptedOutcomes(family="imagenet-c", clean=(), corrupted=corrupted))
+            MEAN_CORRUPTION_ERROR.compute(Readings(family="imagenet-c", corrupted=corrupted))
 
 
 class TestRpcPaper:
@@ -240,7 +243,7 @@ class TestByHand:
         assert (right.value, right.low, right.high) == pytest.approx((1 - wrong.value, 1 - wrong.high, 1 - wrong.low))
 
     def test_mean_top5_accuracy_reads_the_first_five(self) -> None:
-        images = [outcome_of("a", False), outcome_of("b", False, correct_top5=False)]
+        images = outcome_columns([outcome_of("a", False), outcome_of("b", False, correct_top5=False)])
         assert mean_top5_accuracy({"snow": dict.fromkeys(range(1, 6), images)}).value == 0.5
 
     @pytest.mark.parametrize("num_wrong", [0, 100])
@@ -308,7 +311,7 @@ class TestInterval:
         # Right or wrong, corruptions add nothing to any image but the first: almost nothing is left to vary.
         clean = verdicts(*[index % 2 == 0 for index in range(50)])
         corrupted = {name: dict.fromkeys(range(1, 6), clean) for name in ("snow", "fog")}
-        corrupted["snow"] = corrupted["snow"] | {5: [outcome_of("val/000", False), *clean[1:]]}
+        corrupted["snow"] = corrupted["snow"] | {5: outcome_columns([outcome_of("val/000", False), *clean[1:]])}
         relative = relative_mean_corruption_error(clean, corrupted, REFERENCE)
         assert width(relative) < 0.05 < width(mean_corruption_error(corrupted, REFERENCE))
 
@@ -326,7 +329,7 @@ class TestInterval:
         corrupted = random_corruptions(seed, list(COMMON.corrupted))
         draw = random.Random(seed)
         shuffled = {
-            name: {each: draw.sample(corrupted[name][each], 30) for each in (3, 1, 5, 2, 4)}
+            name: {each: outcome_columns(draw.sample(corrupted[name][each], 30)) for each in (3, 1, 5, 2, 4)}
             for name in draw.sample(list(corrupted), len(corrupted))
         }
         assert mean_corruption_error(shuffled, COMMON) == mean_corruption_error(corrupted, COMMON)
@@ -352,34 +355,36 @@ class TestRefusals:
             mean_corruption_error(corrupted, REFERENCE)
 
     def test_a_severity_of_other_images_is_named(self) -> None:
-        severities = severities_with(3) | {4: [outcome_of("stranger", True), *severities_with(3)[4][1:]]}
+        severities = severities_with(3) | {
+            4: outcome_columns([outcome_of("stranger", True), *severities_with(3)[4][1:]])
+        }
         with pytest.raises(IncompleteError, match=r"2 examples are in snow at severity 4 .* \(first 'stranger'\)"):
             mean_error({"snow": severities})
 
     def test_clean_images_must_be_the_corrupted_ones(self) -> None:
         corrupted = {"snow": severities_with(3), "fog": severities_with(3)}
-        with pytest.raises(IncompleteError, match=r"1 examples are in the corruptions .* \(first 'val/019'\)"):
+        with pytest.raises(IncompleteError, match=r"1 examples are in the clean condition .* \(first 'val/019'\)"):
             relative_mean_corruption_error(verdicts(*[True] * 19), corrupted, REFERENCE)
 
     def test_an_image_that_is_there_twice_is_refused(self) -> None:
-        twice = [outcome_of("a", True), outcome_of("a", False)]
+        twice = outcome_columns([outcome_of("a", True), outcome_of("a", False)])
         with pytest.raises(IncompleteError, match="snow at severity 1 has 2 outcomes of 1 examples"):
             mean_error({"snow": dict.fromkeys(range(1, 6), twice)})
 
     def test_a_severity_without_outcomes_is_refused(self) -> None:
         with pytest.raises(IncompleteError, match="snow at severity 2 has no outcomes"):
-            mean_error({"snow": severities_with(3) | {2: []}})
+            mean_error({"snow": severities_with(3) | {2: outcome_columns([])}})
 
     def test_no_corruption_at_all_is_refused(self) -> None:
         with pytest.raises(IncompleteError, match="no corruptions"):
             mean_error({})
 
     def test_outcomes_of_another_task_are_refused(self) -> None:
-        strangers = [Outcome(example_id="a")]
-        with pytest.raises(ContractError, match="met a Outcome"):
+        strangers = outcome_columns([Outcome(example_id="a")])
+        with pytest.raises(ContractError, match="no field of Outcome"):
             mean_error({"snow": dict.fromkeys(range(1, 6), strangers)})
 
     def test_outcomes_that_do_not_say_the_first_five_have_no_top5_accuracy(self) -> None:
-        silent = [outcome_of("a", True, correct_top5=None)]
-        with pytest.raises(ContractError, match=r"does not say it \(example 'a'\)"):
+        silent = outcome_columns([outcome_of("a", True, correct_top5=None)])
+        with pytest.raises(ContractError, match="example 'a' has no correct_top5"):
             mean_top5_accuracy({"snow": dict.fromkeys(range(1, 6), silent)})

@@ -7,7 +7,7 @@ from math import nan, sqrt
 
 import numpy as np
 import pytest
-from examples import outcome_of
+from examples import outcome_columns, outcome_of, readings
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
@@ -16,7 +16,29 @@ from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.report import Estimate
 from robench.metrics import detection
-from robench.metrics.detection import aupr, auroc, fpr95
+
+Rows = list[ClassificationOutcome]
+
+
+def compute(metric: str, conditions: list[Rows]) -> Estimate:
+    """Of the positives, then the negatives."""
+    *measured, negatives = conditions or [None]
+    return getattr(detection, metric)(
+        readings(*measured, negatives=None if negatives is None else outcome_columns(negatives))
+    )
+
+
+def aupr(conditions: list[Rows]) -> Estimate:
+    return compute("aupr", conditions)
+
+
+def auroc(conditions: list[Rows]) -> Estimate:
+    return compute("auroc", conditions)
+
+
+def fpr95(conditions: list[Rows]) -> Estimate:
+    return compute("fpr95", conditions)
+
 
 METRICS = {"aupr": aupr, "auroc": auroc, "fpr95": fpr95}
 # Tenths, so that ties within and between the sets are common.
@@ -27,10 +49,10 @@ def outcomes(confidences: list[float], name: str = "val") -> list[Classification
     return [outcome_of(f"{name}/{index:05d}", confidence=each) for index, each in enumerate(confidences)]
 
 
-def counts(positives: list[float], negatives: list[float]) -> tuple[list[int], list[int]]:
+def counts(positives: list[float], negatives: list[float]) -> tuple[np.ndarray, np.ndarray]:
     """Return how many of each have each confidence, from the lowest confidence, the highest score."""
     scores = sorted({*positives, *negatives})
-    return [positives.count(score) for score in scores], [negatives.count(score) for score in scores]
+    return tuple(np.array([float(each.count(score)) for score in scores]) for each in (positives, negatives))
 
 
 def values(positives: list[float], negatives: list[float]) -> dict[str, float]:
@@ -209,5 +231,5 @@ class TestRefusals:
             compute([outcomes([0.5]), odd])
 
     def test_outcomes_of_another_task_are_refused(self, compute) -> None:
-        with pytest.raises(ContractError, match="met a Outcome"):
+        with pytest.raises(ContractError, match="no field of Outcome"):
             compute([outcomes([0.5]), [Outcome(example_id="a")]])

@@ -7,10 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from statistics import median
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
-from examples import MEASUREMENT, outcome_of
+from examples import MEASUREMENT, outcome_columns, outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -20,14 +22,27 @@ from robench.attacks.fab import Fab
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.protocols import Batch
+from robench.core.report import Estimate
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
 from robench.evaluation import evaluate
-from robench.metrics import METRICS, Search
-from robench.metrics.accuracy import share_of
-from robench.metrics.distances import accuracy_at_distance, fallen_at, median_distance
+from robench.metrics import METRICS, Readings
+from robench.metrics.accuracy import proportion
+from robench.metrics.distances import fallen_at
 
-L2 = Search(norm="l2")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Asked = dict[str, Any]
+L2: Asked = {"norm": "l2"}
+
+
+def accuracy_at_distance(outcomes: Iterable[Outcome], asked: Asked) -> Estimate:
+    return METRICS["accuracy_at_distance"].compute(Readings(measured=(outcome_columns(outcomes),), **asked))
+
+
+def median_distance(outcomes: Iterable[Outcome], asked: Asked) -> Estimate:
+    return METRICS["median_distance"].compute(Readings(measured=(outcome_columns(outcomes),), **asked))
 
 
 def searched(*distances: float) -> list[ClassificationOutcome]:
@@ -38,8 +53,8 @@ def searched(*distances: float) -> list[ClassificationOutcome]:
     ]
 
 
-def at(distance: float) -> Search:
-    return Search(norm="l2", within=distance)
+def at(distance: float) -> Asked:
+    return {"norm": "l2", "within": distance}
 
 
 class TestAccuracyAtDistance:
@@ -56,7 +71,7 @@ class TestAccuracyAtDistance:
         assert accuracy_at_distance(searched(0.5, 0.5000001), at(0.5)).value == 0.5
 
     def test_its_interval_is_that_of_a_share(self) -> None:
-        assert accuracy_at_distance(searched(0.1, 0.2, inf), at(0.15)) == share_of([False, True, True])
+        assert accuracy_at_distance(searched(0.1, 0.2, inf), at(0.15)) == proportion(np.array([False, True, True]))
 
     @given(st.lists(st.sampled_from([0.0, 0.3, 0.7, 1.5, inf]), min_size=1), st.floats(0.01, 2), st.floats(0.01, 2))
     def test_it_never_rises_with_the_distance(self, distances: list[float], one: float, other: float) -> None:
@@ -66,7 +81,7 @@ class TestAccuracyAtDistance:
 
     def test_the_norm_is_that_of_the_search(self) -> None:
         outcomes = [outcome_of("a", correct=False, linf=0.1, l2=0.5, l1=2.0, found=True)]
-        asked = [Search(norm=norm, within=0.7) for norm in ("linf", "l2", "l1")]
+        asked = [{"norm": norm, "within": 0.7} for norm in ("linf", "l2", "l1")]
         assert [accuracy_at_distance(outcomes, each).value for each in asked] == [0.0, 0.0, 1.0]
 
     def test_no_distance_is_no_question(self) -> None:
@@ -124,19 +139,22 @@ class TestMedianDistance:
             median_distance(searched(0.0, 0.0), L2)
 
 
-@pytest.mark.parametrize("metric", ["accuracy_at_distance", "median_distance"])
+COMPUTE = {"accuracy_at_distance": accuracy_at_distance, "median_distance": median_distance}
+
+
+@pytest.mark.parametrize("metric", COMPUTE)
 class TestWrongOutcomes:
     def test_outcomes_of_an_attack_with_a_budget_are_refused(self, metric: str) -> None:
-        with pytest.raises(ContractError, match=r"no search for the nearest made \(example 'a'\)"):
-            METRICS[metric].compute([outcome_of("a", l2=0.3)], at(1.0))
+        with pytest.raises(ContractError, match=r"no minimum-norm attack made \(example 'a'\)"):
+            COMPUTE[metric]([outcome_of("a", l2=0.3)], at(1.0))
 
     def test_outcomes_without_distances_are_refused(self, metric: str) -> None:
-        with pytest.raises(ContractError, match="cw or fab alone"):
-            METRICS[metric].compute([outcome_of("a", found=True)], at(1.0))
+        with pytest.raises(ContractError, match="no minimum-norm attack made"):
+            COMPUTE[metric]([outcome_of("a", found=True)], at(1.0))
 
     def test_outcomes_of_another_task_are_refused(self, metric: str) -> None:
-        with pytest.raises(ContractError, match="ClassificationOutcome"):
-            METRICS[metric].compute([Outcome(example_id="a", found=True, l2=0.0)], at(1.0))
+        with pytest.raises(ContractError, match="no field of Outcome"):
+            COMPUTE[metric]([Outcome(example_id="a", found=True, l2=0.0)], at(1.0))
 
 
 class Linear:
@@ -181,6 +199,6 @@ def test_on_a_plane_numbers_are_those_of_the_closed_form(attack: Fab | Cw) -> No
     exact = [0.0 if i % 5 == 0 else float(margin) for i, margin in enumerate(margins)]
     assert fallen_at(outcomes, norm) == pytest.approx(exact, rel=0.02, abs=5e-4)
     right = [distance for distance in exact if distance]
-    assert median_distance(outcomes, Search(norm=norm)).value == pytest.approx(median(right), rel=0.02)
+    assert median_distance(outcomes, {"norm": norm}).value == pytest.approx(median(right), rel=0.02)
     within = float(Fraction(sorted(right)[8]) + Fraction(sorted(right)[9])) / 2
-    assert accuracy_at_distance(outcomes, Search(norm=norm, within=within)).value == 15 / 30
+    assert accuracy_at_distance(outcomes, {"norm": norm, "within": within}).value == 15 / 30

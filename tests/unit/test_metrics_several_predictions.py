@@ -6,16 +6,29 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from examples import outcome_of
+from examples import outcome_of, readings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome
+from robench.core.report import Estimate
 from robench.metrics import METRICS
 from robench.metrics.intervals import wilson_interval
 
-top1, mean, worst = (METRICS[name].compute for name in ("top1_accuracy", "mean_accuracy", "worst_accuracy"))
+Rows = list[ClassificationOutcome]
+
+
+def top1(conditions: list[Rows]) -> Estimate:
+    return METRICS["top1_accuracy"].compute(readings(*conditions))
+
+
+def mean(conditions: list[Rows]) -> Estimate:
+    return METRICS["mean_accuracy"].compute(readings(*conditions))
+
+
+def worst(conditions: list[Rows]) -> Estimate:
+    return METRICS["worst_accuracy"].compute(readings(*conditions))
 
 
 def predicted(*num_correct: int, of: int) -> list[ClassificationOutcome]:

@@ -18,7 +18,7 @@ from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
-from robench.core.suite import Column, Condition, Suite
+from robench.core.suite import Column, Condition, Role, Suite
 from robench.declarations.architectures import Timm
 from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
 from robench.perturbations.clean import Clean
@@ -31,7 +31,13 @@ PGD = Condition(name="pgd", dataset="digits", perturbation=Pgd(epsilon=EPSILON, 
 COLUMNS = (
     Column(key="clean/top1_accuracy", label="clean", metric="top1_accuracy", conditions=("clean",)),
     Column(key="pgd/top1_accuracy", label="PGD", metric="top1_accuracy", conditions=("pgd",)),
-    Column(key="robust", label="robust", metric="robust_accuracy", conditions=("clean", "fgsm", "pgd")),
+    Column(
+        key="robust",
+        label="robust",
+        metric="robust_accuracy",
+        conditions=("clean", "fgsm", "pgd"),
+        roles=(Role(name="clean"), Role(), Role()),
+    ),
 )
 SUITE = Suite(
     name="digits-adv",

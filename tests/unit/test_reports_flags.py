@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of
 
 from robench.attacks.base import BoundedAttack
 from robench.attacks.fgsm import Fgsm
@@ -69,7 +69,7 @@ def record(
         dataset=DatasetIdentity(name="digits", fingerprint="d", num_examples=NUM_EXAMPLES),
         batch_size=batch_size,
     )
-    outcomes = tuple(outcome_of(f"digits-{index:05d}", index < num_standing) for index in range(size))
+    outcomes = outcome_columns(outcome_of(f"digits-{index:05d}", index < num_standing) for index in range(size))
     shard = Shard(measurement=measurement, start=0, stop=size).header
     return Record(shard=shard, outcomes=outcomes, provenance=PROVENANCE, flags=flags)
 
@@ -188,7 +188,7 @@ class TestSweeps:
             for index in range(NUM_EXAMPLES)
             for epsilon, num_standing in budgets.items()
         ]
-        return list(row_of(suite, [clean, replace(swept, outcomes=tuple(outcomes))]).flags or ())
+        return list(row_of(suite, [clean, replace(swept, outcomes=outcome_columns(outcomes))]).flags or ())
 
     def test_budgets_of_a_plain_sweep_are_compared_under_their_labels(self) -> None:
         (flag,) = self.flags()

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of, record_of
 
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
@@ -190,7 +190,7 @@ class TestSearches:
     def infinite(self) -> Report:
         asked = suite(SEARCH, metrics=("median_distance",))
         whole = record(SEARCH)
-        nothing = tuple(replace(each, correct_top1=True, found=False, l2=0.0) for each in whole.outcomes)
+        nothing = outcome_columns(replace(each, correct_top1=True, found=False, l2=0.0) for each in whole.outcomes)
         return build_report(asked, [replace(whole, outcomes=nothing)])
 
     def test_an_infinite_median_is_a_number_and_no_gap(self) -> None:
@@ -208,5 +208,5 @@ class TestSearches:
 
     def test_a_search_metric_of_no_search_is_refused(self) -> None:
         column = Column(key="x", label="x", metric="median_distance", conditions=("clean",))
-        with pytest.raises(ContractError, match=r"median_distance reads searches for the nearest.*clean is none"):
+        with pytest.raises(ContractError, match="read off minimum-norm attacks, and the column's condition is none"):
             build_report(replace(suite(CLEAN), columns=(column,)), [record(CLEAN)])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples import MEASUREMENT, failure_of, outcome_of, record_of
+from examples import MEASUREMENT, failure_of, outcome_columns, outcome_of, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +48,7 @@ class Recording:
 @dataclass(frozen=True)
 class ReportingThreads:
     def __call__(self, shard: Shard) -> Record | Failure:
-        outcomes = tuple(outcome_of(os.environ.get(name, "")) for name in THREAD_VARIABLES)
+        outcomes = outcome_columns(outcome_of(os.environ.get(name, "")) for name in THREAD_VARIABLES)
         return replace(recorded(shard), outcomes=outcomes)
 
 

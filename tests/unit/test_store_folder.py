@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> FolderStore:
 
 @pytest.fixture
 def newer(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
-    monkeypatch.setattr(seal_module, "FORMAT_VERSION", 2)
+    monkeypatch.setattr(seal_module, "FORMAT_VERSION", seal_module.FORMAT_VERSION + 1)
     store.put(record_of(dataclasses.replace(HEADER, key="0" * 32)))
     monkeypatch.undo()
     return store
@@ -156,22 +156,52 @@ def test_a_copied_or_renamed_record_counts_for_no_other_shard(store: FolderStore
     assert len(aside(store)) == 2
 
 
-def test_selection_asks_with_the_first_readable_file(store: FolderStore) -> None:
-    file_of(store, HEADER).write_bytes(b"")
-    asked: list[ShardHeader] = []
+class TestManifests:
+    def manifest(self, store: FolderStore) -> Path:
+        return Paths(store.path).manifest(HEADER.measurement_key)
 
-    def refuse(shard: ShardHeader) -> bool:
-        asked.append(shard)
-        return False
+    def asked(self, store: FolderStore) -> list[ShardHeader]:
+        asked: list[ShardHeader] = []
 
-    assert list(store.records(refuse)) == []
-    assert asked == [NEXT_HEADER]
+        def refuse(shard: ShardHeader) -> bool:
+            asked.append(shard)
+            return False
 
+        assert list(store.records(refuse)) == []
+        return asked
 
-def test_a_measurement_of_damaged_files_alone_asks_nothing_and_gives_nothing(store: FolderStore) -> None:
-    for shard in (HEADER, NEXT_HEADER):
-        file_of(store, shard).write_bytes(b"")
-    assert list(store.records(lambda shard: pytest.fail("there is no shard to ask with"))) == []
+    def test_selection_asks_with_the_header_of_the_first_record_and_opens_no_other_file(
+        self, store: FolderStore
+    ) -> None:
+        for shard in (HEADER, NEXT_HEADER):
+            file_of(store, shard).write_bytes(b"")
+        assert self.asked(store) == [HEADER]
+        assert aside(store) == []
+        assert everything(store) == []
+
+    @pytest.mark.parametrize("content", [None, b"", b"{}"])
+    def test_without_a_whole_one_the_first_readable_record_says_the_same(
+        self, store: FolderStore, content: bytes | None
+    ) -> None:
+        self.manifest(store).unlink()
+        if content is not None:
+            self.manifest(store).write_bytes(content)
+        file_of(store, HEADER).write_bytes(b"")
+        assert self.asked(store) == [NEXT_HEADER]
+        assert [each.name for each in self.manifest(store).parent.glob("_manifest*")] == []
+        store.put(record_of(HEADER))
+        assert self.manifest(store).exists()
+
+    def test_one_without_any_record_describes_nothing(self, store: FolderStore) -> None:
+        for shard in (HEADER, NEXT_HEADER):
+            file_of(store, shard).unlink()
+        assert list(store.manifests()) == []
+
+    def test_records_of_asks_for_measurements_by_key(self, store: FolderStore) -> None:
+        other = dataclasses.replace(HEADER, key="1" * 32, measurement_key="2" * 32)
+        store.put(record_of(other))
+        assert list(store.records_of(["2" * 32, "no such key"])) == [record_of(other)]
+        assert [each.shard.measurement_key for each in store.manifests()] == ["2" * 32, HEADER.measurement_key]
 
 
 def test_a_damaged_failure_is_set_aside_and_the_others_come(
@@ -209,7 +239,7 @@ def test_of_a_failure_no_file_stays_beside_a_record(store: FolderStore) -> None:
 
 def test_a_newer_format_is_neither_read_nor_set_aside_but_said(newer: FolderStore) -> None:
     for read in (newer.keys, lambda: everything(newer)):
-        with pytest.raises(StoreError, match=r"newer robench: .*format 2.*Update robench.*--results") as said:
+        with pytest.raises(StoreError, match=r"newer robench: .*format 3.*Update robench.*--results") as said:
             read()
         assert f"{'0' * 32}.parquet" in str(said.value)
     assert aside(newer) == []

@@ -1,0 +1,280 @@
+"""Outcomes as columns: numpy arrays, from the model's scores to the metric."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from robench.core.errors import ContractError
+from robench.core.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column's name, the Python type of its values, and whether values may be missing."""
+
+    name: str
+    type: type
+    optional: bool
+
+
+_DTYPES: Mapping[type, Any] = {str: np.dtypes.StringDType(), bool: np.bool_, int: np.int64, float: np.float64}
+# What a column takes without a change of value: numpy alone would turn 1.5 into the integer 1.
+_TAKEN: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (float, int)}
+
+
+_FIELDS: dict[type[Outcome], Mapping[str, Field]] = {}
+
+
+def fields_of(row_type: type[Outcome]) -> Mapping[str, Field]:
+    """Return the fields of an outcome by name, in the order of their declaration.
+
+    Raises:
+        TypeError: a field is neither text, a truth value, an integer nor a float.
+    """
+    if row_type not in _FIELDS:
+        hints = typing.get_type_hints(row_type)
+        _FIELDS[row_type] = {name: _field(row_type, name, hint) for name, hint in hints.items()}
+    return _FIELDS[row_type]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """One column: values, and where they are missing (the value there says nothing); None where none is."""
+
+    array: NDArray[Any]
+    missing: NDArray[np.bool_] | None = None
+
+    def take(self, index: slice | NDArray[Any]) -> Values:
+        """Return the values at ``index``."""
+        return Values(self.array[index], None if self.missing is None else self.missing[index])
+
+
+class Outcomes(Sequence[Outcome]):
+    """Outcomes of examples in dataset order, of a sweep one per example and budget, budgets of an example adjacent.
+
+    Columns whose values are all missing take no memory. As a sequence it gives rows, which are made when asked for.
+
+    Args:
+        row_type: dataclass that declares the fields.
+        columns: values by name of the field, all of one length; fields that are left out are missing everywhere.
+        length: number of rows.
+
+    Raises:
+        ContractError: a column is of no field, has another length, or lacks values that are not optional.
+    """
+
+    __slots__ = ("_columns", "_length", "row_type")
+
+    def __init__(self, row_type: type[Outcome], columns: Mapping[str, Values], length: int) -> None:
+        declared = fields_of(row_type)
+        if strangers := sorted(columns.keys() - declared.keys()):
+            raise ContractError(f"{', '.join(strangers)} are no fields of {row_type.__name__}")
+        self.row_type = row_type
+        self._length = length
+        self._columns: dict[str, Values] = {}
+        for name, field in declared.items():
+            if (values := columns.get(name)) is not None and not _is_empty(values):
+                self._columns[name] = _typed(field, values, length)
+            if not field.optional and length and (values is None or values.missing is not None):
+                raise ContractError(f"{name} must be {_wanted(field)}, got None")
+
+    @classmethod
+    def of(cls, rows: Iterable[Outcome], row_type: type[Outcome] | None = None) -> Outcomes:
+        """Return rows as columns; ``row_type`` is needed where there may be none.
+
+        Raises:
+            ContractError: rows are of different types, or a value does not fit its field.
+        """
+        listed = list(rows)
+        row_type = row_type or (type(listed[0]) if listed else Outcome)
+        if strangers := sorted({type(row).__name__ for row in listed if type(row) is not row_type}):
+            raise ContractError(f"outcomes must all be {row_type.__name__}, got {', '.join(strangers)}")
+        columns = {
+            name: column_of(field, [getattr(row, name) for row in listed])
+            for name, field in fields_of(row_type).items()
+        }
+        return cls(row_type, columns, len(listed))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
+        """Return several outcomes one after the other.
+
+        Raises:
+            ContractError: there are none, or they are of different tasks.
+        """
+        kinds = {part.row_type for part in parts}
+        if len(kinds) != 1:
+            raise ContractError(f"outcomes of one task are needed, got {sorted(kind.__name__ for kind in kinds)}")
+        if len(parts) == 1:
+            return parts[0]
+        row_type, length = parts[0].row_type, sum(map(len, parts))
+        names = dict.fromkeys(name for part in parts for name in part._columns)
+        return cls(row_type, {name: _concatenated(name, parts) for name in names}, length)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return the values of a field, one per row.
+
+        Raises:
+            ContractError: outcomes of this task have no such field, or it is missing in a row.
+        """
+        values = self.values(name)
+        if values is not None and values.missing is None:
+            return values.array
+        if not self._length:
+            return np.empty(0, _DTYPES[fields_of(self.row_type)[name].type])
+        first = 0 if values is None or values.missing is None else int(values.missing.argmax())
+        raise ContractError(f"the outcome of example {self.ids[first]!r} has no {name}")
+
+    def values(self, name: str) -> Values | None:
+        """Return the values of a field; None where all are missing.
+
+        Raises:
+            ContractError: outcomes of this task have no such field.
+        """
+        if name not in fields_of(self.row_type):
+            where = f"{self.row_type.__name__} (example {self.ids[0]!r})" if self._length else self.row_type.__name__
+            raise ContractError(f"{name} is no field of {where}; choose a metric of the suite's own task")
+        return self._columns.get(name)
+
+    def known(self, name: str) -> NDArray[np.bool_]:
+        """Return where a field is not missing."""
+        values = self.values(name)
+        if values is None:
+            return np.zeros(self._length, np.bool_)
+        return np.ones(self._length, np.bool_) if values.missing is None else ~values.missing
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """Ids of the examples."""
+        return self.column("example_id")
+
+    def take(self, index: slice | NDArray[Any]) -> Outcomes:
+        """Return some of the rows, by a slice, places or truth values."""
+        columns = {name: values.take(index) for name, values in self._columns.items()}
+        length = len(np.arange(self._length)[index])
+        return Outcomes(self.row_type, columns, length)
+
+    def at_budget(self, epsilon: str | None) -> Outcomes:
+        """Return the rows of one budget of a sweep; None of all that is no sweep."""
+        known, budgets = self.known("epsilon"), self.values("epsilon")
+        if budgets is None:
+            return self if epsilon is None else self.take(known)
+        return self.take(~known if epsilon is None else known & (budgets.array == epsilon))
+
+    def replaced(self, **columns: Values | None) -> Outcomes:
+        """Return the same rows with other columns in place of some; None is a column that is missing everywhere."""
+        kept = {name: values for name, values in self._columns.items() if name not in columns}
+        given = {name: values for name, values in columns.items() if values is not None}
+        return Outcomes(self.row_type, kept | given, self._length)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Outcome: ...
+    @overload
+    def __getitem__(self, index: slice) -> Outcomes: ...
+    def __getitem__(self, index: int | slice) -> Outcome | Outcomes:
+        if isinstance(index, slice):
+            return self.take(index)
+        place = range(self._length)[index]
+        return next(iter(self.take(slice(place, place + 1))))
+
+    def __iter__(self) -> Iterator[Outcome]:
+        names = list(fields_of(self.row_type))
+        lists = [self._listed(name) for name in names]
+        for row in zip(*lists, strict=True):
+            yield self.row_type(**dict(zip(names, row, strict=True)))
+
+    def __eq__(self, other: object) -> bool:
+        # Rows are compared as text, in which NaN equals NaN.
+        return isinstance(other, Outcomes) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can be changed
+
+    def __repr__(self) -> str:
+        return f"Outcomes({self.row_type.__name__}, {[*self]!r})"
+
+    def _listed(self, name: str) -> list[Any]:
+        values = self._columns.get(name)
+        if values is None:
+            return [None] * self._length
+        listed: list[Any] = values.array.tolist()
+        if values.missing is None:
+            return listed
+        return [None if missing else value for value, missing in zip(listed, values.missing.tolist(), strict=True)]
+
+
+def column_of(field: Field, values: Sequence[Any]) -> Values:
+    """Return Python values as a column, None where missing.
+
+    Raises:
+        ContractError: a value does not fit the field.
+    """
+    taken = _TAKEN[field.type]
+    for value in values:
+        if value is None:
+            fits = field.optional
+        else:
+            fits = isinstance(value, taken) and (field.type is bool or not isinstance(value, bool))
+            fits = fits and (field.type is not float or float(value) == value or value != value)
+        if not fits:
+            kind = "" if value is None else f" of type {type(value).__name__}"
+            raise ContractError(f"{field.name} must be {_wanted(field)}, got {value!r}{kind}")
+    missing = np.array([value is None for value in values], np.bool_)
+    filler = field.type()
+    try:
+        array = np.array([filler if value is None else value for value in values], _DTYPES[field.type])
+    except (OverflowError, UnicodeError) as error:
+        raise ContractError(f"{field.name} must be {_wanted(field)}: {error}") from error
+    return Values(array, missing if missing.any() else None)
+
+
+def _concatenated(name: str, parts: Sequence[Outcomes]) -> Values:
+    arrays, missing = [], []
+    for part in parts:
+        values = part._columns.get(name)
+        if values is None:
+            dtype = _DTYPES[fields_of(part.row_type)[name].type]
+            values = Values(np.zeros(len(part), dtype), np.ones(len(part), np.bool_))
+        arrays.append(values.array)
+        missing.append(np.zeros(len(part), np.bool_) if values.missing is None else values.missing)
+    where = np.concatenate(missing)
+    return Values(np.concatenate(arrays), where if where.any() else None)
+
+
+def _typed(field: Field, values: Values, length: int) -> Values:
+    dtype = np.dtype(_DTYPES[field.type])
+    if len(values.array) != length or not np.can_cast(values.array.dtype, dtype, "safe"):
+        raise ContractError(
+            f"{field.name} must have {length} values of {dtype}, got {len(values.array)} of {values.array.dtype}"
+        )
+    missing = values.missing if values.missing is not None and values.missing.any() else None
+    return Values(values.array.astype(dtype, copy=False), missing)
+
+
+def _is_empty(values: Values) -> bool:
+    return values.missing is not None and bool(values.missing.all())
+
+
+def _wanted(field: Field) -> str:
+    return f"{field.type.__name__} or None" if field.optional else field.type.__name__
+
+
+def _field(row_type: type[Outcome], name: str, hint: object) -> Field:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    wanted = [option for option in options if option is not type(None)]
+    if len(wanted) != 1 or wanted[0] not in _DTYPES:
+        raise TypeError(f"{row_type.__name__}.{name} must be str, bool, int or float, or one of them and None")
+    return Field(name, wanted[0], optional=len(options) > 1)

@@ -1,0 +1,99 @@
+"""Results that a report is built from: given as values, or read from a store one model at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from robench.reports.selection import needs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from robench.core.protocols import Store
+    from robench.core.records import Failure, Manifest, Record
+    from robench.core.suite import Suite
+
+
+class Results(Protocol):
+    """Results of a suite by model.
+
+    Attributes:
+        sizes: number of examples by dataset, as last measured.
+    """
+
+    sizes: Mapping[str, int]
+
+    def models(self) -> Sequence[str]:
+        """Return the names of all models that have results, sorted."""
+
+    def of(self, model: str) -> list[Record | Failure]:
+        """Return the results of one model, in any order; none of a model without results."""
+
+
+class Given:
+    """Results that are in memory.
+
+    Args:
+        measurements: keys of the measurements that count, by model; None takes the names of the records.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        results: Sequence[Record | Failure],
+        measurements: Mapping[str, Collection[str]] | None,
+        seed: int,
+    ) -> None:
+        is_needed = needs(suite, seed=seed)
+        self.sizes: Mapping[str, int] = _sizes(results)
+        self._by_model: dict[str, list[Record | Failure]] = {name: [] for name in measurements or ()}
+        for result in (each for each in results if is_needed(each.shard)):
+            for name in _names(result, measurements):
+                self._by_model.setdefault(name, []).append(result)
+
+    def models(self) -> Sequence[str]:
+        """Return the names of all models that have results, sorted."""
+        return sorted(self._by_model)
+
+    def of(self, model: str) -> list[Record | Failure]:
+        """Return the results of one model."""
+        return self._by_model.get(model, [])
+
+
+class Stored:
+    """Results in a store, of which the outcomes of one model at a time are read; arguments as of ``Given``."""
+
+    def __init__(
+        self, suite: Suite, store: Store, measurements: Mapping[str, Collection[str]] | None, seed: int
+    ) -> None:
+        is_needed = needs(suite, seed=seed)
+        manifests, failures = list(store.manifests()), list(store.failures())
+        self.sizes: Mapping[str, int] = _sizes([*manifests, *failures])
+        self._store = store
+        self._keys: dict[str, list[str]] = {name: [] for name in measurements or ()}
+        for manifest in (each for each in manifests if is_needed(each.shard)):
+            for name in _names(manifest, measurements):
+                self._keys.setdefault(name, []).append(manifest.shard.measurement_key)
+        self._failures: dict[str, list[Failure]] = {}
+        for failure in (each for each in failures if is_needed(each.shard)):
+            for name in _names(failure, measurements):
+                self._failures.setdefault(name, []).append(failure)
+
+    def models(self) -> Sequence[str]:
+        """Return the names of all models that have results, sorted."""
+        return sorted({*self._keys, *self._failures})
+
+    def of(self, model: str) -> list[Record | Failure]:
+        """Return the results of one model, read now."""
+        return [*self._store.records_of(self._keys.get(model, [])), *self._failures.get(model, [])]
+
+
+def _names(result: Record | Failure | Manifest, measurements: Mapping[str, Collection[str]] | None) -> list[str]:
+    if measurements is None:
+        return [result.shard.checkpoint]
+    return [model for model, keys in measurements.items() if result.shard.measurement_key in keys]
+
+
+def _sizes(results: Iterable[Record | Failure | Manifest]) -> dict[str, int]:
+    in_time = sorted(results, key=lambda result: (result.provenance.finished_at, result.shard.dataset.num_examples))
+    return {result.shard.dataset.name: result.shard.dataset.num_examples for result in in_time}

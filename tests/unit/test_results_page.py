@@ -1,0 +1,47 @@
+"""docs/results.md documents the columns that files have, and its example reads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pandas as pd  # type: ignore[import-untyped]  # pandas ships no types
+from conftest import ROOT
+from examples import HEADER, NEXT_HEADER, record_of
+
+from robench.core.columns import fields_of
+from robench.core.outcomes import ClassificationOutcome
+from robench.store import FolderStore
+from robench.store.parquet import LABELS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PAGE = (ROOT / "docs" / "results.md").read_text()
+
+
+def test_the_table_has_every_column_in_its_order_with_its_type() -> None:
+    rows = re.findall(r"^\| (\w+) \| ([a-z ]+) \| .+ \|$", PAGE, re.MULTILINE)
+    names = {str: "text", bool: "bool", int: "int", float: "float"}
+    fields = fields_of(ClassificationOutcome)
+    # Base fields stand first in files; those with a default may follow them in the class.
+    wanted = {name: names[field.type] + " or null" * field.optional for name, field in fields.items()}
+    assert [name for name, _ in rows if name != "column"] == [*LABELS, *wanted]
+    assert {name: kind for name, kind in rows if name in wanted} == wanted
+
+
+def test_the_example_reads_a_folder_of_several_measurements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = FolderStore(tmp_path / "results" / "demo")
+    for header in (HEADER, NEXT_HEADER, replace(HEADER, key="1" * 32, measurement_key="2" * 32, condition="clean")):
+        store.put(record_of(header))
+    monkeypatch.chdir(tmp_path)
+    (source,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(source, {})
+    printed = capsys.readouterr().out
+    assert re.search(r"digits-vit\s+clean\s+0\.5\n\s+pgd\s+0\.5", printed)
+    assert len(pd.read_parquet("results/demo/records")) == 60
