@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
 from robench.declarations import attentions
-from robench.models.blocks import BoostBlock, FeatScaleBlock
 from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
+from robench.models.residuals_impl import BoostBlock, FeatScaleBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,7 @@
 from robench.models.build import BACKBONES, build
 from robench.models.containment import Contained, blamed
 from robench.models.loading import load_strictly, load_victim
-from robench.models.python_backbone import code_digest
+from robench.models.python_backbone_impl import code_digest
 from robench.models.state_files import load_state
 from robench.models.victim import ClassifierVictim
 from robench.models.weights import digest, locate, resolve

@@ -10,10 +10,10 @@ from robench.declarations import architectures
 from robench.declarations.architectures import Python, Timm, Vit
 from robench.declarations.fan import Fan
 from robench.models.batch_norm import guard_batch_norms
-from robench.models.fan import build_fan
-from robench.models.python_backbone import build_python
-from robench.models.timm_backbone import build_timm
-from robench.models.vit import build_vit
+from robench.models.fan_impl import build_fan
+from robench.models.python_backbone_impl import build_python
+from robench.models.timm_backbone_impl import build_timm
+from robench.models.vit_impl import build_vit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

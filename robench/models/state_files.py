@@ -21,7 +21,7 @@ from robench.core.checkpoint import PLAIN_LAYOUT
 from robench.core.errors import UnknownNameError, WeightsError
 from robench.core.files import open_regular
 from robench.declarations.layouts import LAYOUTS
-from robench.models.layouts import check_count, tensors_in
+from robench.models.layouts_impl import check_count, tensors_in
 from robench.models.stand_ins import StandIns
 
 if TYPE_CHECKING:

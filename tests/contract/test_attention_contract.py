@@ -24,7 +24,7 @@ from robench.declarations.attention_base import AttentionBase
 from robench.declarations.attentions import PlainResidual, Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
 from robench.declarations.linear_attentions import Nystrom
-from robench.models.blocks import PlainBlock, parts_of
+from robench.models.residuals_impl import PlainBlock, parts_of
 
 if TYPE_CHECKING:
     from reference_base import Reference

@@ -19,7 +19,7 @@ from robench.attention import ForwardState, Geometry, build_attention, declarati
 from robench.attention.heads import split_heads
 from robench.attention.kept import Kept
 from robench.attention.positions import falling_logits, sinusoids
-from robench.attention.softmax import SoftmaxAttention
+from robench.attention.softmax_impl import SoftmaxAttention
 from robench.core.errors import ContractError
 from robench.core.identity import key_of, to_plain
 from robench.declarations.architectures import Vit

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from robench.attention import ForwardState, Geometry, build_attention, declaration_at
-from robench.attention.elliptical import sensitivity
+from robench.attention.elliptical_impl import sensitivity
 from robench.attention.heads import split_heads
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
@@ -27,7 +27,7 @@ from robench.declarations.attentions import RESIDUALS, PlainResidual, Softmax
 from robench.declarations.dot_attentions import Elliptical, Neutreno, Twicing
 from robench.declarations.residuals import Boost, FeatScale
 from robench.models import build
-from robench.models.blocks import BLOCKS, parts_of
+from robench.models.residuals_impl import BLOCKS, parts_of
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration

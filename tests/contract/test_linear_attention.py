@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_leaves
 
 from robench.attention import build_attention
 from robench.attention.heads import attend, feature_factors
-from robench.attention.linear import log_feature
-from robench.attention.nystrom import attend_through_landmarks, pseudo_inverse, segment_means
-from robench.attention.performer import orthogonal_gaussian
+from robench.attention.linear_impl import log_feature
+from robench.attention.nystrom_impl import attend_through_landmarks, pseudo_inverse, segment_means
+from robench.attention.performer_impl import orthogonal_gaussian
 from robench.core.identity import key_of
 from robench.declarations.architectures import Vit
 from robench.declarations.attentions import Softmax

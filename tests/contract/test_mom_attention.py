@@ -13,7 +13,7 @@ from scipy import stats
 import robench
 from robench.attention import ForwardState, Geometry, build_attention
 from robench.attention.kernels import gaussian_scores
-from robench.attention.mom import median_members
+from robench.attention.mom_impl import median_members
 from robench.attention.subsets import random_subsets
 from robench.declarations.mom_attentions import FourierMom, MedianOfMeans, Mom
 from robench.declarations.preprocessing import ImagePreprocessing

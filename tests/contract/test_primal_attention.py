@@ -14,8 +14,8 @@ from torch.nn.functional import normalize
 
 from robench.attention import ForwardState, Geometry, build_attention
 from robench.attention.heads import split_heads
-from robench.attention.primal import PrimalAttention, evenly_spaced
-from robench.attention.softmax import SoftmaxAttention
+from robench.attention.primal_impl import PrimalAttention, evenly_spaced
+from robench.attention.softmax_impl import SoftmaxAttention
 from robench.core.identity import to_plain
 from robench.declarations.architectures import Vit
 from robench.declarations.primal_attention import Primal

@@ -15,7 +15,7 @@ from torch import Tensor
 from robench.attention import build_attention, simplex_qp
 from robench.attention.kernels import gaussian_gram, unit
 from robench.attention.simplex_qp import minimise_on_simplex
-from robench.attention.spkde import SpkdeAttention
+from robench.attention.spkde_impl import SpkdeAttention
 from robench.declarations.kernel_attentions import Kde
 from robench.declarations.spkde_attention import Spkde
 

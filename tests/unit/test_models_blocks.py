@@ -18,7 +18,7 @@ from robench.declarations.architectures import Vit
 from robench.declarations.attentions import ATTENTIONS, RESIDUALS, PlainResidual, Softmax
 from robench.declarations.residuals import Boost, FeatScale
 from robench.models import build
-from robench.models.blocks import BLOCKS, BoostBlock, FeatScaleBlock, PlainBlock, parts_of
+from robench.models.residuals_impl import BLOCKS, BoostBlock, FeatScaleBlock, PlainBlock, parts_of
 
 if TYPE_CHECKING:
     from robench.declarations.base import DeclarationBase

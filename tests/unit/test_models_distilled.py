@@ -15,7 +15,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from robench.attention import ForwardState
-from robench.attention.bilateral import BilateralAttention
+from robench.attention.bilateral_impl import BilateralAttention
 from robench.core.identity import key_of
 from robench.declarations.architectures import Vit
 from robench.declarations.attentions import ATTENTIONS

@@ -18,7 +18,7 @@ from robench.core.errors import UnknownNameError, WeightsError
 from robench.declarations.architectures import Vit
 from robench.declarations.layouts import LAYOUTS, Layout
 from robench.models import build, load_state, load_strictly
-from robench.models.layouts import layouts_for, tensors_in
+from robench.models.layouts_impl import layouts_for, tensors_in
 
 SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3)
 

@@ -12,9 +12,9 @@ from timm.layers.config import set_fused_attn, use_fused_attn
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from robench.attention.rpc import RpcAttention
-from robench.attention.softmax import SoftmaxAttention
-from robench.attention.symmetric import SymmetricAttention
+from robench.attention.rpc_impl import RpcAttention
+from robench.attention.softmax_impl import SoftmaxAttention
+from robench.attention.symmetric_impl import SymmetricAttention
 from robench.core.errors import UnknownNameError
 from robench.declarations.architectures import BACKBONES, Vit
 from robench.declarations.attentions import Rpc, Softmax, Symmetric

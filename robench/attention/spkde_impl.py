@@ -37,7 +37,7 @@ from torch import Tensor
 
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
 from robench.attention.projected import ProjectedAttention
-from robench.attention.rkde import quotients
+from robench.attention.rkde_impl import quotients
 from robench.attention.simplex_qp import RIDGE, minimise_on_simplex
 
 if TYPE_CHECKING:

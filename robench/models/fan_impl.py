@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from robench.attention import ForwardState, Geometry, build_attention
 from robench.core.errors import UnknownNameError
 from robench.declarations.attentions import RESIDUALS
-from robench.models.blocks import BLOCKS, BlockParts
 from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
+from robench.models.residuals_impl import BLOCKS, BlockParts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

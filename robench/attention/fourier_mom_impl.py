@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.fourier import FLOOR, LogSincProducts
+from robench.attention.fourier_impl import FLOOR, LogSincProducts
 from robench.attention.kernels import gaussian_scores, precision_of, weights_above
-from robench.attention.mom import median_members, subsets_of
+from robench.attention.mom_impl import median_members, subsets_of
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:

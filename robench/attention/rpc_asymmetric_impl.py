@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from robench.attention.projected import ProjectedAttention
-from robench.attention.rpc import pursue, threshold_of
+from robench.attention.rpc_impl import pursue, threshold_of
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry

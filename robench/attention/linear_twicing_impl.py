@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from robench.attention.heads import feature_factors
-from robench.attention.linear import log_feature
+from robench.attention.linear_impl import log_feature
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from robench.attention import ForwardState, Geometry, build_attention
 from robench.core.errors import UnknownNameError
 from robench.declarations.attentions import RESIDUALS
-from robench.models.blocks import BLOCKS, parts_of
+from robench.models.residuals_impl import BLOCKS, parts_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import Block
