@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import robench
-from robench.declarations.attentions import ATTENTIONS
+from robench.attention import ATTENTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

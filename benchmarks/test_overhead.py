@@ -18,7 +18,7 @@ from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition
 from robench.declare import find_checkpoints
 from robench.evaluation import evaluate
-from robench.models import resolve
+from robench.models.weights import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from robench.core.files import absolute
 from robench.datasets import open_dataset
 from robench.declare import find_checkpoints, find_suite, parse_architecture
-from robench.models import build
-from robench.models import load_victim as _load_victim
+from robench.models.build import build
+from robench.models.loading import load_victim as _load_victim
 from robench.runs import RunRequest, prepare, prepare_transfer
 from robench.store import FolderStore
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
-from robench.declarations import attentions
 from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
 from robench.models.residuals_impl import BoostBlock, FeatScaleBlock
 
@@ -40,7 +39,7 @@ BESIDE: Mapping[str, type] = {
 
 def page() -> str:
     """Return the page: each kind with its fields, what it computes, its source, and known disagreements."""
-    kinds = attentions.ATTENTIONS.items()
+    kinds = ATTENTIONS.items()
     contents = [f"- [`{kind}`](#{kind}): {_title(declared)}" for kind, declared in kinds]
     contents += [f"- [{name}](#{name.replace(' ', '-')}): {_text(part)[0]}" for name, part in BESIDE.items()]
     sections = [_section(kind, declared) for kind, declared in kinds]
@@ -66,7 +65,7 @@ def _title(declared: type[DeclarationBase]) -> str:
 
 def _paragraphs(declared: type[DeclarationBase]) -> list[str]:
     """Return the paragraphs of the implementation's module; equations are indented, which is code in Markdown."""
-    module = sys.modules[ATTENTIONS[declared].__module__]
+    module = sys.modules[declared.implemented().__module__]
     # Double backquotes are reStructuredText's, single ones Markdown's.
     return [f"{text}\n".replace("``", "`") for text in (inspect.getdoc(module) or "").split("\n\n")]
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robench.attacks.pgd import Pgd
+from robench.attention.rpc import Rpc
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.columns import Outcomes
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
 from robench.core.suite import Condition
-from robench.declarations.architectures import Vit
-from robench.declarations.attentions import Rpc
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.metrics import Readings
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

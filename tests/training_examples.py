@@ -10,9 +10,9 @@ import numpy as np
 from PIL import Image
 
 from robench.core.checkpoint import Checkpoint, Weights
-from robench.declarations.architectures import Vit
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import DeitTraining
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration

@@ -20,9 +20,9 @@ from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
+    from robench.attention.attnscale import AttnScale
     from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.dot_attentions import AttnScale
 
 
 class AttnScaleAttention(ProjectedAttention):

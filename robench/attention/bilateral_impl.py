@@ -37,9 +37,9 @@ from robench.attention.projected import ProjectedAttention
 from robench.core.errors import ContractError
 
 if TYPE_CHECKING:
+    from robench.attention.bilateral import Bilateral
     from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.dot_attentions import Bilateral
 
 
 class BilateralAttention(ProjectedAttention):

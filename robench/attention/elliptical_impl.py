@@ -40,8 +40,8 @@ from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
 
 if TYPE_CHECKING:
+    from robench.attention.elliptical import Elliptical
     from robench.attention.geometry import Geometry
-    from robench.declarations.dot_attentions import Elliptical
 
 
 class EllipticalAttention(ProjectedAttention):

@@ -24,9 +24,9 @@ from robench.attention.kernels import weights_above
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
+    from robench.attention.fourier import Fourier
     from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.kernel_attentions import Fourier
 
 FLOOR = 1e-6
 # Coordinates whose product is taken before its logarithm: few enough to stay within the range of float32.

@@ -26,9 +26,9 @@ from robench.attention.mom_impl import median_members, subsets_of
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
+    from robench.attention.fourier_mom import FourierMom
     from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.mom_attentions import FourierMom
 
 
 class FourierMomAttention(ProjectedAttention):

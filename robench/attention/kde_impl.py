@@ -21,8 +21,8 @@ from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.kde import Kde
     from robench.attention.state import ForwardState
-    from robench.declarations.kernel_attentions import Kde
 
 
 class KdeAttention(ProjectedAttention):

@@ -15,7 +15,7 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from robench.declarations.kernel_attentions import Formula
+    from robench.attention.base import Formula
 
 
 def precision_of(formula: Formula, head_dim: int) -> float:

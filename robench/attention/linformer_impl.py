@@ -23,8 +23,8 @@ from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.linformer import Linformer
     from robench.attention.state import ForwardState
-    from robench.declarations.linear_attentions import Linformer
 
 INITIAL_DEVIATION = 0.02
 

@@ -30,8 +30,8 @@ from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.mgk import Mgk
     from robench.attention.state import ForwardState
-    from robench.declarations.kernel_attentions import Mgk
 
 FLOOR = 1e-6
 

@@ -32,8 +32,8 @@ from robench.attention.subsets import random_subsets
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.mom import MedianOfMeans, Mom
     from robench.attention.state import ForwardState
-    from robench.declarations.mom_attentions import MedianOfMeans, Mom
 
 
 class MomAttention(ProjectedAttention):

@@ -23,7 +23,7 @@ from robench.attention.state import ForwardState
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
-    from robench.declarations.dot_attentions import Neutreno
+    from robench.attention.neutreno import Neutreno
 
 
 class NeutrenoAttention(ProjectedAttention):

@@ -39,8 +39,8 @@ from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.nystrom import Nystrom
     from robench.attention.state import ForwardState
-    from robench.declarations.linear_attentions import Nystrom
 
 NUM_STEPS = 6
 KERNEL_SIZE = 35

@@ -43,8 +43,8 @@ from robench.core.seeds import Stream, stream_seed
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.performer import Performer
     from robench.attention.state import ForwardState
-    from robench.declarations.linear_attentions import Performer
 
 
 class PerformerAttention(ProjectedAttention):

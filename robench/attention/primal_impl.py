@@ -38,8 +38,8 @@ from robench.attention.heads import merge_heads, split_heads
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.primal import Primal
     from robench.attention.state import ForwardState
-    from robench.declarations.primal_attention import Primal
 
 
 class PrimalAttention(nn.Module):

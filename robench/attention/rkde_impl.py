@@ -37,9 +37,10 @@ from robench.attention.projected import ProjectedAttention
 from robench.attention.robust_losses import LOG_WEIGHTS
 
 if TYPE_CHECKING:
+    from robench.attention.base import Formula
     from robench.attention.geometry import Geometry
+    from robench.attention.rkde import Rkde
     from robench.attention.state import ForwardState
-    from robench.declarations.kernel_attentions import Formula, Rkde
 
 
 class RkdeAttention(ProjectedAttention):

@@ -24,8 +24,8 @@ from robench.attention.rpc_impl import pursue, threshold_of
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.rpc_asymmetric import RpcAsymmetric
     from robench.attention.state import ForwardState
-    from robench.declarations.dot_attentions import RpcAsymmetric
 
 
 class RpcAsymmetricAttention(ProjectedAttention):

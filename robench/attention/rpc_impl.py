@@ -37,9 +37,9 @@ from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.rpc import Rpc
+    from robench.attention.rpc_asymmetric import RpcAsymmetric
     from robench.attention.state import ForwardState
-    from robench.declarations.attentions import Rpc
-    from robench.declarations.dot_attentions import RpcAsymmetric
 
 
 class RpcAttention(ProjectedAttention):

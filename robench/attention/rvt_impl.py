@@ -28,8 +28,8 @@ from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.rvt import Rvt
     from robench.attention.state import ForwardState
-    from robench.declarations.dot_attentions import Rvt
 
 
 class RvtAttention(ProjectedAttention):

@@ -23,8 +23,8 @@ from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.scaled import Scaled
     from robench.attention.state import ForwardState
-    from robench.declarations.dot_attentions import Scaled
 
 
 class ScaledAttention(ProjectedAttention):

@@ -42,8 +42,8 @@ from robench.attention.simplex_qp import RIDGE, minimise_on_simplex
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
+    from robench.attention.spkde import Spkde
     from robench.attention.state import ForwardState
-    from robench.declarations.spkde_attention import Spkde
 
 SMALLEST_WEIGHT = 1e-15
 

@@ -17,7 +17,7 @@ from robench.attention.projected import ProjectedAttention
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
-    from robench.declarations.attentions import Symmetric
+    from robench.attention.symmetric import Symmetric
 
 
 class SymmetricAttention(ProjectedAttention):

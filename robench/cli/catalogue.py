@@ -7,8 +7,8 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
+from robench.attention import ATTENTIONS
 from robench.core.identity import Plain, to_plain
-from robench.declarations.attentions import ATTENTIONS
 from robench.declarations.datasets import DATASETS
 from robench.declare import find_suite, read_registries, shipped_suites
 from robench.metrics import METRICS

@@ -14,7 +14,6 @@ from robench.cli.terminal import out, say
 from robench.core.checkpoint import Weights
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
-from robench.declarations.architectures import Python
 from robench.declarations.training import DeitTraining, Training
 from robench.declare import read_registry, set_weights, shipped_registry
 
@@ -180,12 +179,12 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     from safetensors.torch import save
 
     from robench.cli.progress import epochs_shown
-    from robench.models import Contained, blamed
+    from robench.models.containment import Contained, blamed
     from robench.runs.devices import choose_workers
     from robench.training import Host, state_path, train, train_deit
 
-    is_own = not isinstance(checkpoint.architecture, Python)
-    containment = Contained() if is_own else blamed(f"model {checkpoint.name!r} cannot be trained")
+    is_users = checkpoint.architecture.runs_user_code
+    containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
     with epochs_shown(checkpoint.name) as on_epoch, containment:
         if isinstance(checkpoint.training, Training):
             return save(train(checkpoint, on_epoch))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from robench.core.protocols import Declaration
+    from robench.core.protocols import Architecture, Declaration
 
 PLAIN_LAYOUT = "plain"
 
@@ -23,7 +23,7 @@ class Weights:
         sha256: 64 hexadecimal digits; or the first 8 or more, where a publisher names only those; or None where nobody
             has published the weights, so that whatever the user places counts (its digest is still part of every key).
         how_to_get: one sentence that is shown where the file is missing.
-        layout: name of where in the file the tensors are and how their names read, see ``declarations.layouts``.
+        layout: name of where in the file the tensors are and how their names read, see ``models.layouts``.
     """
 
     uri: str
@@ -44,7 +44,7 @@ class Checkpoint:
     """
 
     name: str
-    architecture: Declaration
+    architecture: Architecture
     weights: Weights
     preprocessing: Declaration
     task: str

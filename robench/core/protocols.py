@@ -140,6 +140,23 @@ class PerturbationDeclaration(Declaration, Protocol):
         return False
 
 
+class Architecture(Declaration, Protocol):
+    """Declaration of a model.
+
+    Attributes:
+        runs_user_code: the model is code of the user's own.
+    """
+
+    runs_user_code: ClassVar[bool]
+
+    @property
+    def couples_rows(self) -> bool | None:
+        """Whether rows of a batch influence each other; None where the code is not robench's."""
+
+    def code_digest(self) -> str | None:
+        """Return the SHA-256 of the user's code that builds the model, None where there is none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Examples as a victim meets them.

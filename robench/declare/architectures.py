@@ -9,11 +9,11 @@ from robench.declare.python_source import document_from_python
 from robench.declare.schema import FAMILIES, attempt, construct_member
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration
+    from robench.declarations.base import DeclarationBase
     from robench.declare.problems import Problem
 
 
-def parse_architecture(mapping: object, source: str = "architecture") -> Declaration:
+def parse_architecture(mapping: object, source: str = "architecture") -> DeclarationBase:
     """Return the architecture that a mapping describes, the same as an entry's ``architecture`` in checkpoints.yaml.
 
     Raises:

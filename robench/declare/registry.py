@@ -13,14 +13,14 @@ from annotated_types import MaxLen
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
 from robench.core.errors import DeclarationError, did_you_mean
-from robench.declarations.architectures import couples_rows
 from robench.declarations.base import DeclarationBase
-from robench.declarations.layouts import LAYOUTS
 from robench.declare.names import MetricName, Name, Task, dataset_problem
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
 from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
+from robench.models.base import ArchitectureBase
+from robench.models.layouts import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ class WeightsEntry:
 class CheckpointEntry:
     """A checkpoint as it stands in a file, below its name."""
 
-    architecture: DeclarationBase
+    architecture: ArchitectureBase
     weights: WeightsEntry
     preprocessing: DeclarationBase
     task: Task = "classification"
@@ -178,7 +178,7 @@ def _unknown_training_data(document: Document) -> Iterator[Problem]:
 def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
     """Yield a problem for each entry whose ``coupled`` is not what robench knows of the architecture's rows."""
     for name, checkpoint in () if entry is None else entry.checkpoints.items():
-        known = couples_rows(checkpoint.architecture)
+        known = checkpoint.architecture.couples_rows
         if known is not None and checkpoint.coupled != known:
             does = "couples" if known else "does not couple"
             wrong = f"must be {str(known).lower()}: backbone {checkpoint.architecture.kind} {does} the rows of a batch"

@@ -25,9 +25,8 @@ from pydantic import (
     create_model,
 )
 
+from robench.attention import ATTENTIONS
 from robench.core.errors import did_you_mean
-from robench.declarations.architectures import BACKBONES
-from robench.declarations.attentions import ATTENTIONS, RESIDUALS
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declarations.training import TRAININGS, Training
@@ -35,6 +34,7 @@ from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reade
 from robench.declare.sweeps import KEY, construct_sweep
 from robench.declare.values import UNREADABLE, show
 from robench.declare.wording import contradictions, one_error, reworded
+from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 
 if TYPE_CHECKING:
@@ -52,12 +52,13 @@ MOST_UNKNOWN = 50
 class Family:
     """Declarations of which a field wants one, told apart by the field ``tag``; ``untagged`` is meant without it.
 
-    ``sweeps``: whether an attack at several budgets may stand there.
+    ``alias``: another name of ``tag``; ``sweeps``: whether an attack at several budgets may stand there.
     """
 
     noun: str
     members: Mapping[str, type[DeclarationBase]]
     tag: str = "kind"
+    alias: str | None = None
     untagged: type[DeclarationBase] | None = None
     sweeps: bool = False
 
@@ -65,7 +66,7 @@ class Family:
 FAMILIES: Mapping[str, Family] = {
     "perturbation": Family("perturbation", PERTURBATIONS, sweeps=True),
     "members": Family("perturbation", PERTURBATIONS),
-    "architecture": Family("backbone", BACKBONES, tag="backbone"),
+    "architecture": Family("backbone", BACKBONES, tag="backbone", alias="kind"),
     "attention": Family("attention", ATTENTIONS),
     "residual": Family("residual", RESIDUALS),
     "preprocessing": Family("preprocessing", PREPROCESSINGS),
@@ -119,19 +120,23 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
         example = value if isinstance(value, str) and value in family.members else next(iter(family.members))
         wanted = f"a mapping such as {{{family.tag}: {example}}}"
         raise one_error(family.noun, str(refused(wanted, value)), value)
-    if family.tag not in value and family.untagged is not None:
-        return construct(family.untagged, value, family.tag)
-    if family.tag not in value:
-        raise one_error(family.noun, f"missing. Known: {known}.", value, family.tag)
-    name = value[family.tag]
+    given = [tag for tag in (family.tag, family.alias) if tag is not None and tag in value]
+    if len(given) > 1:
+        raise one_error(family.noun, f"must not be given beside {family.tag}; remove one of the two", value, given[1])
+    tag = given[0] if given else family.tag
+    if not given and family.untagged is not None:
+        return construct(family.untagged, value, tag)
+    if not given:
+        raise one_error(family.noun, f"missing. Known: {known}.", value, tag)
+    name = value[tag]
     if not isinstance(name, str):
-        raise one_error(family.noun, str(refused(f"one of {known}", name)), name, family.tag)
+        raise one_error(family.noun, str(refused(f"one of {known}", name)), name, tag)
     if name not in family.members:
         message = f"unknown {family.noun} {show(name)}.{did_you_mean(name, family.members)}"
-        raise one_error(family.noun, message, name, family.tag)
+        raise one_error(family.noun, message, name, tag)
     if family.sweeps and KEY in value:
         return construct_sweep(family.members, value, construct)
-    return construct(family.members[name], value, family.tag)
+    return construct(family.members[name], value, tag)
 
 
 @cache

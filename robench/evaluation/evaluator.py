@@ -18,7 +18,8 @@ from robench.declarations.transferred import Transferred
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.keeping import Attacked
 from robench.evaluation.rescore import rescore
-from robench.models import Contained, load_victim
+from robench.models.containment import Contained
+from robench.models.loading import load_victim
 from robench.store.adversarial import AdversarialFolder
 
 if TYPE_CHECKING:

@@ -1,24 +1,26 @@
-"""Models under test: built from their declarations, loaded from weights that were checked, wrapped as victims."""
+"""Models under test: ``x.py`` declares a backbone or a residual connection, ``x_impl.py`` builds it.
 
-from robench.models.build import BACKBONES, build
-from robench.models.containment import Contained, blamed
-from robench.models.loading import load_strictly, load_victim
-from robench.models.python_backbone_impl import code_digest
-from robench.models.state_files import load_state
-from robench.models.victim import ClassifierVictim
-from robench.models.weights import digest, locate, resolve
+No torch here. Models are built by ``build.py``, loaded from weights that were checked by ``loading.py``, and wrapped as
+victims by ``victim.py``.
+"""
 
-__all__ = [
-    "BACKBONES",
-    "ClassifierVictim",
-    "Contained",
-    "blamed",
-    "build",
-    "code_digest",
-    "digest",
-    "load_state",
-    "load_strictly",
-    "load_victim",
-    "locate",
-    "resolve",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.models.fan import Fan
+from robench.models.python_backbone import Python
+from robench.models.residuals import Boost, FeatScale, PlainResidual
+from robench.models.timm_backbone import Timm
+from robench.models.vit import Vit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.models.base import ArchitectureBase
+    from robench.models.residuals import ResidualBase
+
+__all__ = ["BACKBONES", "RESIDUALS"]
+
+BACKBONES: Mapping[str, type[ArchitectureBase]] = {"vit": Vit, "fan": Fan, "timm": Timm, "python": Python}
+RESIDUALS: Mapping[str, type[ResidualBase]] = {"plain": PlainResidual, "boost": Boost, "featscale": FeatScale}

@@ -24,16 +24,16 @@ from timm.layers.weight_init import trunc_normal_
 from timm.models.xcit import ClassAttentionBlock, ConvPatchEmbed, PositionalEncodingFourier
 from torch import Tensor, nn
 
-from robench.attention import ForwardState, Geometry, build_attention
-from robench.core.errors import UnknownNameError
-from robench.declarations.attentions import RESIDUALS
+from robench.attention.build import build_attention
+from robench.attention.geometry import Geometry
+from robench.attention.state import ForwardState
 from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
-from robench.models.residuals_impl import BLOCKS, BlockParts
+from robench.models.residuals_impl import BlockParts, build_block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.declarations.fan import Fan
+    from robench.models.fan import Fan
 
 
 NORM = partial(nn.LayerNorm, eps=1e-6)
@@ -83,10 +83,8 @@ def build_fan(architecture: Fan, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared network with initial weights; ``drop_path_rate`` is for training, the same in all blocks.
 
     Raises:
-        UnknownNameError: it declares an attention or a residual connection that has no implementation.
+        UnknownNameError: it declares an attention or a residual connection that is none.
     """
-    if type(architecture.residual) not in BLOCKS:
-        raise UnknownNameError("residual", architecture.residual.kind, RESIDUALS)
     model = FullyAttentionalNetwork(architecture, drop_path_rate)
     for module in model.modules():
         if hasattr(module, "fused_attn"):
@@ -120,7 +118,7 @@ def _block(architecture: Fan, layer: int, drop_path_rate: float) -> nn.Module:
         gamma1=nn.Parameter(torch.ones(dim)),
         gamma2=nn.Parameter(torch.ones(dim)),
     )
-    return BLOCKS[type(architecture.residual)](architecture.residual, parts)
+    return build_block(architecture.residual, parts)
 
 
 def _class_block(architecture: Fan) -> nn.Module:

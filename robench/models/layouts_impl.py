@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from robench.core.errors import WeightsError
-from robench.declarations.layouts import LAYOUTS
+from robench.models.layouts import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torch import Tensor
 
-    from robench.declarations.layouts import Layout
+    from robench.models.layouts import Layout
 
 MAX_TENSORS = 10_000
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)

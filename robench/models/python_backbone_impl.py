@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from robench.declarations.architectures import Argument, Python
+    from robench.models.base import Argument
+    from robench.models.python_backbone import Python
 
 
 def build_python(architecture: Python) -> nn.Module:

@@ -9,21 +9,21 @@ the branch f(Y), or the MLP's, of an example, and nothing that a connection take
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from robench.declarations.attentions import PlainResidual
-from robench.declarations.residuals import Boost, FeatScale
+from robench.core.errors import UnknownNameError
+from robench.models import RESIDUALS
+from robench.models.residuals import ResidualBase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from timm.models.vision_transformer import Block
 
-    from robench.attention import ForwardState
-    from robench.declarations.base import DeclarationBase
+    from robench.attention.state import ForwardState
+    from robench.core.protocols import Declaration
+    from robench.models.residuals import Boost, FeatScale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,22 @@ def parts_of(block: Block, attention: nn.Module) -> BlockParts:
     )
 
 
+def build_block(declaration: Declaration, parts: BlockParts) -> PlainBlock:
+    """Return a block with the declared residual connection.
+
+    Raises:
+        UnknownNameError: the declaration is of no residual connection.
+    """
+    if not isinstance(declaration, ResidualBase):
+        raise UnknownNameError("residual", declaration.kind, RESIDUALS)
+    block: PlainBlock = declaration.implemented()(declaration, parts)
+    return block
+
+
 class PlainBlock(nn.Module):
     """The usual residual connection: Y + f(Y), with f the attention, scaled by ``gamma1`` where the backbone has it."""
 
-    def __init__(self, declaration: DeclarationBase, parts: BlockParts) -> None:
+    def __init__(self, declaration: ResidualBase, parts: BlockParts) -> None:
         super().__init__()
         self.norm1 = parts.norm1
         self.attn = parts.attention
@@ -127,11 +139,3 @@ class FeatScaleBlock(PlainBlock):
 
 def _scaled(branch_BNC: Tensor, gamma_C: Tensor | None) -> Tensor:
     return branch_BNC if gamma_C is None else gamma_C * branch_BNC
-
-
-# A block for each residual connection. Any: each takes its own declaration, which the key beside it names.
-BLOCKS: Mapping[type, Callable[[Any, BlockParts], PlainBlock]] = {
-    PlainResidual: PlainBlock,
-    Boost: BoostBlock,
-    FeatScale: FeatScaleBlock,
-}

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from robench.core.checkpoint import PLAIN_LAYOUT
 from robench.core.errors import UnknownNameError, WeightsError
 from robench.core.files import open_regular
-from robench.declarations.layouts import LAYOUTS
+from robench.models.layouts import LAYOUTS
 from robench.models.layouts_impl import check_count, tensors_in
 from robench.models.stand_ins import StandIns
 
@@ -37,7 +37,7 @@ MAX_NAMES = 1_000
 def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
     """Return the tensors of a file by name, on the CPU; they may be mapped from the file, so copy before changing.
 
-    ``layout`` names where in the file they are, a key of ``declarations.layouts.LAYOUTS``.
+    ``layout`` names where in the file they are, a key of ``models.layouts.LAYOUTS``.
 
     Raises:
         WeightsError: the file is of another kind or layout, damaged, unsafe, or holds anything but dense numbers there.

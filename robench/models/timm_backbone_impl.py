@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from robench.declarations.architectures import Timm
+    from robench.models.timm_backbone import Timm
 
 REFUSED_ARGUMENTS = ("pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path", "cache_dir")
 
 
-def build_timm(architecture: Timm) -> nn.Module:
+def build_timm(architecture: Timm, drop_path_rate: float = 0.0) -> nn.Module:
     """Return ``timm.create_model(name, **arguments)`` with initial weights.
+
+    A ``drop_path_rate`` above 0 is passed on, unless the arguments name one.
 
     Raises:
         UnknownNameError: timm has no model of this name.
         DeclarationError: timm does not build it with these arguments.
     """
-    name, arguments = architecture.name, architecture.arguments
+    name = architecture.name
+    arguments = {**({"drop_path_rate": drop_path_rate} if drop_path_rate else {}), **architecture.arguments}
     if not timm.is_model(name):
         raise _unknown(name)
     if refused := [argument for argument in arguments if argument in REFUSED_ARGUMENTS]:
@@ -43,7 +46,7 @@ def build_timm(architecture: Timm) -> nn.Module:
     # Broad because arguments go to any of a thousand models, each with errors of its own.
     except Exception as error:
         raise DeclarationError(
-            f"timm model {name!r} cannot be built with arguments {dict(arguments)}: {type(error).__name__}: {error}."
+            f"timm model {name!r} cannot be built with arguments {arguments}: {type(error).__name__}: {error}."
             " Check them against the model's documentation in timm"
         ) from error
     for module in model.modules():

@@ -14,10 +14,10 @@ from timm.models._pretrained import PretrainedCfg
 from timm.models._registry import get_pretrained_cfg, register_model
 
 from robench.core.errors import DeclarationError
-from robench.declarations.architectures import Timm, Vit
-from robench.declarations.fan import Fan
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.timm_backbone import Timm
+from robench.models.transformer import Transformer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Declaration
+    from robench.core.protocols import Architecture
 
 PREFIX = "robench_"
 # What timm calls the fields of a backbone that is declared field by field.
@@ -94,11 +94,11 @@ def _entry_point(name: str, checkpoint: Checkpoint) -> Callable[..., nn.Module]:
     return entry_point
 
 
-def _adapted(architecture: Declaration, arguments: Mapping[str, object], name: str) -> Declaration:
+def _adapted(architecture: Architecture, arguments: Mapping[str, object], name: str) -> Architecture:
     """Return the architecture with the sizes that a script asks for."""
     if isinstance(architecture, Timm):
         return replace(architecture, arguments={**architecture.arguments, **arguments})  # type: ignore[dict-item]  # timm's
-    known = FIELDS if isinstance(architecture, (Vit, Fan)) else {}
+    known = FIELDS if isinstance(architecture, Transformer) else {}
     if unknown := sorted(set(arguments) - set(known)):
         takes = ", ".join((*known, "drop_path_rate"))
         raise DeclarationError(
@@ -131,8 +131,8 @@ def _settings(checkpoint: Checkpoint) -> dict[str, object]:
     return settings
 
 
-def _sizes(architecture: Declaration) -> dict[str, object]:
-    if isinstance(architecture, (Vit, Fan)):
+def _sizes(architecture: Architecture) -> dict[str, object]:
+    if isinstance(architecture, Transformer):
         return {
             "num_classes": architecture.num_classes,
             "input_size": (architecture.num_channels, architecture.image_size, architecture.image_size),

@@ -20,15 +20,15 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from robench.attention import ForwardState, Geometry, build_attention
-from robench.core.errors import UnknownNameError
-from robench.declarations.attentions import RESIDUALS
-from robench.models.residuals_impl import BLOCKS, parts_of
+from robench.attention.build import build_attention
+from robench.attention.geometry import Geometry
+from robench.attention.state import ForwardState
+from robench.models.residuals_impl import build_block, parts_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import Block
 
-    from robench.declarations.architectures import Vit
+    from robench.models.vit import Vit
 
 
 class DeclaredVisionTransformer(VisionTransformer):
@@ -71,10 +71,8 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
     ``drop_path_rate`` is for training: that of the last block, rising linearly from 0 in the first, as in DeiT.
 
     Raises:
-        UnknownNameError: it declares an attention or a residual connection that has no implementation.
+        UnknownNameError: it declares an attention or a residual connection that is none.
     """
-    if type(architecture.residual) not in BLOCKS:
-        raise UnknownNameError("residual", architecture.residual.kind, RESIDUALS)
     kind = DeclaredDistilledTransformer if architecture.distilled else DeclaredVisionTransformer
     model = kind(
         img_size=architecture.image_size,
@@ -97,7 +95,7 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
             layer=layer,
         )
         parts = parts_of(cast("Block", block), build_attention(architecture.attention, geometry))
-        model.blocks[layer] = BLOCKS[type(architecture.residual)](architecture.residual, parts)
+        model.blocks[layer] = build_block(architecture.residual, parts)
     # A second time, because the first saw the attention that has just been replaced.
     model.init_weights()
     return model

@@ -9,7 +9,8 @@ from robench.datasets import open_dataset
 from robench.declarations.datasets import DATASETS
 from robench.declarations.training import DeitTraining, Training
 from robench.evaluation.audit import audit
-from robench.models import blamed, load_victim
+from robench.models.containment import blamed
+from robench.models.loading import load_victim
 from robench.runs.devices import choose_workers
 
 if TYPE_CHECKING:

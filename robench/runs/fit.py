@@ -19,7 +19,8 @@ from robench.core.errors import ExampleError, UsageError, described
 from robench.declarations.datasets import DATASETS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
-from robench.models import Contained, blamed, load_victim
+from robench.models.containment import Contained, blamed
+from robench.models.loading import load_victim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

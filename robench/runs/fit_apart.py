@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UsageError, WeightsError
 from robench.datasets import open_dataset
-from robench.declarations.architectures import Python
 from robench.runs.fit import check_fit
 from robench.scheduling import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 
@@ -29,8 +28,8 @@ def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) 
 
     With worker processes that is a model of the user's own code, and with ``shard_timeout`` any.
     """
-    is_own_code = isinstance(checkpoint.architecture, Python)
-    return not workers.in_process and (is_own_code or request.shard_timeout is not None)
+    is_users = checkpoint.architecture.runs_user_code
+    return not workers.in_process and (is_users or request.shard_timeout is not None)
 
 
 def check_fit_apart(checkpoints: Sequence[Checkpoint], datasets: tuple[str, ...], request: RunRequest) -> None:

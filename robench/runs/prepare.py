@@ -9,10 +9,9 @@ from robench.attacks.backends.installed import check_installed
 from robench.core.errors import MissingDataError, WeightsError
 from robench.core.shard import EXACT_DTYPE, Measurement
 from robench.datasets import open_dataset
-from robench.declarations.architectures import Python
 from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
 from robench.evaluation import Evaluator
-from robench.models import code_digest, resolve
+from robench.models.weights import resolve
 from robench.reports import report_of_store
 from robench.runs.devices import choose_workers
 from robench.runs.fit import check_fit
@@ -23,7 +22,6 @@ from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measur
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, Declaration, Executor, Store
     from robench.core.report import Report
     from robench.core.shard import DatasetIdentity, Shard
@@ -171,7 +169,8 @@ def _measurements(
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,
             batch_size=suite.batch_size,
-            code_digest=_code_digest(checkpoint),
+            # Weights alone do not tell a model whose code the user may change between two runs.
+            code_digest=checkpoint.architecture.code_digest(),
             adversarial_dtype=_adversarial_dtype(condition, request),
         )
         for checkpoint in request.checkpoints
@@ -191,9 +190,3 @@ def _audits(
 def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:
     """Of what makes no inputs there is nothing to round, so that it is the same measurement whatever is kept."""
     return request.keep_adversarial or EXACT_DTYPE if condition.perturbation.makes_inputs else EXACT_DTYPE
-
-
-def _code_digest(checkpoint: Checkpoint) -> str | None:
-    """Weights alone do not tell a model whose code the user may change between two runs."""
-    architecture = checkpoint.architecture
-    return code_digest(architecture) if isinstance(architecture, Python) else None

@@ -21,7 +21,7 @@ from robench.core.identity import key_of
 from robench.declarations.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import DeitTraining
-from robench.models import build
+from robench.models.build import build
 from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
 from robench.training.epochs import EpochReport
 from robench.training.folder_images import EpochKeys, TrainingImages, batches

@@ -17,7 +17,7 @@ from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import Training
-from robench.models import build
+from robench.models.build import build
 from robench.training.augmentation import noisy, shifted
 from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
 from robench.training.epochs import EpochReport

@@ -22,24 +22,25 @@ LAYERS = [
 ]
 RANK = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
 ATTENTION_IMPORTERS = {"models", "attention"}
+# What all others may import of it: the mapping from kinds to declarations.
+ATTENTION_KINDS = {"robench.attention", "robench.attention.ATTENTIONS"}
 
 
 def layer_of(path: Path, package: Path) -> str:
     return path.relative_to(package).parts[0].removesuffix(".py")
 
 
-def imported_layers(source: str) -> set[str]:
-    """Layers named by any import statement, wherever it stands."""
+def imported_modules(source: str) -> set[str]:
+    """Modules, or names in them, of robench in any import statement, wherever it stands."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
             modules.add(node.module)
-            if node.module == "robench":
-                modules.update(f"robench.{name.name}" for name in node.names)
+            modules.update(f"{node.module}.{name.name}" for name in node.names)
             assert node.level == 0, "relative imports hide the layer"
         elif isinstance(node, ast.Import):
             modules.update(name.name for name in node.names)
-    return {module.split(".")[1] for module in modules if module.startswith("robench.")}
+    return {module for module in modules if module.startswith("robench.")}
 
 
 def wrong_imports(package: Path) -> list[str]:
@@ -48,10 +49,12 @@ def wrong_imports(package: Path) -> list[str]:
         importer = layer_of(path, package)
         if importer == "__init__":
             continue
-        for imported in sorted(imported_layers(path.read_text())):
+        modules = imported_modules(path.read_text())
+        for imported in sorted({module.split(".")[1] for module in modules}):
             points_up = importer != imported and RANK[importer] >= RANK[imported]
+            of_attention = {module for module in modules if module.startswith("robench.attention")}
             skips_models = imported == "attention" and importer not in ATTENTION_IMPORTERS
-            if points_up or skips_models:
+            if points_up or (skips_models and not of_attention <= ATTENTION_KINDS):
                 wrong.append(f"{path.relative_to(package)} imports robench.{imported}")
     return wrong
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from robench.attention import Geometry
+    from robench.attention.geometry import Geometry
     from robench.core.protocols import Declaration
 
 Vector = list[float]

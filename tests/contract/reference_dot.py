@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 from reference_base import Matrix, Reference, Situation, attention, dot_scores, head_projections, mixed, softmax_row
 from reference_rpc import Pursuit
 
-from robench.declarations.dot_attentions import Alibi, AttnScale, Bilateral, RpcAsymmetric, Rvt, Scaled
+from robench.attention.alibi import Alibi
+from robench.attention.attnscale import AttnScale
+from robench.attention.bilateral import Bilateral
+from robench.attention.rpc_asymmetric import RpcAsymmetric
+from robench.attention.rvt import Rvt
+from robench.attention.scaled import Scaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robench.attention import Geometry
+    from robench.attention.geometry import Geometry
 
 
 def asymmetric_pursuits(

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, Vector, mixed
 
-from robench.declarations.kernel_attentions import Fourier, Kde, Mgk, Rkde
+from robench.attention.fourier import Fourier
+from robench.attention.kde import Kde
+from robench.attention.mgk import Mgk
+from robench.attention.rkde import Rkde
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robench.attention import Geometry
+    from robench.attention.geometry import Geometry
 
 
 def length(vector: Vector) -> float:

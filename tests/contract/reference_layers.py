@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, Vector, attention, dot_scores, linear, mixed, softmax_row
 
-from robench.declarations.dot_attentions import Elliptical, Neutreno, Twicing
+from robench.attention.elliptical import Elliptical
+from robench.attention.neutreno import Neutreno
+from robench.attention.twicing import Twicing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from robench.declarations.residuals import Boost, FeatScale
+    from robench.models.residuals import Boost, FeatScale
 
 
 def twicing_head(declaration: Twicing, projections: Sequence[Matrix], situation: Situation) -> Matrix:

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, Vector, attention, mixed, softmax_row
 
-from robench.declarations.linear_attentions import Linear, LinearTwicing, Linformer, Nystrom, Performer
+from robench.attention.linear import Linear
+from robench.attention.linear_twicing import LinearTwicing
+from robench.attention.linformer import Linformer
+from robench.attention.nystrom import Nystrom
+from robench.attention.performer import Performer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from robench.attention import Geometry
+    from robench.attention.geometry import Geometry
 
 NUM_FEATURES = 7
 PROJECTION_LENGTH = 3

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from reference_base import Matrix, Reference, Situation, Vector, mixed
 
+from robench.attention.fourier_mom import FourierMom
+from robench.attention.mom import MedianOfMeans, Mom
 from robench.attention.subsets import random_subsets
-from robench.declarations.mom_attentions import FourierMom, MedianOfMeans, Mom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robench.attention import Geometry
+    from robench.attention.geometry import Geometry
 
 SEED = 7  # of every example in the contract's tests
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, Vector, linear
 
-from robench.declarations.primal_attention import Primal
+from robench.attention.primal import Primal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from robench.attention import Geometry
+    from robench.attention.geometry import Geometry
 
 
 def direction(x: Vector) -> Vector:

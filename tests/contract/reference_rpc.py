@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, attention
 
-from robench.declarations.attentions import Rpc, Softmax, Symmetric
+from robench.attention.rpc import Rpc
+from robench.attention.softmax import Softmax
+from robench.attention.symmetric import Symmetric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reference_base import Matrix, Reference, Situation, Vector, mixed
 from reference_kernel import gaussian, normalised
 
-from robench.declarations.spkde_attention import Spkde
+from robench.attention.spkde import Spkde
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

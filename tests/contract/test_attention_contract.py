@@ -15,15 +15,19 @@ from timm.layers.attention import Attention
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
-from robench import attention
-from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.attention import ATTENTIONS
+from robench.attention.base import AttentionBase
+from robench.attention.build import build_attention, declaration_at
+from robench.attention.geometry import Geometry
+from robench.attention.nystrom import Nystrom
+from robench.attention.rpc import Rpc
+from robench.attention.softmax import Softmax
+from robench.attention.state import ForwardState
+from robench.attention.symmetric import Symmetric
 from robench.core.errors import UnknownNameError
 from robench.core.identity import to_plain
-from robench.declarations import attentions
-from robench.declarations.attention_base import AttentionBase
-from robench.declarations.attentions import PlainResidual, Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
-from robench.declarations.linear_attentions import Nystrom
+from robench.models.residuals import PlainResidual
 from robench.models.residuals_impl import PlainBlock, parts_of
 
 if TYPE_CHECKING:
@@ -136,15 +140,15 @@ def reference_output(declaration: Declaration, module: nn.Module, x_BNC: Tensor)
 
 
 def test_every_declared_attention_has_an_implementation_and_a_reference() -> None:
-    assert set(attentions.ATTENTIONS) == set(REFERENCES)
-    assert set(attentions.ATTENTIONS.values()) == set(attention.ATTENTIONS)
+    assert set(ATTENTIONS) == set(REFERENCES)
+    assert all(callable(declared.implemented()) for declared in ATTENTIONS.values())
     for kind, reference in REFERENCES.items():
         assert {declaration.kind for declaration in reference.declarations} == {kind}
 
 
 def test_the_coupled_settings_are_these_and_the_contract_holds_them() -> None:
     """A mechanism that is coupled is a decision, not a slip: it is listed here too."""
-    assert all(issubclass(declared, AttentionBase) for declared in attentions.ATTENTIONS.values())
+    assert all(issubclass(declared, AttentionBase) for declared in ATTENTIONS.values())
     coupled = [found for found in DECLARATIONS if isinstance(found, AttentionBase) and found.is_coupled]
     assert coupled == COUPLED
 

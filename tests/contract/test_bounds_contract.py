@@ -11,19 +11,21 @@ import annotated_types
 import pytest
 from pydantic import ValidationError
 
+from robench.attention import ATTENTIONS
+from robench.attention.scaled import Scaled
 from robench.core.errors import DeclarationError
-from robench.declarations.architectures import BACKBONES, Timm
-from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Scaled
 from robench.declarations.audit import Audit
 from robench.declarations.datasets import DatasetDeclaration
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declarations.training import TRAININGS
-from robench.declarations.transformer import MOST_PARAMETERS, MOST_TOKENS
 from robench.declare import parse_architecture
 from robench.declare.registry import CheckpointEntry, RegistryEntry, WeightsEntry
 from robench.declare.schema import construct
 from robench.declare.suites import ConditionEntry, SuiteEntry
 from robench.declare.sweeps import SweepEntry
+from robench.models import BACKBONES, RESIDUALS
+from robench.models.timm_backbone import Timm
+from robench.models.transformer import MOST_PARAMETERS, MOST_TOKENS
 from robench.perturbations import PERTURBATIONS
 
 REGISTRIES: tuple[Mapping[str, type], ...] = (

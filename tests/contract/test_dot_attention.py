@@ -15,18 +15,27 @@ from reference_base import head_projections
 from reference_dot import ASYMMETRIC_DECLARATIONS, BILATERALS, REFERENCES, asymmetric_pursuits
 from torch import Tensor, nn
 
-from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.attention.alibi import Alibi
+from robench.attention.attnscale import AttnScale
+from robench.attention.bilateral import Bilateral
+from robench.attention.build import build_attention, declaration_at
+from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
 from robench.attention.kept import Kept
 from robench.attention.positions import falling_logits, sinusoids
+from robench.attention.rpc import Rpc
+from robench.attention.rpc_asymmetric import RpcAsymmetric
+from robench.attention.rvt import Rvt
+from robench.attention.scaled import Scaled
+from robench.attention.softmax import Softmax
 from robench.attention.softmax_impl import SoftmaxAttention
+from robench.attention.state import ForwardState
+from robench.attention.symmetric import Symmetric
 from robench.core.errors import ContractError
 from robench.core.identity import key_of, to_plain
-from robench.declarations.architectures import Vit
-from robench.declarations.attentions import Rpc, Softmax, Symmetric
 from robench.declarations.base import LARGEST
-from robench.declarations.dot_attentions import Alibi, AttnScale, Bilateral, RpcAsymmetric, Rvt, Scaled
-from robench.models import build
+from robench.models.build import build
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,15 +24,18 @@ from reference_kernel import (
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from robench.attention import Geometry
+from robench.attention.fourier import Fourier
 from robench.attention.fourier_impl import FourierAttention, LogSincProducts, log_sinc_slope, sinc
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend, merge_heads, split_heads
+from robench.attention.kde import Kde
 from robench.attention.kde_impl import KdeAttention
 from robench.attention.kernels import gaussian_gram, gaussian_kernels, unit, weights_above
+from robench.attention.mgk import Mgk
 from robench.attention.mgk_impl import MgkAttention
+from robench.attention.rkde import Rkde
 from robench.attention.rkde_impl import RkdeAttention, quotients, robust_log_weights, squared_distances
 from robench.attention.robust_losses import LOG_WEIGHTS
-from robench.declarations.kernel_attentions import Fourier, Kde, Mgk, Rkde
 
 if TYPE_CHECKING:
     from collections.abc import Callable

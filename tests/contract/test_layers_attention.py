@@ -17,17 +17,22 @@ from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from robench.attention import ForwardState, Geometry, build_attention, declaration_at
+from robench.attention.build import build_attention, declaration_at
+from robench.attention.elliptical import Elliptical
 from robench.attention.elliptical_impl import sensitivity
+from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
+from robench.attention.neutreno import Neutreno
+from robench.attention.softmax import Softmax
+from robench.attention.state import ForwardState
+from robench.attention.twicing import Twicing
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
-from robench.declarations.architectures import Vit
-from robench.declarations.attentions import RESIDUALS, PlainResidual, Softmax
-from robench.declarations.dot_attentions import Elliptical, Neutreno, Twicing
-from robench.declarations.residuals import Boost, FeatScale
-from robench.models import build
-from robench.models.residuals_impl import BLOCKS, parts_of
+from robench.models import RESIDUALS
+from robench.models.build import build
+from robench.models.residuals import Boost, FeatScale, PlainResidual
+from robench.models.residuals_impl import build_block, parts_of
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration
@@ -381,7 +386,7 @@ def test_every_declared_residual_has_a_reference() -> None:
 @pytest.mark.parametrize("residual", CONNECTED, ids=str)
 def test_a_whole_block_equals_the_slow_reference_to_1e_10(residual: Any) -> None:
     timms = Block(dim=6, num_heads=2, norm_layer=partial(nn.LayerNorm, eps=1e-6))  # type: ignore[arg-type]  # any callable
-    block = BLOCKS[type(residual)](residual, parts_of(timms, build_attention(Softmax(), geometry(0))))
+    block = build_block(residual, parts_of(timms, build_attention(Softmax(), geometry(0))))
     scattered(block.double())
     parameters = {name: value.tolist() for name, value in block.state_dict().items()}
     output_BNC = block(tokens(), tokens(seed=2), ForwardState())

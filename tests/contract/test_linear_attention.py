@@ -15,16 +15,21 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from robench.attention import build_attention
+from robench.attention.base import Formula
+from robench.attention.build import build_attention
 from robench.attention.heads import attend, feature_factors
+from robench.attention.linear import Linear
 from robench.attention.linear_impl import log_feature
+from robench.attention.linear_twicing import LinearTwicing
+from robench.attention.linformer import Linformer
+from robench.attention.nystrom import Nystrom
 from robench.attention.nystrom_impl import attend_through_landmarks, pseudo_inverse, segment_means
+from robench.attention.performer import Performer
 from robench.attention.performer_impl import orthogonal_gaussian
+from robench.attention.softmax import Softmax
 from robench.core.identity import key_of
-from robench.declarations.architectures import Vit
-from robench.declarations.attentions import Softmax
-from robench.declarations.linear_attentions import Formula, Linear, LinearTwicing, Linformer, Nystrom, Performer
-from robench.models import build
+from robench.models.build import build
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration

@@ -11,13 +11,16 @@ from reference_mom import REFERENCES, median_block, members
 from scipy import stats
 
 import robench
-from robench.attention import ForwardState, Geometry, build_attention
+from robench.attention.build import build_attention
+from robench.attention.fourier_mom import FourierMom
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_scores
+from robench.attention.mom import MedianOfMeans, Mom
 from robench.attention.mom_impl import median_members
+from robench.attention.state import ForwardState
 from robench.attention.subsets import random_subsets
-from robench.declarations.mom_attentions import FourierMom, MedianOfMeans, Mom
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models import ClassifierVictim
+from robench.models.victim import ClassifierVictim
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -12,19 +12,21 @@ from reference_primal import EVERY_SETTING, PRIMAL_DECLARATIONS, head_scores, pr
 from test_attention_contract import GEOMETRY, gradients_are_finite, made, title, tokens
 from torch.nn.functional import normalize
 
-from robench.attention import ForwardState, Geometry, build_attention
+from robench.attention.build import build_attention
+from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
+from robench.attention.primal import Primal
 from robench.attention.primal_impl import PrimalAttention, evenly_spaced
 from robench.attention.softmax_impl import SoftmaxAttention
+from robench.attention.state import ForwardState
 from robench.core.identity import to_plain
-from robench.declarations.architectures import Vit
-from robench.declarations.primal_attention import Primal
-from robench.models import build
+from robench.models.build import build
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from robench.declarations.dot_attentions import Formula
+    from robench.attention.base import Formula
 
 FORMULAS: tuple[Formula, ...] = ("paper", "released")
 CPU = torch.device("cpu")

@@ -12,12 +12,13 @@ from scipy.optimize import minimize  # type: ignore[import-untyped]  # its stubs
 from test_attention_contract import GEOMETRY, SPREADS, gradients_are_finite, made, title, tokens
 from torch import Tensor
 
-from robench.attention import build_attention, simplex_qp
+from robench.attention import simplex_qp
+from robench.attention.build import build_attention
+from robench.attention.kde import Kde
 from robench.attention.kernels import gaussian_gram, unit
 from robench.attention.simplex_qp import minimise_on_simplex
+from robench.attention.spkde import Spkde
 from robench.attention.spkde_impl import SpkdeAttention
-from robench.declarations.kernel_attentions import Kde
-from robench.declarations.spkde_attention import Spkde
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

@@ -15,7 +15,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from robench.declare import read_registry, shipped
-from robench.models import build
+from robench.models.build import build
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 import robench as package
 from robench.declare import read_registry, shipped_registry
-from robench.models import build
+from robench.models.build import build
 from robench.store import FolderStore
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.declarations.training import Training
 from robench.declare import read_registry, shipped_registry
-from robench.models import resolve
+from robench.models.weights import resolve
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 

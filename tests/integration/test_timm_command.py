@@ -14,7 +14,7 @@ from training_examples import write_tree
 
 from robench.core.checkpoint import Weights
 from robench.declare import read_registry, shipped_registry
-from robench.models import load_victim
+from robench.models.loading import load_victim
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.declare import read_registry, shipped_registry
-from robench.models import resolve
+from robench.models.weights import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path

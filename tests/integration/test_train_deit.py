@@ -13,7 +13,8 @@ from conftest import ROOT
 from training_examples import write_tree
 
 from robench.declare import read_registry
-from robench.models import load_victim, resolve
+from robench.models.loading import load_victim
+from robench.models.weights import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -328,9 +328,9 @@ def read(kind: str, path: Path) -> None:
     from robench.datasets.decoding import decode, examine
     from robench.datasets.published import PUBLISHED_SETS
     from robench.datasets.unpacking import unpack
-    from robench.declarations.layouts import LAYOUTS
     from robench.declarations.preprocessing import ImagePreprocessing
     from robench.declare import validate_file
+    from robench.models.layouts import LAYOUTS
     from robench.models.state_files import load_state
 
     if kind == "weights":

@@ -11,13 +11,16 @@ import pytest
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.pgd import Pgd
-from robench.declarations.architectures import BACKBONES, Python, Vit
-from robench.declarations.attention_base import AttentionBase
-from robench.declarations.attentions import ATTENTIONS, RESIDUALS, Rpc
+from robench.attention import ATTENTIONS
+from robench.attention.base import AttentionBase
+from robench.attention.rpc import Rpc
 from robench.declarations.base import violations
 from robench.declarations.datasets import DATASETS
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
 from robench.declarations.training import Training
+from robench.models import BACKBONES, RESIDUALS
+from robench.models.python_backbone import Python
+from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from robench.attacks.pgd import Pgd
+from robench.attention import ATTENTIONS
 from robench.core.errors import DeclarationError
-from robench.declarations.attentions import ATTENTIONS
 from robench.declare import validate_file
 from robench.metrics import METRICS
 from robench.perturbations import PERTURBATIONS

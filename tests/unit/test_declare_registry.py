@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from robench.attention.rpc import Rpc
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
-from robench.declarations.architectures import Python, Timm, Vit
-from robench.declarations.attentions import Rpc
 from robench.declarations.datasets import DATASETS
-from robench.declarations.layouts import LAYOUTS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import Training
 from robench.declare import merge, read_registry
+from robench.models.layouts import LAYOUTS
+from robench.models.python_backbone import Python
+from robench.models.timm_backbone import Timm
+from robench.models.vit import Vit
 
 FULL = """\
 checkpoints:

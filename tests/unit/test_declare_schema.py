@@ -16,10 +16,13 @@ from examples import ARCHITECTURE
 
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
+from robench.attention import ATTENTIONS
+from robench.attention.base import Layers
+from robench.attention.rpc import Rpc
+from robench.attention.softmax import Softmax
+from robench.attention.symmetric import Symmetric
 from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
-from robench.declarations.architectures import Python, Timm, Vit
-from robench.declarations.attentions import ATTENTIONS, Layers, Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import Training
@@ -27,6 +30,9 @@ from robench.declare import parse_architecture
 from robench.declare.problems import Problem
 from robench.declare.python_source import document_from_python
 from robench.declare.schema import FAMILIES, attempt, construct, construct_member, model_of
+from robench.models.python_backbone import Python
+from robench.models.timm_backbone import Timm
+from robench.models.vit import Vit
 
 VIT = {"backbone": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 MEMBERS = [declared for family in FAMILIES.values() for declared in family.members.values()]
@@ -171,10 +177,27 @@ def test_one_mistake_in_a_union_is_one_problem(attention: object, problem: str) 
     assert architecture_problems(attention=attention) == [problem]
 
 
-def test_the_backbone_is_told_by_its_own_field() -> None:
+def test_the_backbone_is_told_by_kind_or_by_its_own_field() -> None:
+    name = "deit_tiny_patch16_224"
+    by_kind = parse_architecture({"kind": "timm", "name": name})
+    assert by_kind == parse_architecture({"backbone": "timm", "name": name})
+
+
+@pytest.mark.parametrize(
+    ("tags", "problem"),
+    [
+        ({}, "backbone: missing. Known: fan, python, timm, vit."),
+        ({"kind": "vti"}, "kind: unknown backbone 'vti'. Did you mean 'vit'?"),
+        ({"kind": "vit", "backbone": "vit"}, "kind: must not be given beside backbone; remove one of the two"),
+    ],
+    ids=str,
+)
+def test_exactly_one_of_the_two_tells_the_backbone(tags: dict[str, str], problem: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        parse_architecture({"kind": "vit"}, "mine")
-    assert str(caught.value) == "mine: 1 problem\n  backbone: missing. Known: fan, python, timm, vit."
+        parse_architecture(tags, "mine")
+    first, second = str(caught.value).splitlines()
+    assert first == "mine: 1 problem"
+    assert second.strip().startswith(problem)
 
 
 def test_a_misspelt_required_field_is_one_problem() -> None:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robench.declarations.fan import Fan
-from robench.models import build
 from robench.models.batch_norm import guard_batch_norms
+from robench.models.build import build
+from robench.models.fan import Fan
 
 
 class Tokens(nn.Module):

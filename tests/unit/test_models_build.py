@@ -11,14 +11,14 @@ from timm.layers import DropPath
 from torch import Tensor, nn
 from training_examples import ARCHITECTURE
 
+from robench.attention.mom import Mom
+from robench.attention.rpc import Rpc
 from robench.core.errors import DeclarationError, UnknownNameError
-from robench.declarations.architectures import Python, Timm
-from robench.declarations.attentions import Rpc
-from robench.declarations.fan import Fan
-from robench.declarations.mom_attentions import Mom
-from robench.declarations.residuals import Boost, FeatScale
-from robench.models import build
-from robench.models.build import BACKBONES
+from robench.models.build import build
+from robench.models.fan import Fan
+from robench.models.python_backbone import Python
+from robench.models.residuals import Boost, FeatScale
+from robench.models.timm_backbone import Timm
 
 FAN = Fan(image_size=32, patch_size=8, num_classes=10, depth=4, dim=16, num_heads=2)
 TIMM = Timm(name="vit_tiny_patch16_224", arguments={"img_size": 32, "depth": 4, "embed_dim": 24})
@@ -116,7 +116,7 @@ def test_what_building_raises_is_an_error_of_the_declaration_that_names_the_size
     def fail(architecture: object) -> nn.Module:
         raise raised
 
-    monkeypatch.setitem(BACKBONES, type(FOUR), fail)
+    monkeypatch.setattr("robench.models.vit_impl.build_vit", fail)
     with pytest.raises(DeclarationError) as caught:
         build(FOUR)
     message = str(caught.value)

@@ -14,15 +14,16 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from robench.attention import ForwardState
+from robench.attention import ATTENTIONS
+from robench.attention.bilateral import Bilateral
 from robench.attention.bilateral_impl import BilateralAttention
+from robench.attention.scaled import Scaled
+from robench.attention.state import ForwardState
 from robench.core.identity import key_of
-from robench.declarations.architectures import Vit
-from robench.declarations.attentions import ATTENTIONS
-from robench.declarations.dot_attentions import Bilateral, Scaled
-from robench.declarations.residuals import Boost
 from robench.declare import read_registry
-from robench.models import build
+from robench.models.build import build
+from robench.models.residuals import Boost
+from robench.models.vit import Vit
 
 DEIT_TINY = Vit(
     image_size=224, patch_size=16, num_classes=1000, depth=12, dim=192, num_heads=3, distilled=True

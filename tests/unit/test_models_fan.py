@@ -11,16 +11,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robench.attention import ForwardState
+from robench.attention import ATTENTIONS
+from robench.attention.kde import Kde
+from robench.attention.rpc import Rpc
+from robench.attention.softmax import Softmax
+from robench.attention.state import ForwardState
+from robench.attention.symmetric import Symmetric
+from robench.attention.twicing import Twicing
 from robench.core.errors import UnknownNameError
-from robench.declarations.attentions import ATTENTIONS, Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
-from robench.declarations.dot_attentions import Twicing
-from robench.declarations.fan import FAN_RESIDUALS, TOKEN_MIXINGS, Fan
-from robench.declarations.kernel_attentions import Kde
-from robench.declarations.residuals import Boost, FeatScale
-from robench.models import build
+from robench.models.build import build
+from robench.models.fan import FAN_RESIDUALS, TOKEN_MIXINGS, Fan
 from robench.models.fan_layers import ChannelProcessing
+from robench.models.residuals import Boost, FeatScale
 
 SMALL = Fan(image_size=16, patch_size=8, num_classes=3, depth=2, dim=8, num_heads=2, mlp_ratio=1.5)
 MIXINGS: list[DeclarationBase] = [
@@ -205,7 +208,8 @@ class TestTokenMixing:
         np.testing.assert_allclose(attention(self.tokens())[0].numpy(), wanted, rtol=0, atol=1e-12)
 
     def test_rpc_is_that_of_a_vision_transformer_with_the_same_projections(self) -> None:
-        from robench.attention import Geometry, build_attention
+        from robench.attention.build import build_attention
+        from robench.attention.geometry import Geometry
 
         attention, _, _ = self.projections(scattered(build(replace(SMALL, attention=Rpc()))), self.tokens())
         alone = build_attention(Rpc(), Geometry(dim=8, num_heads=2, num_tokens=4, depth=2, layer=0)).double()

@@ -12,13 +12,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from robench.attention.rpc import Rpc
+from robench.attention.symmetric import Symmetric
 from robench.core.errors import DeclarationError, WeightsError
 from robench.core.identity import key_of, to_plain
-from robench.declarations.attentions import Rpc, Symmetric
-from robench.declarations.fan import Fan
 from robench.declare import read_registry, shipped_registry
-from robench.models import build, load_state, load_strictly, load_victim
+from robench.models.build import build
+from robench.models.fan import Fan
 from robench.models.fan_layers import SymmetricClassAttention
+from robench.models.loading import load_strictly, load_victim
+from robench.models.state_files import load_state
 
 if TYPE_CHECKING:
     from pathlib import Path

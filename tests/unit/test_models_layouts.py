@@ -15,10 +15,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from robench.core.errors import UnknownNameError, WeightsError
-from robench.declarations.architectures import Vit
-from robench.declarations.layouts import LAYOUTS, Layout
-from robench.models import build, load_state, load_strictly
+from robench.models.build import build
+from robench.models.layouts import LAYOUTS, Layout
 from robench.models.layouts_impl import layouts_for, tensors_in
+from robench.models.loading import load_strictly
+from robench.models.state_files import load_state
+from robench.models.vit import Vit
 
 SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3)
 

@@ -12,12 +12,16 @@ from examples import CHECKPOINT
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from robench.attention.rpc import Rpc
+from robench.attention.symmetric import Symmetric
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, WeightsError
-from robench.declarations.architectures import Python, Vit
-from robench.declarations.attentions import Rpc, Symmetric
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models import build, digest, load_strictly, load_victim
+from robench.models.build import build
+from robench.models.loading import load_strictly, load_victim
+from robench.models.python_backbone import Python
+from robench.models.vit import Vit
+from robench.models.weights import digest
 from robench.perturbations.clean import Clean
 
 if TYPE_CHECKING:

@@ -14,9 +14,11 @@ from torch import nn
 
 from robench.core.errors import ContractError, DeclarationError, UnknownNameError
 from robench.core.identity import key_of
-from robench.declarations.architectures import Python
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models import ClassifierVictim, build, code_digest
+from robench.models.build import build
+from robench.models.python_backbone import Python
+from robench.models.python_backbone_impl import code_digest
+from robench.models.victim import ClassifierVictim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

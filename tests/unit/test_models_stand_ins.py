@@ -24,9 +24,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from robench.core.errors import WeightsError
-from robench.models import load_state
 from robench.models.stand_ins import InertStandIn, StandIns
-from robench.models.state_files import MAX_NAMES
+from robench.models.state_files import MAX_NAMES, load_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save, save_file
 
 from robench.core.errors import WeightsError
-from robench.models import load_state
 from robench.models.layouts_impl import MAX_TENSORS
-from robench.models.state_files import what_else_it_is
+from robench.models.state_files import load_state, what_else_it_is
 
 if TYPE_CHECKING:
     from pathlib import Path

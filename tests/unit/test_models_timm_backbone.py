@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from robench.core.errors import DeclarationError, UnknownNameError
-from robench.declarations.architectures import Timm
-from robench.models import build
+from robench.models.build import build
+from robench.models.timm_backbone import Timm
 
 TINY: dict[str, Any] = {"img_size": 32, "num_classes": 5, "depth": 2, "embed_dim": 12, "num_heads": 3}
 

@@ -12,12 +12,13 @@ from timm.data import create_transform, resolve_data_config
 from timm.models._factory import resolve_model_input_args
 from training_examples import checkpoint_of
 
+from robench.attention.rpc import Rpc
 from robench.core.errors import DeclarationError
-from robench.declarations.architectures import Python, Timm
-from robench.declarations.attentions import Rpc
-from robench.declarations.fan import Fan
 from robench.declare import read_registry, shipped_registry
-from robench.models import build
+from robench.models.build import build
+from robench.models.fan import Fan
+from robench.models.python_backbone import Python
+from robench.models.timm_backbone import Timm
 from robench.models.timm_registry import register_in_timm, timm_name
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from robench.attention.mom import Mom
+from robench.attention.rpc import Rpc
 from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
-from robench.declarations.architectures import Vit
-from robench.declarations.attentions import Rpc
-from robench.declarations.mom_attentions import Mom
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models import ClassifierVictim, build
+from robench.models.build import build
+from robench.models.victim import ClassifierVictim
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration, Victim

@@ -12,15 +12,17 @@ from timm.layers.config import set_fused_attn, use_fused_attn
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+from robench.attention.rpc import Rpc
 from robench.attention.rpc_impl import RpcAttention
+from robench.attention.softmax import Softmax
 from robench.attention.softmax_impl import SoftmaxAttention
+from robench.attention.symmetric import Symmetric
 from robench.attention.symmetric_impl import SymmetricAttention
 from robench.core.errors import UnknownNameError
-from robench.declarations.architectures import BACKBONES, Vit
-from robench.declarations.attentions import Rpc, Softmax, Symmetric
 from robench.declarations.base import DeclarationBase
-from robench.models import BACKBONES as BUILDERS
-from robench.models import build
+from robench.models import BACKBONES
+from robench.models.build import build
+from robench.models.vit import Vit
 
 SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=3, dim=12, num_heads=3, mlp_ratio=2.0)
 
@@ -45,7 +47,7 @@ def perturbed(module: nn.Module) -> nn.Module:
 
 
 def test_every_declared_backbone_has_a_builder() -> None:
-    assert set(BACKBONES.values()) == set(BUILDERS)
+    assert all(callable(declared.implemented()) for declared in BACKBONES.values())
 
 
 class TestAgainstTimm:

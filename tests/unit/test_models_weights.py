@@ -14,7 +14,7 @@ from examples import CHECKPOINT
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
-from robench.models import digest, locate, resolve
+from robench.models.weights import digest, locate, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from robench.declarations.architectures import Vit
-from robench.declarations.attentions import Softmax
-from robench.declarations.dot_attentions import Rvt
-from robench.declarations.kernel_attentions import Rkde
-from robench.declarations.mom_attentions import FourierMom, Mom
-from robench.declarations.spkde_attention import Spkde
+from robench.attention.fourier_mom import FourierMom
+from robench.attention.mom import Mom
+from robench.attention.rkde import Rkde
+from robench.attention.rvt import Rvt
+from robench.attention.softmax import Softmax
+from robench.attention.spkde import Spkde
 from robench.declare import read_registry, shipped_registry
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

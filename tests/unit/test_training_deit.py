@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
 
+from robench.attention.mom import Mom
+from robench.attention.primal import Primal
 from robench.core.errors import ContractError, DeclarationError, MissingDataError, UsageError
-from robench.declarations.architectures import Python, Timm, Vit
-from robench.declarations.fan import Fan
-from robench.declarations.mom_attentions import Mom
-from robench.declarations.primal_attention import Primal
 from robench.declarations.training import DeitTraining
 from robench.declare import find_checkpoints, read_registry, shipped_registry
-from robench.models import build
+from robench.models.build import build
+from robench.models.fan import Fan
+from robench.models.python_backbone import Python
+from robench.models.timm_backbone import Timm
+from robench.models.vit import Vit
 from robench.training import EpochReport, Host, train, train_deit
 from robench.training.deit import Learner
 

@@ -12,11 +12,11 @@ from timm.layers.drop import DropPath
 from torch import nn
 from training_examples import checkpoint_of, recipe, write_tree
 
-from robench.declarations.fan import Fan
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declarations.training import DeitTraining
 from robench.declare import read_registry, shipped_registry
-from robench.models import build
+from robench.models.build import build
+from robench.models.fan import Fan
 from robench.training import EpochReport, Host, train_deit
 from robench.training.deit import Learner
 from robench.training.folder_images import EpochKeys, TrainingImages, transform_of

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from training_examples import ARCHITECTURE, recipe
 
-from robench.declarations.architectures import Timm
-from robench.declarations.fan import Fan
-from robench.models import build
+from robench.models.build import build
+from robench.models.fan import Fan
+from robench.models.timm_backbone import Timm
 from robench.training.randomness import seed_for, seeded
 from robench.training.recipe import Mixing, optimizer_of, schedule_of
 

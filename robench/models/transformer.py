@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le
 
-from robench.declarations.attention_base import AttentionBase
-from robench.declarations.attentions import PlainResidual, Softmax
-from robench.declarations.base import LARGEST, DeclarationBase
-
-if TYPE_CHECKING:
-    from robench.declarations.attentions import Layers
+from robench.attention.base import AttentionBase
+from robench.attention.softmax import Softmax
+from robench.declarations.base import LARGEST
+from robench.models.base import ArchitectureBase
+from robench.models.residuals import PlainResidual, ResidualBase
 
 # Beyond every published model; what is built of them together has limits of its own.
 Count = Annotated[int, Ge(1), Le(1000)]
@@ -24,7 +23,7 @@ MOST_PARAMETERS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transformer(DeclarationBase):
+class Transformer(ArchitectureBase):
     """A backbone of attention layers over square patches.
 
     Attributes:
@@ -32,6 +31,8 @@ class Transformer(DeclarationBase):
         dim: width of a token, all heads together; ``mlp_ratio``: hidden width of the MLP over ``dim``.
         attention: of the ``depth`` layers; ``residual``: the connection around it.
     """
+
+    takes_drop_path: ClassVar[bool] = True
 
     image_size: Side
     patch_size: Side
@@ -41,19 +42,13 @@ class Transformer(DeclarationBase):
     num_heads: Width
     num_channels: Count = 3
     mlp_ratio: Annotated[float, Gt(0), Le(1000)] = 4.0
-    attention: DeclarationBase = field(default_factory=Softmax)
-    residual: DeclarationBase = field(default_factory=PlainResidual)
+    attention: AttentionBase = field(default_factory=Softmax)
+    residual: ResidualBase = field(default_factory=PlainResidual)
 
     @property
-    def mechanism(self) -> AttentionBase:
-        """The attention, known to be one.
-
-        Raises:
-            ValueError: it is another declaration.
-        """
-        if not isinstance(self.attention, AttentionBase):
-            raise ValueError(f"attention must be an attention mechanism, got {self.attention.kind}")
-        return self.attention
+    def couples_rows(self) -> bool:
+        """Whether rows of a batch influence each other."""
+        return self.attention.is_coupled
 
     @property
     def num_patches(self) -> int:
@@ -69,7 +64,7 @@ class Transformer(DeclarationBase):
     def num_parameters(self) -> int:
         """Near enough to tell a model that can be built from one that cannot."""
         of_block = round((4 + 2 * self.mlp_ratio) * self.dim**2)
-        of_block += self.mechanism.parameters_in(num_tokens=self.num_tokens, num_heads=self.num_heads, dim=self.dim)
+        of_block += self.attention.parameters_in(num_tokens=self.num_tokens, num_heads=self.num_heads, dim=self.dim)
         vectors = self.num_tokens + self.num_classes + self.num_channels * self.patch_size**2
         return self.depth * of_block + vectors * self.dim
 
@@ -87,12 +82,12 @@ class Transformer(DeclarationBase):
                 f"dim must be so small, with the other sizes, that there are at most {MOST_PARAMETERS:,} parameters,"
                 f" got about {self.num_parameters:,}"
             )
-        layers: Layers = getattr(self.attention, "layers", "all")
+        layers = self.attention.layers
         if layers != "all" and (wrong := [layer for layer in layers if not 0 <= layer < self.depth]):
             problems.append(
                 f"attention.layers must lie in 0..{self.depth - 1} (depth {self.depth}), got {_some(wrong)}"
             )
-        found = self.mechanism.problems_in(num_tokens=self.num_tokens, depth=self.depth)
+        found = self.attention.problems_in(num_tokens=self.num_tokens, depth=self.depth)
         return [*problems, *(f"attention.{problem}" for problem in found)]
 
 

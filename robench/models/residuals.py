@@ -8,15 +8,28 @@ from typing import ClassVar, Literal
 from robench.declarations.base import DeclarationBase
 
 
+class ResidualBase(DeclarationBase):
+    """Declaration of a residual connection; the implementation is a callable ``(declaration, parts) -> nn.Module``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boost(DeclarationBase):
+class PlainResidual(ResidualBase):
+    """The usual residual connection: the input plus the branch."""
+
+    kind: ClassVar[str] = "plain"
+    implementation: ClassVar[str] = "robench.models.residuals_impl:PlainBlock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boost(ResidualBase):
     """Boosted residual: Y' = f(Y) + t Y0 + (1 - t) Y with a learned t, zero at start; Y0 entered the first block."""
 
     kind: ClassVar[str] = "boost"
+    implementation: ClassVar[str] = "robench.models.residuals_impl:BoostBlock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatScale(DeclarationBase):
+class FeatScale(ResidualBase):
     """FeatScale: mean and rest of the attention's output are scaled apart, by learned factors for each channel.
 
     Attributes:
@@ -24,5 +37,6 @@ class FeatScale(DeclarationBase):
     """
 
     kind: ClassVar[str] = "featscale"
+    implementation: ClassVar[str] = "robench.models.residuals_impl:FeatScaleBlock"
 
     formula: Literal["paper", "released"] = "paper"

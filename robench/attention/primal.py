@@ -1,4 +1,4 @@
-"""Primal-Attention: tokens projected on the singular directions of an attention kernel that is never formed."""
+"""Declaration of Primal-Attention: tokens projected on the singular directions of a kernel that is never formed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.declarations.attention_base import AttentionBase
+from robench.attention.base import AttentionBase, Count, Formula, Layers, too_many
 from robench.declarations.base import LARGEST
-from robench.declarations.dot_attentions import Formula, Layers
-from robench.declarations.linear_attentions import Count, too_many
 
 DEFAULT_RANK_MULTIPLIER = 10
 
@@ -30,6 +28,7 @@ class Primal(AttentionBase):
     """
 
     kind: ClassVar[str] = "primal"
+    implementation: ClassVar[str] = "robench.attention.primal_impl:PrimalAttention"
 
     num_directions: Count
     rank_multiplier: Annotated[int, Ge(1), Le(LARGEST)] = DEFAULT_RANK_MULTIPLIER

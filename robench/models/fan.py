@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from robench.declarations.attentions import PlainResidual, Rpc, Softmax, Symmetric
-from robench.declarations.dot_attentions import Twicing
-from robench.declarations.residuals import Boost
-from robench.declarations.transformer import Count, Transformer
+from robench.attention.rpc import Rpc
+from robench.attention.softmax import Softmax
+from robench.attention.symmetric import Symmetric
+from robench.attention.twicing import Twicing
+from robench.models.residuals import Boost, PlainResidual
+from robench.models.transformer import Count, Transformer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +37,7 @@ class Fan(Transformer):
     """
 
     kind: ClassVar[str] = "fan"
+    implementation: ClassVar[str] = "robench.models.fan_impl:build_fan"
 
     num_class_blocks: Count = 2
     class_attention: Literal["softmax", "symmetric"] = "softmax"

@@ -1,4 +1,4 @@
-"""Attention mechanisms by the median-of-means principle: random subsets of the keys, of which the median one counts."""
+"""Declaration of attention by the median-of-means principle: random subsets of the keys, and the median one counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from robench.declarations.attention_base import AttentionBase
+from robench.attention.base import AttentionBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +40,4 @@ class Mom(MedianOfMeans):
     """Median-of-means attention: Gaussian kernels on normalised keys, within the median subset. Han et al. 2022."""
 
     kind: ClassVar[str] = "mom"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FourierMom(MedianOfMeans):
-    """Median-of-means over FourierFormer's kernel, whose keys are not normalised. Han et al. 2022, appendix C.
-
-    Attributes:
-        power: as of ``fourier``.
-    """
-
-    kind: ClassVar[str] = "fourier-mom"
-
-    power: Annotated[int, Ge(1), Le(1000)] = 4
+    implementation: ClassVar[str] = "robench.attention.mom_impl:MomAttention"

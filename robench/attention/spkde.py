@@ -1,16 +1,14 @@
-"""Attention by a scaled kernel density estimate, projected on the weighted ones."""
+"""Declaration of attention by a scaled kernel density estimate, projected on the weighted ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from robench.declarations.attention_base import AttentionBase
+from robench.attention.base import AttentionBase, Formula
 from robench.declarations.base import LARGEST
-
-Formula = Literal["paper", "released"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +23,7 @@ class Spkde(AttentionBase):
     """
 
     kind: ClassVar[str] = "spkde"
+    implementation: ClassVar[str] = "robench.attention.spkde_impl:SpkdeAttention"
 
     beta: Annotated[float, Ge(1), Le(LARGEST)] = 1.4
     formula: Formula = "paper"

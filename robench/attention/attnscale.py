@@ -1,0 +1,16 @@
+"""Declaration of AttnScale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robench.attention.base import AttentionBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttnScale(AttentionBase):
+    """AttnScale: the part of the softmax weights above their mean is scaled by 1 + lambda, learned for each head."""
+
+    kind: ClassVar[str] = "attnscale"
+    implementation: ClassVar[str] = "robench.attention.attnscale_impl:AttnScaleAttention"

@@ -1,0 +1,35 @@
+"""Declaration of attention over contents and positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Gt, Le
+
+from robench.attention.base import AttentionBase
+from robench.declarations.base import LARGEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bilateral(AttentionBase):
+    """Bilateral attention: logits of contents and logits of positions, through the same W_Q and W_K, are added.
+
+    Attributes:
+        content_bandwidth, position_bandwidth: h^2 of the paper, by which logits are divided; None for sqrt(d).
+        positions: what stands for a token's place: the backbone's learned vectors, sinusoids, ALiBi's distances in
+            place of the positional logits, or nothing (``none``, the paper's Nonlocal attention).
+    """
+
+    kind: ClassVar[str] = "bilateral"
+    implementation: ClassVar[str] = "robench.attention.bilateral_impl:BilateralAttention"
+
+    content_bandwidth: Annotated[float | None, Gt(0), Le(LARGEST)] = None
+    position_bandwidth: Annotated[float | None, Gt(0), Le(LARGEST)] = None
+    positions: Literal["learned", "sinusoid", "alibi", "none"] = "learned"
+
+    def contradictions(self) -> list[str]:
+        """Without vectors of positions there is nothing for their bandwidth to divide."""
+        if self.position_bandwidth is None or self.positions in ("learned", "sinusoid"):
+            return []
+        return [f"position_bandwidth has no effect with positions {self.positions}, got {self.position_bandwidth}"]

@@ -1,0 +1,36 @@
+"""Declaration of elliptical attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Gt, Le
+
+from robench.attention.base import AttentionBase
+from robench.declarations.base import LARGEST
+
+DEFAULT_DELTA = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elliptical(AttentionBase):
+    """Elliptical attention: coordinates along which attention changes much weigh more in the scores.
+
+    Attributes:
+        delta: step between layers, by which the change is divided; it cancels, since the largest change counts as 1.
+        estimator: the change is that of the values since the layer before (``over_layers``), or that of the layer's
+            own output when each coordinate of its queries is moved (``finite_differences``).
+    """
+
+    kind: ClassVar[str] = "elliptical"
+    implementation: ClassVar[str] = "robench.attention.elliptical_impl:EllipticalAttention"
+
+    delta: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_DELTA
+    estimator: Literal["over_layers", "finite_differences"] = "over_layers"
+
+    def contradictions(self) -> list[str]:
+        """Finite differences have a step of their own."""
+        if self.estimator == "over_layers" or self.delta == DEFAULT_DELTA:
+            return []
+        return [f"delta has no effect with estimator finite_differences, got {self.delta}"]

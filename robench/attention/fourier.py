@@ -1,0 +1,29 @@
+"""Declaration of FourierFormer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
+
+from robench.attention.base import AttentionBase
+from robench.declarations.base import LARGEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fourier(AttentionBase):
+    """FourierFormer: products of sinc functions with one learned radius. Nguyen et al. 2022, arXiv:2206.00206.
+
+    Attributes:
+        power: of each sinc; even, so that no kernel is negative.
+    """
+
+    kind: ClassVar[str] = "fourier"
+    implementation: ClassVar[str] = "robench.attention.fourier_impl:FourierAttention"
+
+    power: Annotated[int, Ge(2), Le(LARGEST)] = 4
+
+    def contradictions(self) -> list[str]:
+        """Odd powers of a sinc are negative in places, where weights have no sense and their sum may be zero."""
+        return [f"power must be even, got {self.power}"] if self.power % 2 else []

@@ -1,0 +1,24 @@
+"""Declaration of median-of-means over FourierFormer's kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
+
+from robench.attention.mom import MedianOfMeans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FourierMom(MedianOfMeans):
+    """Median-of-means over FourierFormer's kernel, whose keys are not normalised. Han et al. 2022, appendix C.
+
+    Attributes:
+        power: as of ``fourier``.
+    """
+
+    kind: ClassVar[str] = "fourier-mom"
+    implementation: ClassVar[str] = "robench.attention.fourier_mom_impl:FourierMomAttention"
+
+    power: Annotated[int, Ge(1), Le(1000)] = 4

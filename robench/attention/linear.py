@@ -1,0 +1,19 @@
+"""Declaration of linear attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robench.attention.base import AttentionBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear(AttentionBase):
+    """Linear attention: the softmax is replaced by the feature map elu(x) + 1, with neither a scale nor an epsilon.
+
+    Katharopoulos et al. 2020, arXiv:2006.16236.
+    """
+
+    kind: ClassVar[str] = "linear"
+    implementation: ClassVar[str] = "robench.attention.linear_impl:LinearAttention"

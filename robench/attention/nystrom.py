@@ -1,0 +1,34 @@
+"""Declaration of Nystrom attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robench.attention.base import AttentionBase, Count, Formula, too_many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nystrom(AttentionBase):
+    """Nystrom attention: softmax attention approximated through landmarks. Xiong et al. 2021, arXiv:2102.03902.
+
+    Attributes:
+        num_landmarks: segments of tokens, of equal length or one more, whose means are the landmarks.
+        formula: the pseudo-inverse starts at a scale of its own for each example and head (``paper``), or at one for
+            all heads of the batch (``released``).
+    """
+
+    kind: ClassVar[str] = "nystrom"
+    implementation: ClassVar[str] = "robench.attention.nystrom_impl:NystromAttention"
+
+    num_landmarks: Count
+    formula: Formula = "paper"
+
+    @property
+    def is_coupled(self) -> bool:
+        """Return True for the released formula; the kernel of a single landmark is 1 and has no scale to share."""
+        return self.formula == "released" and self.num_landmarks > 1
+
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+        """Return what does not fit a backbone: more landmarks than it has tokens."""
+        return too_many("num_landmarks", self.num_landmarks, num_tokens)

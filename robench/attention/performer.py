@@ -1,0 +1,44 @@
+"""Declaration of Performer: softmax attention by random features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from robench.attention.base import AttentionBase, Count, Formula
+from robench.declarations.base import LARGEST, SEEDS
+
+DEFAULT_EPSILON = 1e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performer(AttentionBase):
+    """Performer: softmax attention approximated by positive random features. Choromanski et al. 2021, arXiv:2009.14794.
+
+    Attributes:
+        num_features: random features of a query or key.
+        redraw_seed: from which each layer draws their projection, once; what was drawn is kept in the state dict.
+        formula: features as printed (``paper``), or each over the largest of them, plus epsilon (``released``).
+        epsilon: what ``released`` adds to each feature.
+    """
+
+    kind: ClassVar[str] = "performer"
+    implementation: ClassVar[str] = "robench.attention.performer_impl:PerformerAttention"
+
+    num_features: Count
+    redraw_seed: Annotated[int, Ge(0), Lt(SEEDS)] = 0
+    formula: Formula = "paper"
+    epsilon: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_EPSILON
+
+    def contradictions(self) -> list[str]:
+        """Features as printed have nothing added to them."""
+        if self.formula == "released" or self.epsilon == DEFAULT_EPSILON:
+            return []
+        return [f"epsilon has no effect with formula paper, got {self.epsilon}"]
+
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many numbers a layer has beside those of softmax attention, drawn in blocks and with 64 bits."""
+        head_dim = dim // num_heads
+        return 4 * (self.num_features + head_dim) * head_dim

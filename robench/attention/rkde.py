@@ -1,0 +1,31 @@
+"""Declaration of attention by a robust kernel density estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Gt, Le
+
+from robench.attention.base import AttentionBase, Formula
+from robench.declarations.base import LARGEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rkde(AttentionBase):
+    """Robust kernel density attention: outlying keys get less weight, by iteratively re-weighted least squares.
+
+    Attributes:
+        loss: robust loss; ``threshold``: a of that loss.
+        num_iterations: re-weightings; weights start uniform, and stay so where all vanish.
+        formula: kernel as of ``kde``; the distance of a key from the mean as printed (``paper``), or with the sign of
+            its middle term turned, so that outliers weigh more, and a tail of 0.01 for Hampel's loss (``released``).
+    """
+
+    kind: ClassVar[str] = "rkde"
+    implementation: ClassVar[str] = "robench.attention.rkde_impl:RkdeAttention"
+
+    loss: Literal["huber", "hampel", "welsch", "tukey"] = "huber"
+    threshold: Annotated[float, Gt(0), Le(LARGEST)] = 0.2
+    num_iterations: Annotated[int, Ge(1), Le(1000)] = 1
+    formula: Formula = "paper"

@@ -1,0 +1,28 @@
+"""Declaration of robust principal component attention with queries of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Le
+
+from robench.attention.base import AttentionBase, Formula, Layers
+from robench.declarations.base import LARGEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcAsymmetric(AttentionBase):
+    """RPC-Attention with queries of its own: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper.
+
+    Attributes: as of ``rpc``.
+    """
+
+    kind: ClassVar[str] = "rpc-asymmetric"
+    implementation: ClassVar[str] = "robench.attention.rpc_asymmetric_impl:RpcAsymmetricAttention"
+
+    num_iterations: Annotated[int, Ge(1), Le(1000)] = 4
+    sparsity: Annotated[float, Ge(0), Le(LARGEST)] = 4.0
+    layers: Layers = (0,)
+    elsewhere: Literal["softmax", "symmetric"] = "softmax"
+    formula: Formula = "paper"

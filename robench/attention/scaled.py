@@ -1,0 +1,26 @@
+"""Declaration of scaled attention of the RPC paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from robench.attention.base import AttentionBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled(AttentionBase):
+    """Scaled attention of the RPC paper: softmax(Q K^T / sqrt(d)) (I - S) V with a learned S, zero at start.
+
+    Attributes:
+        parameterization: S is a matrix for each head (``matrix``), or s softmax(K K^T / sqrt(d)) (``scalar``).
+    """
+
+    kind: ClassVar[str] = "scaled"
+    implementation: ClassVar[str] = "robench.attention.scaled_impl:ScaledAttention"
+
+    parameterization: Literal["matrix", "scalar"] = "matrix"
+
+    def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
+        """Return how many parameters a layer has beside those of softmax attention."""
+        return num_heads * num_tokens**2 if self.parameterization == "matrix" else 0

@@ -1,0 +1,50 @@
+"""Declaration of a researcher's own model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from robench.models.base import ArchitectureBase, Argument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Python(ArchitectureBase):
+    """A model that a function of the user's own package returns.
+
+    Attributes:
+        target: ``package.module:function``, found on the Python path or in the current folder.
+        arguments: passed to the function by name.
+        output: which part of what the model returns are its logits: the index in a tuple or list, or the name of a key
+            or an attribute; None where it returns them alone.
+    """
+
+    kind: ClassVar[str] = "python"
+    implementation: ClassVar[str] = "robench.models.python_backbone_impl:build_python"
+    runs_user_code: ClassVar[bool] = True
+
+    target: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    output: Argument = None
+
+    def contradictions(self) -> list[str]:
+        """A target has one colon between two dotted names; an output is an index or a name."""
+        problems = []
+        module, _, function = self.target.partition(":")
+        if not all(part.isidentifier() for part in module.split(".")) or not function.isidentifier():
+            problems.append(f"target must be package.module:function, got {self.target}")
+        if isinstance(self.output, (bool, float)):
+            problems.append(f"output must be a whole number or a name, got {self.output}")
+        return problems
+
+    def code_digest(self) -> str:
+        """Return the SHA-256 of the target's sources (``python_backbone_impl.code_digest``).
+
+        Raises:
+            DeclarationError: there is no such module, or it fails on import.
+        """
+        # Imported here, so that declarations need no torch.
+        from robench.models.python_backbone_impl import code_digest
+
+        return code_digest(self)

@@ -1,0 +1,37 @@
+"""Declaration of models of the timm library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from robench.declarations.base import LARGEST
+from robench.models.base import ArchitectureBase, Argument
+
+# What models of timm are made large by; their other numbers are at most LARGEST.
+ARGUMENT_LIMITS: Mapping[str, int] = {
+    "depth": 1000, "img_size": 4096, "patch_size": 4096, "embed_dim": 65_536, "num_heads": 65_536, "in_chans": 1000,
+    "mlp_ratio": 1000,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timm(ArchitectureBase):
+    """Any model of the timm library, by its name there."""
+
+    kind: ClassVar[str] = "timm"
+    implementation: ClassVar[str] = "robench.models.timm_backbone_impl:build_timm"
+    takes_drop_path: ClassVar[bool] = True
+
+    name: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+
+    def contradictions(self) -> list[str]:
+        """A name that can be printed; sizes within the bounds of robench's own backbones."""
+        problems = [] if self.name.isprintable() else [f"name must be printable text, got {self.name!a}"]
+        for name, value in self.arguments.items():
+            most = ARGUMENT_LIMITS.get(name, LARGEST)
+            if isinstance(value, (int, float)) and not -most <= value <= most:
+                problems.append(f"arguments.{name} must lie in -{most}..{most}, got {value}")
+        return problems

@@ -1,0 +1,27 @@
+"""Declaration of vision transformers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robench.models.transformer import Transformer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vit(Transformer):
+    """Vision transformer with a class token and learned positions (DeiT), on timm's names of its parameters.
+
+    Attributes:
+        distilled: a distillation token with a head of its own beside the class token's; logits are the heads' mean.
+    """
+
+    kind: ClassVar[str] = "vit"
+    implementation: ClassVar[str] = "robench.models.vit_impl:build_vit"
+
+    distilled: bool = False
+
+    @property
+    def num_tokens(self) -> int:
+        """Patches, the class token and, if there is one, the distillation token."""
+        return self.num_patches + 1 + self.distilled
