@@ -88,7 +88,7 @@ def _open_embedded(
                 f" checkpoint's preprocessing must be left out, got {asked}"
             )
     if declared.name == DIGITS.name:
-        from robench.datasets.digits import Digits
+        from robench.datasets.digits_impl import Digits
 
         return Digits(split)
     _check_split(declared, split)
@@ -106,7 +106,7 @@ def _open_image_folder(
     split: str,
 ) -> Dataset:
     _check_split(declared, split)
-    from robench.datasets.imagenet import USUAL_PREPROCESSING, ImagenetFolder
+    from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
 
     return ImagenetFolder(declared, data_root, preprocessing or USUAL_PREPROCESSING, decode_workers)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.datasets.digit_edges import sketched_digits
-from robench.datasets.hard_digits import hard_digits
-from robench.datasets.rendered_digits import rendered_digits, rendered_letters
+from robench.datasets.digit_edges_impl import sketched_digits
+from robench.datasets.hard_digits_impl import hard_digits
+from robench.datasets.rendered_digits_impl import rendered_digits, rendered_letters
 from robench.declarations.datasets import DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
 
 if TYPE_CHECKING:

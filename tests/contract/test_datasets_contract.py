@@ -16,7 +16,9 @@ from PIL import Image, ImageChops
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.identity import key_of
-from robench.datasets import OPENERS, digits, open_dataset, rendered_digits
+from robench.datasets import OPENERS, open_dataset
+from robench.datasets import digits_impl as digits
+from robench.datasets import rendered_digits_impl as rendered_digits
 from robench.datasets.glyphs import fit
 from robench.datasets.layouts import layout_of
 from robench.declarations.datasets import DATASETS, DatasetDeclaration

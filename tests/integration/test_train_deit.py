@@ -100,7 +100,7 @@ def test_a_file_that_nobody_vouches_for_is_not_overwritten_either(
 def test_interrupted_it_goes_on_with_the_same_command_to_the_same_bytes(
     robench: Robench, registry: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from robench.training.deit import Learner
+    from robench.training.deit_impl import Learner
 
     whole = tmp_path / "whole.safetensors"
     assert robench(*options(registry, images), "--output", whole).code == 0

@@ -10,13 +10,14 @@ import torch
 from scipy import ndimage  # type: ignore[import-untyped]  # ships no types
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB  # type: ignore[import-untyped]  # ships no types
 
-from robench.datasets import hard_digits, rendered_digits
-from robench.datasets.digit_edges import sketch, sketched_digits
+from robench.datasets import hard_digits_impl as hard_digits
+from robench.datasets import rendered_digits_impl as rendered_digits
+from robench.datasets.digit_edges_impl import sketch, sketched_digits
 from robench.datasets.digit_shifts import DIGIT_SHIFTS
-from robench.datasets.digits import Digits, Scan, split_scans
+from robench.datasets.digits_impl import Digits, Scan, split_scans
 from robench.datasets.glyphs import FONTS, Style, draw, fit
 from robench.datasets.in_memory import InMemoryImages
-from robench.datasets.rendered_digits import LETTERS
+from robench.datasets.rendered_digits_impl import LETTERS
 from robench.declarations.datasets import DATASETS
 
 SHIFTS = {name: open_shift() for name, open_shift in DIGIT_SHIFTS.items()}

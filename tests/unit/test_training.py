@@ -13,7 +13,7 @@ from robench.declarations.training import Training
 from robench.declare import find_checkpoints
 from robench.training import EpochReport, train
 from robench.training.augmentation import noisy, shifted
-from robench.training.train import _optimizer, _set_learning_rate
+from robench.training.embedded_impl import _optimizer, _set_learning_rate
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint

@@ -21,7 +21,7 @@ from robench.models.python_backbone import Python
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
 from robench.training import EpochReport, Host, train, train_deit
-from robench.training.deit import Learner
+from robench.training.deit_impl import Learner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
 from robench.models.fan import Fan
 from robench.training import EpochReport, Host, train_deit
-from robench.training.deit import Learner
+from robench.training.deit_impl import Learner
 from robench.training.folder_images import EpochKeys, TrainingImages, transform_of
 from robench.training.recipe import Mixing, optimizer_of, schedule_of
 

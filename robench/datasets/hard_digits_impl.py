@@ -14,7 +14,7 @@ from sklearn.linear_model import RidgeClassifier  # type: ignore[import-untyped]
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB  # type: ignore[import-untyped]
 from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
-from robench.datasets.digits import enlarge, split_scans
+from robench.datasets.digits_impl import enlarge, split_scans
 from robench.datasets.in_memory import InMemoryImages
 from robench.declarations.datasets import DIGITS_A
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from robench.datasets.digits import Scan
+    from robench.datasets.digits_impl import Scan
 
 MIN_MISTAKES: Final = 2
 
