@@ -13,7 +13,7 @@ from pathlib import Path
 from shift_suites import SUITES
 
 import robench
-from robench.declarations.corrupted import corrupted_of
+from robench.datasets.corrupted import corrupted_of
 from robench.metrics.corruption_error import errors_of
 from robench.reports.coverage import cover
 from robench.store import FolderStore

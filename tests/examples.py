@@ -37,6 +37,7 @@ CHECKPOINT = Checkpoint(
     preprocessing=ImagePreprocessing(mean=(0.3, 0.3, 0.3), std=(0.4, 0.4, 0.4)),
     task="classification",
     training_data="digits",
+    trained_on="digits",
     source="here",
     licence="MIT",
     folder=Path(),

@@ -11,8 +11,8 @@ from PIL import Image
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.training import DeitTraining
 from robench.models.vit import Vit
+from robench.training.deit import DeitTraining
 
 if TYPE_CHECKING:
     from robench.core.protocols import Declaration

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from robench.attention import ATTENTIONS
 from robench.core.identity import Plain, to_plain
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 from robench.declare import find_suite, read_registries, shipped_suites
 from robench.metrics import METRICS
 from robench.perturbations import PERTURBATIONS
@@ -34,6 +34,7 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
             "weights": to_plain(checkpoint.weights),
             "preprocessing": to_plain(checkpoint.preprocessing),
             "training_data": checkpoint.training_data,
+            "trained_on": checkpoint.trained_on,
             "source": checkpoint.source,
             "licence": checkpoint.licence,
             "expected": to_plain(checkpoint.expected),
@@ -107,7 +108,7 @@ def _datasets(registries: Sequence[Path]) -> list[Entry]:
 
 def _without_kind(plain: Plain) -> Entry:
     assert isinstance(plain, dict)
-    return {name: value for name, value in plain.items() if name not in ("kind", "name")}
+    return {name: value for name, value in plain.items() if name not in ("kind", "name", "maker")}
 
 
 def _metrics(registries: Sequence[Path]) -> list[Entry]:

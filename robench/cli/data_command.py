@@ -11,8 +11,8 @@ import click
 from robench.cli.options import AbsolutePath, data_root_option, json_option, option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
+from robench.datasets import DATASETS
 from robench.datasets.published import PUBLISHED_SETS
-from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,8 +16,7 @@ import click
 from robench.cli.options import data_root_option, json_option, registry_option, results_option
 from robench.cli.terminal import out, out_json
 from robench.core.errors import RobenchError
-from robench.declarations.datasets import DATASETS
-from robench.declarations.training import Training
+from robench.datasets import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +70,7 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)
         # Those that learn embedded data are shipped; others are the user's to place, and few users need them all.
-        if check.state == "ok" or isinstance(checkpoint.training, Training):
+        if check.state == "ok" or (checkpoint.training is not None and checkpoint.training.is_embedded):
             yield check
         else:
             unplaced.append(checkpoint.name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from robench.scheduling import Progress
-    from robench.training import EpochReport
+    from robench.training.base import EpochReport
 
 SECONDS_BETWEEN_LINES = 10.0
 

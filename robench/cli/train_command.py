@@ -14,7 +14,6 @@ from robench.cli.terminal import out, say
 from robench.core.checkpoint import Weights
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
-from robench.declarations.training import DeitTraining, Training
 from robench.declare import read_registry, set_weights, shipped_registry
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def command(
         for name, checkpoint in read_registry(path).items()
     }
     if train_all:
-        names = tuple(name for name, (_, checkpoint) in entries.items() if isinstance(checkpoint.training, Training))
+        names = tuple(name for name, (_, checkpoint) in entries.items() if _is_embedded(checkpoint))
     if not names:
         raise UsageError(
             "nothing to train: name checkpoints, or give --all ('robench list models' says which there are)"
@@ -110,7 +109,7 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
             f"model {checkpoint.name!r} has no 'training' fields, so robench cannot train it. "
             f"{weights.how_to_get}".rstrip()
         )
-    if isinstance(training, Training) and (asked.device not in ("auto", "cpu") or asked.micro_batch_size):
+    if training.is_embedded and (asked.device not in ("auto", "cpu") or asked.micro_batch_size):
         raise UsageError(
             f"model {checkpoint.name!r} is trained on the CPU in whole batches; leave out --device and"
             " --micro-batch-size"
@@ -119,21 +118,17 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
         return
     if weights.uri.startswith("hf-hub:"):
         raise UsageError(f"the weights of {checkpoint.name!r} have no path to be written to: {weights.uri}")
-    if isinstance(training, DeitTraining) and weights.sha256 is not None:
+    if not training.is_embedded and weights.sha256 is not None:
         raise UsageError(
             f"the registry vouches for weights of {checkpoint.name!r} already (sha256 {weights.sha256:.8}), and"
             " training does not overwrite them; give --output FILE to train it beside them"
         )
-    if isinstance(training, DeitTraining) and (path := _path(checkpoint, asked)).exists():
+    if not training.is_embedded and (path := _path(checkpoint, asked)).exists():
         raise UsageError(f"{path} is there already; remove it, or give --output FILE")
 
 
-def _shortened(training: object, num_epochs: int) -> Training | DeitTraining:
-    """Return the training with so many epochs in all, and no cool-down after them."""
-    if isinstance(training, DeitTraining):
-        return replace(training, num_epochs=num_epochs, cooldown_epochs=0)
-    assert isinstance(training, Training)
-    return replace(training, num_epochs=num_epochs)
+def _is_embedded(checkpoint: Checkpoint) -> bool:
+    return checkpoint.training is not None and checkpoint.training.is_embedded
 
 
 def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
@@ -145,15 +140,16 @@ def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
 def _uri(checkpoint: Checkpoint) -> str:
     # Authors' files are of torch.save; what robench writes is not, and is called what it is.
     uri = checkpoint.weights.uri
-    return uri if isinstance(checkpoint.training, Training) else str(Path(uri).with_suffix(".safetensors"))
+    return uri if _is_embedded(checkpoint) else str(Path(uri).with_suffix(".safetensors"))
 
 
 def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     # Imported here, so that help needs no torch.
-    from robench.training import state_path
+    from robench.training.state_file import state_path
 
+    assert checkpoint.training is not None  # _check has seen to it
     if asked.num_epochs is not None:
-        checkpoint = replace(checkpoint, training=_shortened(checkpoint.training, asked.num_epochs))
+        checkpoint = replace(checkpoint, training=checkpoint.training.shortened(asked.num_epochs))
     path = _path(checkpoint, asked)
     content = _content(checkpoint, asked, path)
     try:
@@ -166,8 +162,7 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     shown = "clean accuracy not measured" if accuracy is None else f"{100 * accuracy:.1f} % clean"
     if asked.output is None:
         # What a paper printed stays what is expected; of robench's own weights it is what they were found to have.
-        is_own = isinstance(checkpoint.training, Training)
-        expected = {"top1_accuracy": round(accuracy, 4)} if accuracy is not None and is_own else {}
+        expected = {"top1_accuracy": round(accuracy, 4)} if accuracy is not None and _is_embedded(checkpoint) else {}
         uri = _uri(checkpoint)
         set_weights(registry, checkpoint.name, digest, expected, uri=None if uri == checkpoint.weights.uri else uri)
     state_path(path).unlink(missing_ok=True)
@@ -181,13 +176,14 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     from robench.cli.progress import epochs_shown
     from robench.models.containment import Contained, blamed
     from robench.runs.devices import choose_workers
-    from robench.training import Host, state_path, train, train_deit
+    from robench.training.base import Host
+    from robench.training.state_file import state_path
 
+    training = checkpoint.training
+    assert training is not None  # _check has seen to it
     is_users = checkpoint.architecture.runs_user_code
     containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
     with epochs_shown(checkpoint.name) as on_epoch, containment:
-        if isinstance(checkpoint.training, Training):
-            return save(train(checkpoint, on_epoch))
         found = choose_workers(asked.device, 1, "serial")
         host = Host(
             data_root=asked.data_root,
@@ -196,18 +192,17 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
             decode_workers=asked.workers or found.decode_workers,
             state_path=state_path(path),
         )
-        return save(train_deit(checkpoint, host, on_epoch))
+        return save(training.implemented()(checkpoint, host, on_epoch))
 
 
 def _clean_accuracy(checkpoint: Checkpoint, asked: Asked) -> float | None:
     from robench.runs.clean_accuracy import clean_accuracy
 
     training = checkpoint.training
-    assert isinstance(training, (Training, DeitTraining))
-    if isinstance(training, Training):
-        return clean_accuracy(checkpoint, training.dataset).value
+    assert training is not None  # _check has seen to it
+    device = "cpu" if training.is_embedded else asked.device
     try:
-        return clean_accuracy(checkpoint, training.dataset, data_root=asked.data_root, device=asked.device).value
+        return clean_accuracy(checkpoint, training.dataset, data_root=asked.data_root, device=device).value
     except MissingDataError as error:
         first, *others = error.lines
         say(f"The weights are kept, but their accuracy is not measured: {first}", *others)

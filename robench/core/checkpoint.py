@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from robench.core.protocols import Architecture, Declaration
+    from robench.core.protocols import Architecture, Declaration, Recipe
 
 PLAIN_LAYOUT = "plain"
 
@@ -38,6 +38,7 @@ class Checkpoint:
 
     Attributes:
         expected: published scores by metric, shares in [0, 1]; what a run is compared with, never copied into a table.
+        trained_on: name of the dataset that the weights were trained on; on it alone scores can be expected.
         coupled: rows of a batch may influence each other, so that numbers hold at their batch size only; not part of
             keys, which have the batch size.
         folder: the folder of the registry file, against which relative uris are resolved.
@@ -53,10 +54,6 @@ class Checkpoint:
     licence: str
     folder: Path
     expected: Mapping[str, float] = field(default_factory=dict)
-    training: Declaration | None = None
+    training: Recipe | None = None
+    trained_on: str | None = None
     coupled: bool = False
-
-    @property
-    def trained_on(self) -> str:
-        """Name of the dataset with which ``training_data`` begins: on it alone scores can be expected."""
-        return self.training_data.partition(",")[0].strip().lower()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -155,6 +155,27 @@ class Architecture(Declaration, Protocol):
 
     def code_digest(self) -> str | None:
         """Return the SHA-256 of the user's code that builds the model, None where there is none."""
+
+
+class Recipe(Declaration, Protocol):
+    """Declaration of how a model was trained.
+
+    Attributes:
+        is_embedded: the data are embedded in a library, and the weights come with robench.
+    """
+
+    is_embedded: ClassVar[bool]
+
+    @property
+    def dataset(self) -> str:
+        """Name of the dataset."""
+
+    def shortened(self, num_epochs: int) -> Self:
+        """Return the recipe with so many epochs in all."""
+
+    @classmethod
+    def implemented(cls) -> Any:
+        """Import and return the function that trains; Any: its type is that of the family of recipes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

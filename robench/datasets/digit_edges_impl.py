@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from robench.datasets.digits import DIGITS_SKETCH
 from robench.datasets.digits_impl import enlarge, split_scans
 from robench.datasets.in_memory import InMemoryImages
-from robench.declarations.datasets import DIGITS_SKETCH
 
 
 def sketched_digits() -> InMemoryImages:

@@ -18,9 +18,9 @@ import numpy as np
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # scikit-learn ships no types
 
 from robench.core.errors import UsageError
+from robench.datasets.digits import DIGITS
 from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.order import stratified_split
-from robench.declarations.datasets import DIGITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,9 @@ from sklearn.linear_model import RidgeClassifier  # type: ignore[import-untyped]
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB  # type: ignore[import-untyped]
 from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
+from robench.datasets.digits import DIGITS_A
 from robench.datasets.digits_impl import enlarge, split_scans
 from robench.datasets.in_memory import InMemoryImages
-from robench.declarations.datasets import DIGITS_A
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from timm.data.imagenet_info import ImageNetInfo
 
 from robench.core.errors import MissingDataError
-from robench.declarations.datasets import IMAGENET_1K
+from robench.datasets.imagenet import IMAGENET_1K
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

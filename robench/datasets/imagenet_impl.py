@@ -1,7 +1,7 @@
 """Images of the classes of ImageNet-1k from a tree of class folders (the layout of ImageFolder), as published.
 
 Sources: ILSVRC 2012 (Russakovsky et al. 2015, arXiv:1409.0575) and the sets of natural shifts that share its classes,
-see ``declarations.datasets``. Two JPEG decoders, and so two releases of Pillow, may differ by a grey level here and
+see ``datasets.imagenet``. Two JPEG decoders, and so two releases of Pillow, may differ by a grey level here and
 there; that is a matter of provenance, and no part of the fingerprint.
 """
 
@@ -31,12 +31,31 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from robench.datasets.base import DatasetDeclaration
     from robench.datasets.imagenet_folder import ImageFile
-    from robench.declarations.datasets import DatasetDeclaration
 
 USUAL_PREPROCESSING: Final = ImagePreprocessing(
     mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), resize=256, crop=224, interpolation="bicubic"
 )
+
+
+def open_image_folder(
+    declared: DatasetDeclaration,
+    *,
+    data_root: Path | None,
+    preprocessing: ImagePreprocessing | None,
+    decode_workers: int,
+    split: str,
+) -> ImagenetFolder:
+    """Return the images of a declared folder, resized and cropped as usual where no preprocessing is given.
+
+    Raises:
+        UsageError: there is no such split.
+        MissingDataError: no images there.
+        DeclarationError: the preprocessing does not go with the dataset.
+    """
+    declared.check_split(split)
+    return ImagenetFolder(declared, data_root, preprocessing or USUAL_PREPROCESSING, decode_workers)
 
 
 class ImagenetFolder:

@@ -8,14 +8,47 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.datasets.order import check_range, checked_index, hash_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from robench.core.protocols import Dataset
+    from robench.datasets.base import EmbeddedImages
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+
+def open_embedded(
+    declared: EmbeddedImages,
+    *,
+    data_root: Path | None,
+    preprocessing: ImagePreprocessing | None,
+    decode_workers: int,
+    split: str,
+) -> Dataset:
+    """Return a split of images that are inside libraries, as numbers or as fonts.
+
+    Raises:
+        DeclarationError: the preprocessing wants images of another size.
+        UsageError: there is no such split.
+    """
+    del data_root, decode_workers  # Nothing is read from image files.
+    size = declared.image_size
+    asked = {} if preprocessing is None else {"resize": preprocessing.resize, "crop": preprocessing.crop}
+    for field, side in asked.items():
+        if side not in (None, size):
+            raise DeclarationError(
+                f"dataset {declared.name!r} has images of {size}x{size} pixels and no other: {field} of the"
+                f" checkpoint's preprocessing must be left out, got {side}"
+            )
+    declared.check_split(split)
+    return declared.made(split)
 
 
 class InMemoryImages:

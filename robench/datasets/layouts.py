@@ -12,8 +12,8 @@ from robench.datasets.published import PUBLISHED_SETS, set_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from robench.datasets.base import DatasetDeclaration
     from robench.datasets.published import PublishedSet
-    from robench.declarations.datasets import DatasetDeclaration
 
 
 def layout_of(declared: DatasetDeclaration) -> Layout:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.datasets.digits import DIGITS_O, DIGITS_R
 from robench.datasets.digits_impl import IMAGE_SIZE, enlarge
 from robench.datasets.glyphs import FONTS, Style, draw, fit
 from robench.datasets.in_memory import InMemoryImages
-from robench.declarations.datasets import DIGITS_O, DIGITS_R
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,8 +20,8 @@ from shutil import copyfileobj
 from typing import TYPE_CHECKING, Final
 
 from robench.core.errors import MissingDataError, UsageError
+from robench.datasets import DATASETS
 from robench.datasets.archives import Limits, check_members, read_members, reporting_damage
-from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from robench.core.errors import MissingDataError, UnknownNameError
 from robench.core.inert import printable
-from robench.datasets import open_dataset
+from robench.datasets import DATASETS, open_dataset
 from robench.datasets.decoding import examine
 from robench.datasets.imagenet_folder import (
     class_folders,
@@ -22,13 +22,12 @@ from robench.datasets.imagenet_folder import (
 )
 from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
-from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from robench.datasets.base import DatasetDeclaration
     from robench.datasets.imagenet_folder import Layout
-    from robench.declarations.datasets import DatasetDeclaration
 
 Kind = Literal[
     "absent",

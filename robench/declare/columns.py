@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.suite import CLEAN, MEASURED, Column
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 from robench.declarations.views import View, views_of
 from robench.declare.searches import distances_of
 from robench.declare.shift_columns import corruption_columns, detection_columns

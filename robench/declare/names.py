@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from robench.core.errors import did_you_mean
 from robench.core.outcomes import OUTCOME_TYPES
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 from robench.declare.scalars import Checked
 from robench.declare.values import show
 from robench.metrics import METRICS

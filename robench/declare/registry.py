@@ -14,13 +14,14 @@ from annotated_types import MaxLen
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
 from robench.core.errors import DeclarationError, did_you_mean
 from robench.declarations.base import DeclarationBase
-from robench.declare.names import MetricName, Name, Task, dataset_problem
+from robench.declare.names import DatasetName, MetricName, Name, Task, dataset_problem
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
 from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
 from robench.models.base import ArchitectureBase
 from robench.models.layouts import LAYOUTS
+from robench.training.base import TrainingBase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,8 @@ class CheckpointEntry:
     source: str = _NOT_STATED
     licence: str = _NOT_STATED
     expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
-    training: DeclarationBase | None = None
+    training: TrainingBase | None = None
+    trained_on: DatasetName | None = None
     coupled: bool = False
 
 
@@ -150,6 +152,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
         folder=folder,
         expected=entry.expected,
         training=entry.training,
+        trained_on=entry.trained_on,
         coupled=entry.coupled,
     )
 

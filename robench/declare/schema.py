@@ -29,13 +29,13 @@ from robench.attention import ATTENTIONS
 from robench.core.errors import did_you_mean
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import PREPROCESSINGS
-from robench.declarations.training import TRAININGS, Training
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
 from robench.declare.sweeps import KEY, construct_sweep
 from robench.declare.values import UNREADABLE, show
 from robench.declare.wording import contradictions, one_error, reworded
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
+from robench.training import TRAININGS
 
 if TYPE_CHECKING:
     from robench.declare.document import Document
@@ -70,7 +70,7 @@ FAMILIES: Mapping[str, Family] = {
     "attention": Family("attention", ATTENTIONS),
     "residual": Family("residual", RESIDUALS),
     "preprocessing": Family("preprocessing", PREPROCESSINGS),
-    "training": Family("training", TRAININGS, untagged=Training),
+    "training": Family("training", TRAININGS, untagged=next(iter(TRAININGS.values()))),
 }
 
 

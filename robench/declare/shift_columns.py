@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Role
-from robench.declarations.corrupted import corrupted_of, uncorrupted_of
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
+from robench.datasets.corrupted import corrupted_of, uncorrupted_of
 from robench.declarations.imagenet_c import SEVERITIES
 from robench.metrics import METRICS, Metric
 from robench.metrics.references import REFERENCES, averaged_types

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from robench.core.suite import Condition, Suite
+from robench.datasets import DATASETS
 from robench.declarations.base import LARGEST, SEEDS
-from robench.declarations.datasets import DATASETS
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
 from robench.declare.names import DatasetName, MetricName, Name

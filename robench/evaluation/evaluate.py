@@ -14,9 +14,9 @@ from robench.core.columns import Outcomes
 from robench.core.protocols import Batch
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.datasets import DATASETS
 from robench.datasets.class_subsets import class_indices_of
 from robench.declarations.audit import Audit
-from robench.declarations.datasets import DATASETS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.audit import audit
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed

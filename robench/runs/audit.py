@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UnknownNameError, UsageError
-from robench.datasets import open_dataset
-from robench.declarations.datasets import DATASETS
-from robench.declarations.training import DeitTraining, Training
+from robench.datasets import DATASETS, open_dataset
 from robench.evaluation.audit import audit
 from robench.models.containment import blamed
 from robench.models.loading import load_victim
@@ -40,7 +38,7 @@ def audit_checkpoint(
     if not 0 < epsilon <= 1:
         raise UsageError(f"epsilon must lie above 0 and at most 1, in pixel units, got {epsilon}")
     training = checkpoint.training
-    if dataset is None and isinstance(training, (Training, DeitTraining)):
+    if dataset is None and training is not None:
         dataset = training.dataset
     if dataset is None:
         raise UsageError(f"nothing says on which data {checkpoint.name!r} is to be audited; name it with --dataset")

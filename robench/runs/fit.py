@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.errors import ExampleError, UsageError, described
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
 from robench.models.containment import Contained, blamed

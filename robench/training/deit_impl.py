@@ -8,7 +8,6 @@ kind of CPU and one release of torch it then ends with the bytes that it would h
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -18,12 +17,12 @@ from timm.utils.model_ema import ModelEmaV3
 
 from robench.core.errors import ContractError, DeclarationError, UsageError
 from robench.core.identity import key_of
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.training import DeitTraining
 from robench.models.build import build
 from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
-from robench.training.epochs import EpochReport
+from robench.training.base import EpochReport
+from robench.training.deit import DeitTraining
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
 from robench.training.randomness import seed_for
 from robench.training.recipe import Mixing, optimizer_of, schedule_of
@@ -31,29 +30,11 @@ from robench.training.state_file import TrainingState, read_state, write_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from torch import Tensor, nn
 
     from robench.core.checkpoint import Checkpoint
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """Where and how a training is computed.
-
-    Attributes:
-        micro_batch_size: examples that pass through the model at once; gradients add up to those of a whole batch. None
-            for the whole batch. Only the last bits depend on it, and models that normalise over a batch.
-        decode_workers: processes that decode and augment images, 0 for none beside this one; no byte depends on them.
-        state_path: what an interrupted training goes on from, None to keep nothing.
-    """
-
-    data_root: Path | None
-    device: str = "cpu"
-    micro_batch_size: int | None = None
-    decode_workers: int = 0
-    state_path: Path | None = None
+    from robench.training.base import Host
 
 
 def train_deit(

@@ -16,11 +16,11 @@ from torch.nn.functional import cross_entropy
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.training import Training
 from robench.models.build import build
 from robench.training.augmentation import noisy, shifted
 from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
-from robench.training.epochs import EpochReport
+from robench.training.base import EpochReport
+from robench.training.embedded import Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,16 +28,21 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from robench.core.checkpoint import Checkpoint
+    from robench.training.base import Host
 
 
-def train(checkpoint: Checkpoint, on_epoch: Callable[[EpochReport], None] = lambda report: None) -> dict[str, Tensor]:
+def train(
+    checkpoint: Checkpoint, host: Host | None = None, on_epoch: Callable[[EpochReport], None] = lambda report: None
+) -> dict[str, Tensor]:
     """Return the state dict that training ``checkpoint`` from nothing ends with.
 
-    The caller's random generators and number of threads are as before afterwards.
+    Computed on the CPU whatever ``host`` says. The caller's random generators and number of threads are as before
+    afterwards.
 
     Raises:
         DeclarationError: the entry does not say how to train it, or asks for losses that the model does not have.
     """
+    del host
     training = checkpoint.training
     if not isinstance(training, Training) or not isinstance(checkpoint.preprocessing, ImagePreprocessing):
         raise DeclarationError(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from robench.declarations.training import DeitTraining
+    from robench.training.deit import DeitTraining
 
 Key = tuple[int, int]
 

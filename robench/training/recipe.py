@@ -19,7 +19,7 @@ from robench.training.randomness import seeded
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from robench.declarations.training import DeitTraining
+    from robench.training.deit import DeitTraining
 
 UNDECAYED = ("pos_embed", "cls_token", "dist_token")
 

@@ -25,13 +25,16 @@ def test_layer_imports_without_torch(layer: str) -> None:
     assert loaded_after(code, ("torch", "timm")) == []
 
 
-@pytest.mark.parametrize("family", ["attacks", "corruptions", "perturbations"])
+@pytest.mark.parametrize(
+    "family", ["attacks", "corruptions", "perturbations", "attention", "models", "datasets", "training"]
+)
 def test_what_a_family_declares_imports_without_torch_and_numpy(family: str) -> None:
     code = (
         "import pkgutil, importlib\n"
         f"package = importlib.import_module('robench.{family}')\n"
         "found = {m.name for m in pkgutil.iter_modules(package.__path__)}\n"
         "beside = [name for name in found if f'{name}_impl' in found]\n"
+        "assert beside\n"
         f"[importlib.import_module(f'robench.{family}.{{name}}') for name in beside]"
     )
     assert loaded_after(code, ("torch", "numpy", "timm")) == []

@@ -14,10 +14,9 @@ from pydantic import ValidationError
 from robench.attention import ATTENTIONS
 from robench.attention.scaled import Scaled
 from robench.core.errors import DeclarationError
+from robench.datasets.base import DatasetDeclaration
 from robench.declarations.audit import Audit
-from robench.declarations.datasets import DatasetDeclaration
 from robench.declarations.preprocessing import PREPROCESSINGS
-from robench.declarations.training import TRAININGS
 from robench.declare import parse_architecture
 from robench.declare.registry import CheckpointEntry, RegistryEntry, WeightsEntry
 from robench.declare.schema import construct
@@ -27,6 +26,7 @@ from robench.models import BACKBONES, RESIDUALS
 from robench.models.timm_backbone import Timm
 from robench.models.transformer import MOST_PARAMETERS, MOST_TOKENS
 from robench.perturbations import PERTURBATIONS
+from robench.training import TRAININGS
 
 REGISTRIES: tuple[Mapping[str, type], ...] = (
     BACKBONES,

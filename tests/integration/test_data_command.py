@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
+from robench.datasets import DATASETS
 from robench.datasets.class_subsets import class_subset
 from robench.datasets.published import PUBLISHED_SETS
-from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from robench.declare import find_suite
 from robench.reports import RENDERERS
 from robench.scheduling import Progress
 from robench.store import FolderStore
-from robench.training import EpochReport
+from robench.training.base import EpochReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from robench.declarations.datasets import DATASETS, DIGITS
+from robench.datasets import DATASETS
+from robench.datasets.digits import DIGITS
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 # As their authors state them.

@@ -10,17 +10,18 @@ import torch
 from scipy import ndimage  # type: ignore[import-untyped]  # ships no types
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB  # type: ignore[import-untyped]  # ships no types
 
+from robench.datasets import DATASETS, open_dataset
 from robench.datasets import hard_digits_impl as hard_digits
 from robench.datasets import rendered_digits_impl as rendered_digits
 from robench.datasets.digit_edges_impl import sketch, sketched_digits
-from robench.datasets.digit_shifts import DIGIT_SHIFTS
 from robench.datasets.digits_impl import Digits, Scan, split_scans
 from robench.datasets.glyphs import FONTS, Style, draw, fit
 from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.rendered_digits_impl import LETTERS
-from robench.declarations.datasets import DATASETS
 
-SHIFTS = {name: open_shift() for name, open_shift in DIGIT_SHIFTS.items()}
+SHIFTS = {
+    name: open_dataset(name, data_root=None, preprocessing=None) for name in DATASETS if name.startswith("digits-")
+}
 HARD, RENDERED, LETTER_SCANS = SHIFTS["digits-a"], SHIFTS["digits-r"], SHIFTS["digits-o"]
 TEST = Digits("test")
 POSITIONS = {example_id: position for position, example_id in enumerate(TEST.ids)}
@@ -41,7 +42,7 @@ def nearest_neighbours(images: np.ndarray) -> np.ndarray:
 
 
 def test_the_battery_is_all_that_is_declared_of_it() -> None:
-    assert set(DIGIT_SHIFTS) == {name for name in DATASETS if name.startswith("digits-")}
+    assert set(SHIFTS) == {"digits-a", "digits-r", "digits-sketch", "digits-o"}
 
 
 class TestSketches:

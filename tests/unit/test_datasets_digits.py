@@ -11,8 +11,8 @@ import torch
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.errors import UsageError
+from robench.datasets.digits import DIGITS
 from robench.datasets.digits_impl import IMAGE_SIZE, Digits, enlarge
-from robench.declarations.datasets import DIGITS
 
 TEST, TRAIN = Digits("test"), Digits("train")
 SOURCE = load_digits()

@@ -14,12 +14,14 @@ from torchvision import transforms  # type: ignore[import-untyped]  # ships no t
 from torchvision.datasets.folder import pil_loader  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError
+from robench.datasets import DATASETS
+from robench.datasets.base import DatasetDeclaration
 from robench.datasets.class_subsets import class_indices_of, class_subset
 from robench.datasets.decoding_pool import DecodingPool, shared_pool
+from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.imagenet_folder import class_indices
 from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
 from robench.datasets.layouts import layout_of
-from robench.declarations.datasets import DATASETS, IMAGENET_1K, DatasetDeclaration
 from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import pytest
 
 from robench.attacks.fgsm import Fgsm
 from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError, UsageError
-from robench.datasets import open_dataset
+from robench.datasets import DATASETS, open_dataset
+from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
-from robench.declarations.datasets import DATASETS, IMAGENET_1K
 from robench.declarations.preprocessing import ImagePreprocessing
 
 HEAVY = {"torch", "torchvision", "timm", "sklearn", "numpy", "PIL"}

@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
+from robench.datasets import DATASETS
+from robench.datasets.digits import DIGITS
 from robench.datasets.imagenet_folder import VALIDATION, Layout, class_indices
 from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
-from robench.declarations.datasets import DATASETS, DIGITS
 
 ON_DISK = [declared for declared in DATASETS.values() if declared.folder is not None]
 

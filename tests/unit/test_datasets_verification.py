@@ -12,11 +12,10 @@ import pytest
 from PIL import Image
 
 from robench.core.errors import UnknownNameError
-from robench.datasets import verification
+from robench.datasets import DATASETS, verification
 from robench.datasets.imagenet_folder import Layout
 from robench.datasets.layouts import layout_of
 from robench.datasets.verification import HARMLESS, Verification, verify, verify_folder
-from robench.declarations.datasets import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

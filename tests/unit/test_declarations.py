@@ -14,15 +14,15 @@ from robench.attacks.pgd import Pgd
 from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
 from robench.attention.rpc import Rpc
+from robench.datasets import DATASETS
 from robench.declarations.base import violations
-from robench.declarations.datasets import DATASETS
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
-from robench.declarations.training import Training
 from robench.models import BACKBONES, RESIDUALS
 from robench.models.python_backbone import Python
 from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
+from robench.training.embedded import Training
 
 VIT: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 PGD: dict[str, Any] = {"epsilon": Fraction(8, 255), "step_size": Fraction(2, 255), "num_steps": 20}

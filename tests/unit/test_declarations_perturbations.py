@@ -19,9 +19,9 @@ from robench.attacks.square import Square
 from robench.core.suite import Condition
 from robench.corruptions import TYPES
 from robench.corruptions.corruption import Corruption
+from robench.datasets import DATASETS
+from robench.datasets.corrupted import corrupted_of
 from robench.declarations.audit import Audit
-from robench.declarations.corrupted import corrupted_of
-from robench.declarations.datasets import DATASETS
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.declarations.transferred import Transferred

@@ -10,8 +10,10 @@ from training_examples import recipe
 
 from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
-from robench.declarations.training import TRAININGS, DeitTraining, Training
 from robench.declare import read_registry
+from robench.training import TRAININGS
+from robench.training.deit import DeitTraining
+from robench.training.embedded import Training
 
 if TYPE_CHECKING:
     from pathlib import Path

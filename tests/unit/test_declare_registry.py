@@ -10,14 +10,14 @@ import pytest
 from robench.attention.rpc import Rpc
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.training import Training
 from robench.declare import merge, read_registry
 from robench.models.layouts import LAYOUTS
 from robench.models.python_backbone import Python
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
+from robench.training.embedded import Training
 
 FULL = """\
 checkpoints:
@@ -32,6 +32,7 @@ checkpoints:
       layout: timm-ema
     preprocessing: {kind: image, mean: [0.305, 0.305, 0.305], std: [0.35, 0.35, 0.35]}
     task: classification
+    trained_on: digits
     training_data: digits, 1,197 training images
     source: made here
     licence: Apache-2.0
@@ -84,6 +85,7 @@ def test_an_entry_that_states_everything(tmp_path: Path) -> None:
             ),
             preprocessing=ImagePreprocessing(mean=(0.305, 0.305, 0.305), std=(0.35, 0.35, 0.35)),
             task="classification",
+            trained_on="digits",
             training_data="digits, 1,197 training images",
             source="made here",
             licence="Apache-2.0",
@@ -128,7 +130,7 @@ def test_rows_are_coupled_only_where_an_entry_says_so(tmp_path: Path, text: str,
 def test_rows_of_robenchs_own_backbones_are_known_not_to_be_coupled(tmp_path: Path) -> None:
     text = FULL + "    coupled: true\n"
     (problem,) = problems_of(tmp_path, text)
-    assert problem.startswith("line 18: checkpoints.digits-rpc-symvit.coupled: must be false: ")
+    assert problem.startswith("line 19: checkpoints.digits-rpc-symvit.coupled: must be false: ")
     assert problem.endswith("backbone vit does not couple the rows of a batch")
     assert not read_registry(write(tmp_path, FULL + "    coupled: false\n"))["digits-rpc-symvit"].coupled
 

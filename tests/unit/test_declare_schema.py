@@ -25,7 +25,6 @@ from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.training import Training
 from robench.declare import parse_architecture
 from robench.declare.problems import Problem
 from robench.declare.python_source import document_from_python
@@ -33,6 +32,7 @@ from robench.declare.schema import FAMILIES, attempt, construct, construct_membe
 from robench.models.python_backbone import Python
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
+from robench.training.embedded import Training
 
 VIT = {"backbone": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 MEMBERS = [declared for family in FAMILIES.values() for declared in family.members.values()]

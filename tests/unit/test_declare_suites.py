@@ -13,7 +13,8 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.datasets import DATASETS, DIGITS
+from robench.datasets import DATASETS
+from robench.datasets.digits import DIGITS
 from robench.declare import parse_suite, read_suite
 from robench.declare import suites as suites_module
 from robench.metrics import METRICS

@@ -59,7 +59,7 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 return model(inputs)
 
         monkeypatch.setattr(robench.runs.fit, "load_victim", lambda checkpoint: Victim())
-        trained = replace(CHECKPOINT, training_data="Digits, 1,197 training images")
+        trained = replace(CHECKPOINT, trained_on="digits")
         check_fit(replace(trained, **changes), {"digits": dataset or Numbered()})
 
     return check
@@ -81,7 +81,7 @@ def test_a_model_that_is_better_than_expected_fits(fit: Callable[..., None]) -> 
     fit(answers(32), expected={"top1_accuracy": 0.1})
 
 
-@pytest.mark.parametrize("changes", [{"expected": {}}, {"training_data": "other"}], ids=["unknown", "of other data"])
+@pytest.mark.parametrize("changes", [{"expected": {}}, {"trained_on": "other"}], ids=["unknown", "of other data"])
 def test_what_is_expected_of_nothing_or_of_other_data_is_not_asked(
     fit: Callable[..., None], changes: dict[str, Any]
 ) -> None:
@@ -158,7 +158,7 @@ def test_the_model_is_loaded_once_and_shown_two_examples_of_data_that_it_was_not
         return Victim()
 
     monkeypatch.setattr(robench.runs.fit, "load_victim", load)
-    checkpoint = replace(CHECKPOINT, training_data="digits", expected={"top1_accuracy": 0.98})
+    checkpoint = replace(CHECKPOINT, trained_on="digits", expected={"top1_accuracy": 0.98})
     check_fit(checkpoint, {"digits": Numbered(), "digits-r": Numbered(), "digits-a": Numbered(unreadable=[0])})
     assert (len(loaded), shown) == (1, [32, 2, 2, *[8] * 7])
 
@@ -167,14 +167,14 @@ def centred(inputs: torch.Tensor) -> torch.Tensor:
     return answers(SIZE)(inputs) + inputs[:, :1, 0, 0] - inputs[:, 0, 0, 0].mean()
 
 
-@pytest.mark.parametrize("training_data", ["digits", "not stated"])
+@pytest.mark.parametrize("trained_on", ["digits", None])
 def test_rows_that_influence_each_other_are_refused_with_what_was_found_and_what_to_do(
-    fit: Callable[..., None], training_data: str
+    fit: Callable[..., None], trained_on: str | None
 ) -> None:
     with pytest.raises(
         UsageError, match=r"model 'm' couples the rows .* up to [0-9.]+% of their range \(limit 0.01%\)"
     ) as caught:
-        fit(centred, training_data=training_data)
+        fit(centred, trained_on=trained_on)
     assert "evaluation-mode statistics" in str(caught.value)
     assert "`coupled: true`" in str(caught.value)
 

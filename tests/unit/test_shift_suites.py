@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from robench.corruptions.corruption import Corruption
-from robench.declarations.corrupted import corrupted_of
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
+from robench.datasets.corrupted import corrupted_of
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import read_suite
 

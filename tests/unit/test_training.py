@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from robench.core.errors import DeclarationError
-from robench.declarations.training import Training
 from robench.declare import find_checkpoints
-from robench.training import EpochReport, train
 from robench.training.augmentation import noisy, shifted
-from robench.training.embedded_impl import _optimizer, _set_learning_rate
+from robench.training.base import EpochReport
+from robench.training.embedded import Training
+from robench.training.embedded_impl import _optimizer, _set_learning_rate, train
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -33,7 +33,7 @@ def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not() -> None
 
 def test_training_lowers_the_loss_and_reports_every_epoch() -> None:
     heard: list[EpochReport] = []
-    train(short(num_epochs=4, warmup_epochs=0), heard.append)
+    train(short(num_epochs=4, warmup_epochs=0), on_epoch=heard.append)
     assert [(report.epoch, report.num_epochs) for report in heard] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert heard[-1].loss_nats < 0.9 * heard[0].loss_nats
 

@@ -13,15 +13,16 @@ from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
 from robench.attention.mom import Mom
 from robench.attention.primal import Primal
 from robench.core.errors import ContractError, DeclarationError, MissingDataError, UsageError
-from robench.declarations.training import DeitTraining
 from robench.declare import find_checkpoints, read_registry, shipped_registry
 from robench.models.build import build
 from robench.models.fan import Fan
 from robench.models.python_backbone import Python
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
-from robench.training import EpochReport, Host, train, train_deit
-from robench.training.deit_impl import Learner
+from robench.training.base import EpochReport, Host
+from robench.training.deit import DeitTraining
+from robench.training.deit_impl import Learner, train_deit
+from robench.training.embedded_impl import train
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

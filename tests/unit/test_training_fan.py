@@ -13,12 +13,12 @@ from torch import nn
 from training_examples import checkpoint_of, recipe, write_tree
 
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.training import DeitTraining
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
 from robench.models.fan import Fan
-from robench.training import EpochReport, Host, train_deit
-from robench.training.deit_impl import Learner
+from robench.training.base import EpochReport, Host
+from robench.training.deit import DeitTraining
+from robench.training.deit_impl import Learner, train_deit
 from robench.training.folder_images import EpochKeys, TrainingImages, transform_of
 from robench.training.recipe import Mixing, optimizer_of, schedule_of
 

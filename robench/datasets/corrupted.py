@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robench.declarations.datasets import DATASETS
+from robench.datasets import DATASETS
 
 if TYPE_CHECKING:
     from robench.core.suite import Condition

@@ -1,53 +1,19 @@
-"""How a published checkpoint was trained, so that it can be trained again."""
+"""Declaration of the training of models by DeiT's recipe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from robench.declarations.base import LARGEST, SEEDS, DeclarationBase
-from robench.declarations.datasets import DATASETS, IMAGENET_1K
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-Count = Annotated[int, Ge(1), Le(LARGEST)]
-NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
-Share = Annotated[float, Ge(0), Le(1)]
+from robench.datasets import DATASETS
+from robench.declarations.base import LARGEST, SEEDS
+from robench.training.base import Count, NotNegative, Share, TrainingBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Training(DeclarationBase):
-    """AdamW with linear warm-up and cosine decay on one dataset's training split.
-
-    Attributes:
-        learning_rate: peak; ``weight_decay``: of weights of two or more axes.
-        warmup_epochs: epochs over which the learning rate rises from zero.
-        max_shift: images are moved by up to this many pixels in each direction, anew each epoch.
-        noise_scale: standard deviation, in pixel units, of Gaussian noise added anew each epoch.
-        label_smoothing: share of the target spread over all classes.
-        auxiliary_weight: times what layers ask of training beside the cross-entropy, averaged over them.
-    """
-
-    kind: ClassVar[str] = "training"
-
-    dataset: str
-    seed: Annotated[int, Ge(0), Lt(SEEDS)]
-    num_epochs: Count
-    batch_size: Count
-    learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
-    weight_decay: NotNegative = 0.05
-    warmup_epochs: Annotated[int, Ge(0), Le(LARGEST)] = 2
-    max_shift: Annotated[int, Ge(0), Le(4096)] = 0
-    noise_scale: NotNegative = 0.0
-    label_smoothing: Share = 0.0
-    auxiliary_weight: NotNegative = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeitTraining(DeclarationBase):
+class DeitTraining(TrainingBase):
     """The recipe of DeiT, for a dataset in a folder of images. Touvron et al. 2021, arXiv:2012.12877, table 9.
 
     The defaults are table 9's (DeiT-B) and, where it is silent, those of facebookresearch/deit, main.py.
@@ -79,6 +45,7 @@ class DeitTraining(DeclarationBase):
     """
 
     kind: ClassVar[str] = "deit"
+    implementation: ClassVar[str] = "robench.training.deit_impl:train_deit"
 
     dataset: str
     seed: Annotated[int, Ge(0), Lt(SEEDS)] = 0
@@ -110,6 +77,10 @@ class DeitTraining(DeclarationBase):
         """Epochs of the cosine and of the cool-down together."""
         return self.num_epochs + self.cooldown_epochs
 
+    def shortened(self, num_epochs: int) -> Self:
+        """Return the training with so many epochs in all, and no cool-down after them."""
+        return replace(self, num_epochs=num_epochs, cooldown_epochs=0)
+
     def contradictions(self) -> list[str]:
         """Mixing pairs the examples of a group, an average needs a decay, and images come from a folder."""
         problems = [
@@ -119,12 +90,9 @@ class DeitTraining(DeclarationBase):
         ]
         if self.published == "average" and self.ema_decay is None:
             problems.append("published must be weights where ema_decay is null, got average")
-        if self.dataset in DATASETS and DATASETS[self.dataset].folder is None:
+        declared = DATASETS.get(self.dataset)
+        if declared is not None and declared.folder is None:
             problems.append(f"dataset must lie in a folder of images, such as imagenet-1k, got {self.dataset}")
-        elif self.dataset != IMAGENET_1K.name and self.dataset in DATASETS:
+        elif declared is not None and not declared.has_training_images:
             problems.append(f"dataset must have images to learn from, as imagenet-1k has, got {self.dataset}")
         return problems
-
-
-# What an entry's `training` may be; without a `kind` it is of the first.
-TRAININGS: Mapping[str, type[DeclarationBase]] = {"training": Training, "deit": DeitTraining}

@@ -1,0 +1,122 @@
+"""Base of the declarations of datasets: what can be known of one before it is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
+
+from annotated_types import Ge, Le
+
+from robench.core.errors import UsageError
+from robench.declarations.base import LARGEST, DeclarationBase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from robench.core.protocols import Dataset
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+TEST_SPLIT = "test"
+# What the preprocessing of a checkpoint may be replaced by: the filter of its resize, or no resize at all.
+ResizeRule = Literal["bicubic", "bilinear", "none"]
+
+
+class Opener(Protocol):
+    """Implementation of a dataset."""
+
+    def __call__(
+        self,
+        declared: DatasetDeclaration,
+        *,
+        data_root: Path | None,
+        preprocessing: ImagePreprocessing | None,
+        decode_workers: int,
+        split: str,
+    ) -> Dataset:
+        """Return one of the declared splits; see ``open_dataset``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetDeclaration(DeclarationBase):
+    """A dataset as users see it in ``robench list datasets``.
+
+    Attributes:
+        folder: folder below the data root that holds it; None where it is embedded in a library.
+        num_classes: how many a model has; labels are indices of them.
+        num_examples: size of the whole evaluation split.
+        class_subset: name of the classes to which logits are masked before the softmax
+            (``datasets.class_subsets``); None for all.
+        resize_rule: how images are resized, whatever the checkpoint's preprocessing says; None for what it says.
+        image_size: side of the square images in pixels, where all are of one size and none is resized.
+        corruption, severity: of published corrupted images, which; ``clean``: the dataset of the same images without.
+        is_out_of_distribution: no class is right. Labels are there, since every example has one, and mean nothing; a
+            model is judged by its confidence.
+        splits: what ``open_dataset`` opens of it; ``test`` is what is measured.
+        has_training_images: its publisher has images to train on, in a folder of their own.
+    """
+
+    kind: ClassVar[str] = "dataset"
+
+    name: str
+    title: str
+    task: str
+    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    num_examples: Annotated[int, Ge(1), Le(1000 * LARGEST)]
+    source: str
+    licence: str
+    folder: str | None = None
+    class_subset: str | None = None
+    resize_rule: ResizeRule | None = None
+    image_size: Annotated[int | None, Ge(1), Le(4096)] = None
+    corruption: str | None = None
+    severity: Annotated[int | None, Ge(1), Le(5)] = None
+    clean: str | None = None
+    is_out_of_distribution: bool = False
+    splits: tuple[str, ...] = (TEST_SPLIT,)
+    has_training_images: bool = False
+
+    def contradictions(self) -> list[str]:
+        """Images that are never resized have a size of their own."""
+        if self.resize_rule == "none" and self.image_size is None:
+            return ["image_size must be given with resize_rule none, got None"]
+        return []
+
+    def check_split(self, split: str) -> None:
+        """Refuse a split that the dataset does not have.
+
+        Raises:
+            UsageError: there is no such split.
+        """
+        if split not in self.splits:
+            images = " (the validation images)" if self.has_training_images else ""
+            known = " and ".join(map(repr, self.splits))
+            raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedImages(DatasetDeclaration):
+    """A dataset of small images that are inside a library, or are made.
+
+    Attributes:
+        maker: ``module:name`` of the function that returns the images, imported when the dataset is opened; it takes
+            the name of a split where there are several, nothing elsewhere.
+    """
+
+    implementation: ClassVar[str] = "robench.datasets.in_memory:open_embedded"
+
+    maker: str
+
+    def made(self, split: str) -> Dataset:
+        """Return the images of a split."""
+        module, _, name = self.maker.partition(":")
+        make = getattr(import_module(module), name)
+        dataset: Dataset = make(split) if len(self.splits) > 1 else make()
+        return dataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFolder(DatasetDeclaration):
+    """A dataset of image files in class folders below the data root."""
+
+    implementation: ClassVar[str] = "robench.datasets.imagenet_impl:open_image_folder"

@@ -1,0 +1,41 @@
+"""Declaration of the training of models on embedded data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from robench.declarations.base import LARGEST, SEEDS
+from robench.training.base import Count, NotNegative, Share, TrainingBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training(TrainingBase):
+    """AdamW with linear warm-up and cosine decay on one dataset's training split.
+
+    Attributes:
+        learning_rate: peak; ``weight_decay``: of weights of two or more axes.
+        warmup_epochs: epochs over which the learning rate rises from zero.
+        max_shift: images are moved by up to this many pixels in each direction, anew each epoch.
+        noise_scale: standard deviation, in pixel units, of Gaussian noise added anew each epoch.
+        label_smoothing: share of the target spread over all classes.
+        auxiliary_weight: times what layers ask of training beside the cross-entropy, averaged over them.
+    """
+
+    kind: ClassVar[str] = "training"
+    implementation: ClassVar[str] = "robench.training.embedded_impl:train"
+    is_embedded: ClassVar[bool] = True
+
+    dataset: str
+    seed: Annotated[int, Ge(0), Lt(SEEDS)]
+    num_epochs: Count
+    batch_size: Count
+    learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
+    weight_decay: NotNegative = 0.05
+    warmup_epochs: Annotated[int, Ge(0), Le(LARGEST)] = 2
+    max_shift: Annotated[int, Ge(0), Le(4096)] = 0
+    noise_scale: NotNegative = 0.0
+    label_smoothing: Share = 0.0
+    auxiliary_weight: NotNegative = 0.0
