@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
 
-.PHONY: help setup demo test test-all lint bench strength checkpoints docs suites errors lock clean
+.PHONY: help setup demo test-fast test test-all lint bench strength checkpoints docs suites errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -20,6 +20,9 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)   ## three attention variants through an attack suite to a leaderboard
 	@$(BIN)/robench run $(DEMO) --results results/demo
+
+test-fast: lint  ## style, types and the tests that need no torch: under a minute, once mypy has its cache
+	@$(BIN)/python -m pytest tests/fast
 
 test: lint       ## everything that CI checks
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal

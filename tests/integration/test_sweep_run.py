@@ -61,7 +61,7 @@ def test_a_sweep_goes_from_the_file_to_the_table(robench: Robench, tmp_path: Pat
     results = tmp_path / "r"
     cells = cells_of(robench, tmp_path, SWEEPS, "digits-vit", "--results", results)
     value = {key: cell["value"] for key, cell in cells.items()}
-    assert value["sweep@0/top1_accuracy"] == value["clean/top1_accuracy"] == value["linf-0/255/robust_accuracy"]
+    assert value["sweep@0/top1_accuracy"] == value["clean/top1_accuracy"] == value["linf-0/robust_accuracy"]
     # The sweep's budget and the attack alone are the same, draws included.
     assert cells["sweep@8/255/top1_accuracy"] == cells["alone/top1_accuracy"]
     assert value["sweep@4/255/top1_accuracy"] > value["sweep@8/255/top1_accuracy"]

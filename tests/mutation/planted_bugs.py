@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("robench", "tests", "checkpoints", "suites", "scripts", "checkpoints.yaml", "pyproject.toml")
-TESTS = ("tests/contract/test_perturbations_contract.py", "tests/unit", "tests/contract")
+TESTS = ("tests/contract/test_perturbations_contract.py", "tests/fast", "tests/unit", "tests/contract")
 # It would fail on any change to the code, whatever the tests of attacks say.
 LEFT_OUT = ("--ignore", "tests/unit/test_planted_bugs.py")
 SELECTED = "attack or perturbation or draws or evaluation"
