@@ -37,10 +37,9 @@ def check_that_kills_change_no_byte(
     small_suite: Callable[..., Path],
     tmp_path: Path,
     num_kills: int,
-    models: tuple[str, ...] = MODELS,
 ) -> None:
     suite = small_suite(**{"batch_size: 50": "batch_size: 10", "num_examples: 150": "num_examples: 300"})
-    options = ["--suite", str(suite), *model_options(models)]
+    options = ["--suite", str(suite), *model_options(MODELS)]
     assert robench("run", *options, "--workers", 1, "--results", tmp_path / "whole").code == 0
     moments = random.Random(0)
     for number in range(num_kills):

@@ -66,7 +66,8 @@ class TestPublishedCheckpoint:
         assert accuracy >= (0.95 if name in DEMO else 0.93)
 
 
-@pytest.mark.parametrize("name", DEMO)
+# Of the others, scripts/strength.py compares many attacks, and the README's leaderboard is measured anew.
+@pytest.mark.parametrize("name", DEMO[-1:])
 class TestAttacked:
     def test_pgd_agrees_with_torchattacks_within_one_point(self, name: str) -> None:
         module = AsModule(name)

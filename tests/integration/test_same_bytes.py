@@ -1,10 +1,10 @@
-"""The same outcomes, byte for byte, whoever measures them, in whatever order, and whatever dies on the way."""
+"""The same outcomes, byte for byte, whoever measures them, in whatever order; tests/slow has runs that are killed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from killed_runs import MODELS, check_that_kills_change_no_byte, model_options, sorted_outcomes
+from killed_runs import MODELS, model_options, sorted_outcomes
 
 from robench.store import FolderStore
 
@@ -58,9 +58,3 @@ def test_shards_of_several_batches_hold_the_same_outcomes(
         outcomes[suite.stem] = [repr(outcome) for record in records for outcome in record.outcomes]
     assert outcomes["whole"] == outcomes["cut"]
     assert len(outcomes["cut"]) == 450
-
-
-def test_a_run_that_is_killed_ends_with_the_same_bytes(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
-) -> None:
-    check_that_kills_change_no_byte(robench, small_suite, tmp_path, num_kills=2, models=("digits-vit",))

@@ -1,4 +1,4 @@
-"""Twenty kills at random moments; tests/integration/test_same_bytes.py has a few."""
+"""Twenty kills at random moments."""
 
 from __future__ import annotations
 
