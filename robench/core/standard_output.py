@@ -29,7 +29,8 @@ FIRST_COPY = 10
 class StdoutDiverted:
     """A context in which whatever is printed goes to stderr.
 
-    Contexts may be nested and entered by several threads: the first to begin diverts, the last to end restores.
+    Contexts may be nested and entered by several threads: the first to begin diverts, the last to end restores. Each of
+    the others mends the diversion, because the code in between may have closed a stream or a descriptor.
     """
 
     _lock = threading.RLock()
@@ -41,6 +42,8 @@ class StdoutDiverted:
         with cls._lock:
             if cls._depth == 0:
                 cls._kept = _Streams()
+            elif cls._kept is not None:
+                cls._kept.divert()
             cls._depth += 1
 
     def __exit__(
@@ -67,15 +70,26 @@ class _Streams:
         self._objects: tuple[TextIO | None, TextIO | None] = (sys.stdout, sys.stderr)
         _flush(sys.stdout, sys.__stdout__, sys.stderr)
         self._copies = {number: _copy(number) for number in (STDOUT, STDERR)}
-        if self._copies[STDERR] is None:
+        # Streams of its own: a model that closes them closes nothing else.
+        self._own: tuple[TextIO | None, TextIO | None] = (None, None)
+        self.divert()
+
+    def divert(self) -> None:
+        """Point both descriptors and both streams at stderr, again where a model has closed or replaced them."""
+        if not self._copies:
+            return  # a forked child, see ``forget``
+        copy = self._copies[STDERR]
+        if copy is None:
             # Nobody listens to a stderr that is closed.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, STDERR)
             if nowhere != STDERR:
                 os.close(nowhere)
+        else:
+            os.dup2(copy, STDERR)
         os.dup2(STDERR, STDOUT)
-        # Streams of its own: a model that closes them closes nothing else.
-        sys.stdout, sys.stderr = _stream_to_stderr(), _stream_to_stderr()
+        stdout, stderr = (_stream_to_stderr() if _is_closed(each) else each for each in self._own)
+        self._own = sys.stdout, sys.stderr = stdout, stderr
 
     def restore(self) -> None:
         """Write what was printed and not yet written, and bring the streams back."""
@@ -124,6 +138,13 @@ def _stream_to_stderr() -> TextIO:
         errors="backslashreplace",
         write_through=True,
     )
+
+
+def _is_closed(stream: TextIO | None) -> bool:
+    try:
+        return stream is None or stream.closed
+    except ValueError:  # it was detached from its buffer
+        return True
 
 
 def _flush(*streams: TextIO | None) -> None:

@@ -107,6 +107,27 @@ def test_nested_contexts_restore_at_the_end_of_the_first_also_after_errors(capfd
     assert capfd.readouterr() == ("back", "still diverted")
 
 
+@pytest.mark.parametrize(
+    "ruin",
+    [
+        "os.closerange(1, 3)",
+        "sys.stdout.close(); sys.stderr.close(); os.close(1)",
+        "sys.stdout = None",
+        "sys.stdout.detach()",
+        "os.dup2(os.open(os.devnull, os.O_WRONLY), 2)",
+    ],
+)
+def test_a_worker_which_diverts_for_good_speaks_again_after_a_model_ruined_its_streams(
+    tmp_path: Path, ruin: str
+) -> None:
+    body = (
+        f"divert_for_good()\nwith diverted:\n    {ruin}\n"
+        "with diverted:\n    print('python')\n    print('error', file=sys.stderr)\n    os.write(1, b'descriptor')\n"
+    )
+    run = ended(tmp_path, body)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "python\nerror\ndescriptor")
+
+
 def test_a_stream_of_the_programs_own_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = io.StringIO()
     monkeypatch.setattr(sys, "stdout", mine)
