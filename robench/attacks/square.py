@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Gt, Le
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
+
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +37,9 @@ class Square(SearchingAttack):
     loss: Loss = "margin"
     schedule: Literal["rescaled", "fixed"] = "rescaled"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """What a random search tried last is no result: half of its trials are steps back."""
         problems = SearchingAttack.contradictions(self)
         if self.returns == "last":
-            problems.append("returns must be best for square, whose last trial may be its worst, got last")
+            problems.append(("returns", "must be best for square, whose last trial may be its worst, got last"))
         return problems

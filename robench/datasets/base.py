@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 from annotated_types import Ge, Le
 
 from robench.core.errors import UsageError
-from robench.declarations.base import LARGEST, DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,10 +76,10 @@ class DatasetDeclaration(DeclarationBase):
     splits: tuple[str, ...] = (TEST_SPLIT,)
     has_training_images: bool = False
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Images that are never resized have a size of their own."""
         if self.resize_rule == "none" and self.image_size is None:
-            return ["image_size must be given with resize_rule none, got None"]
+            return [("image_size", "must be given with resize_rule none, got None")]
         return []
 
     def check_split(self, split: str) -> None:
