@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from robench.attacks.apgd import Apgd
@@ -60,11 +60,11 @@ class AutoAttack(BoundedAttack):
         """
         attacks = self._attacks(max(num_classes - 1, 1))
         for attack in attacks:
-            loss = getattr(attack, "loss", "")
-            if num_classes < (wanted := CLASSES_NEEDED.get(loss, 2)):
+            if num_classes < (wanted := CLASSES_NEEDED.get(attack.loss, 2)):
                 raise DeclarationError(
-                    f"autoattack {self.variant} has {attack.kind} with loss {loss}, which needs at least {wanted} "
-                    f"classes, the model has {num_classes}: take variant custom, with members of loss ce or margin"
+                    f"autoattack {self.variant} has {attack.kind} with loss {attack.loss}, which needs at least "
+                    f"{wanted} classes, the model has {num_classes}: take variant custom, with members of loss ce or "
+                    "margin"
                 )
         return attacks
 
@@ -145,8 +145,9 @@ def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> li
         if not isinstance(member, Attack):
             problems.append(("members", f"must be attacks, got {member.kind} in members[{number}]"))
             continue
+        given = {field.name for field in fields(member)}
         for name in ("epsilon", "backend", *SHARED_FIELDS):
-            wanted, met = getattr(ensemble, name), getattr(member, name, None)
+            wanted, met = getattr(ensemble, name), getattr(member, name) if name in given else None
             if met not in (None, wanted):
                 problems.append(
                     ("members", f"must have {name} {wanted}, as the ensemble, got {met} in members[{number}]")

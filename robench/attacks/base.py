@@ -68,6 +68,11 @@ class Attack(PerturbationBase):
             raise FieldsError(problems)
 
     @property
+    def loss(self) -> str:
+        """Name of what is to rise; empty for attacks that have no field of this name."""
+        return ""
+
+    @property
     def stop(self) -> Stop:
         """Whether an example is left alone once it is fooled; attacks that can have a field of this name."""
         return "never"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
 
 from robench.core.errors import UsageError
-from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,8 +108,7 @@ class EmbeddedImages(DatasetDeclaration):
 
     def made(self, split: str) -> Dataset:
         """Return the images of a split."""
-        module, _, name = self.maker.partition(":")
-        make = getattr(import_module(module), name)
+        make = imported(self.maker)
         dataset: Dataset = make(split) if len(self.splits) > 1 else make()
         return dataset
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -59,10 +60,16 @@ class DeclarationBase:
         return imported(cls.implementation)
 
     def __post_init__(self) -> None:
+        declared: type = type(self)
         problems = [
             (name, f"must be {wanted}, got {getattr(self, name)}")
-            for name, bounds in bounds_of(type(self))
+            for name, bounds in bounds_of(declared)
             for wanted in violations(getattr(self, name), bounds)
+        ]
+        problems += [
+            (name, f"must be a declaration of the type {wanted.__name__}, got {getattr(self, name)!r:.100}")
+            for name, wanted in members_of(declared)
+            if not isinstance(getattr(self, name), wanted)
         ]
         # What relates fields to each other assumes that each is within bounds.
         if problems := problems or self.contradictions():
@@ -100,6 +107,15 @@ def violations(value: Any, bounds: tuple[object, ...]) -> list[str]:
     return wanted
 
 
+@cache
+def members_of(declaration: type) -> tuple[tuple[str, type], ...]:
+    """Return the fields that hold a declaration, each with its type; ``declaration`` is a dataclass type."""
+    hints = get_type_hints(declaration)
+    found = [(field.name, hints[field.name]) for field in dataclasses.fields(declaration)]
+    return tuple((name, hint) for name, hint in found if isinstance(hint, type) and issubclass(hint, DeclarationBase))
+
+
+@cache
 def bounds_of(declaration: type) -> tuple[tuple[str, tuple[object, ...]], ...]:
     """Return the bounds of each field that has any; ``declaration`` is a dataclass type."""
     hints = get_type_hints(declaration, include_extras=True)

@@ -19,6 +19,7 @@ from robench.declarations.base import FieldProblem, FieldsError, violations
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
 from robench.models import BACKBONES, RESIDUALS
 from robench.models.python_backbone import Python
+from robench.models.residuals import PlainResidual
 from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
@@ -144,6 +145,12 @@ def test_problems_are_kept_with_their_fields() -> None:
         ("dim", "must be a multiple of num_heads 4, got 65"),
         ("attention.num_landmarks", "must be at most 17, the tokens, got 18"),
     )
+
+
+@pytest.mark.parametrize("wrong", ["softmax", None, PlainResidual(), Landmarks])
+def test_a_member_of_another_type_is_refused(wrong: Any) -> None:
+    with pytest.raises(FieldsError, match=r"^attention must be a declaration of the type AttentionBase, got "):
+        Vit(**VIT, attention=wrong)
 
 
 def test_an_attention_that_fits_its_backbone_is_accepted() -> None:
