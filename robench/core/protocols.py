@@ -127,7 +127,7 @@ class PerturbationDeclaration(Declaration, Protocol):
     def distance_problem(self) -> str:
         """Return what keeps a minimum-norm attack from telling how far examples are from falling, such as ``with ...``.
 
-        See ``metrics.distances`` for what its numbers rely on.
+        See ``metrics.distances_impl`` for what its numbers rely on.
         """
         return ""
 
