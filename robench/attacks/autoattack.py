@@ -75,15 +75,6 @@ class AutoAttack(BoundedAttack):
             problems.append(("labels", "must be true for autoattack, which stops at success, got predicted"))
         if self.variant == "custom":
             return problems + (_problems_of(self.members, self) if self.members else [NO_MEMBERS])
-        if self.variant not in ("rand", "custom") and self.norm == "l1" and self.backend == "robench":
-            problems.append(
-                (
-                    "norm",
-                    f"must be linf or l2 with variant {self.variant}, whose square attack is not written for l1: take "
-                    "variant rand, or custom with apgd of radii shrinking (loss ce with 5 restarts, dlr-targeted with "
-                    "5) and fab of 9 targets, or backend autoattack, got l1",
-                )
-            )
         if self.members:
             problems.append(("members", f"must be empty with variant {self.variant}, which has its own, got some"))
         return problems

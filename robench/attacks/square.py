@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class Square(SearchingAttack):
     """Random search that changes one square at a time, without gradients. Andriushchenko et al. 2020, arXiv:1912.00049.
 
+    In l1 it is that of AutoAttack. Croce and Hein 2021, arXiv:2103.01208.
+
     Attributes:
         num_queries: passes of one search, the first point's included.
         p_init: share of the pixels that the first squares cover; it falls as the search goes on.
@@ -29,7 +31,7 @@ class Square(SearchingAttack):
     kind: ClassVar[str] = "square"
     implementation: ClassVar[str] = "robench.attacks.square_impl:square"
     is_gradient_free: ClassVar[bool] = True
-    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
     published_stop: ClassVar[Literal["at_success"]] = "at_success"
 
     num_queries: Count

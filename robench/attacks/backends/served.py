@@ -64,7 +64,7 @@ SERVED: Mapping[str, Mapping[str, Served]] = {
             norms=("linf", "l2", "l1"), fixed={**IMAGES, **AT_SUCCESS, "loss": ("ce", "dlr", "dlr-targeted")}
         ),
         "fab": Served(norms=("linf", "l2", "l1"), fixed=FAB),
-        "square": Served(norms=("linf", "l2"), fixed=SQUARE),
+        "square": Served(norms=("linf", "l2", "l1"), fixed=SQUARE),
         "autoattack": Served(norms=("linf", "l2", "l1"), fixed={**IMAGES, "variant": ("standard", "plus", "rand")}),
     },
     "foolbox": {
