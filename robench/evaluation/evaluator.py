@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.containment import Contained
 from robench.core.errors import StoreError, UsageError, described, shortened
 from robench.core.records import Failure, Record
 from robench.core.shard import shard_key
@@ -18,7 +19,6 @@ from robench.declarations.transferred import Transferred
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.keeping import Attacked
 from robench.evaluation.rescore import rescore
-from robench.models.containment import Contained
 from robench.models.loading import load_victim
 from robench.store.adversarial import AdversarialFolder
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from robench.core.plugins import Plugins
 from robench.metrics.intervals import BOOTSTRAP
 from robench.metrics.metric import Metric, Readings, Scope
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _METRICS = (
     Metric(
@@ -139,6 +135,6 @@ _METRICS = (
         implementation="robench.metrics.detection:fpr95",
     ),
 )
-METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _METRICS}
+METRICS = Plugins("metric", {metric.name: metric for metric in _METRICS}, base=Metric, instances=True, by_target=True)
 
 __all__ = ["METRICS", "Metric", "Readings", "Scope"]
