@@ -6,6 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from types import ModuleType
 
 from robench.core.errors import DeclarationError, PluginError
 from robench.core.plugins import Claim, claims, declared_by
@@ -53,7 +54,7 @@ def provider_of(thing: object) -> Provider | None:
     module = str(getattr(thing, "implementation", "")).partition(":")[0] if is_own(declared) else declared.__module__
     if not module or module.partition(".")[0] == OWN or (isinstance(thing, type) and is_own(declared)):
         return None
-    return Provider(code=_digest_of(module), module=module)
+    return Provider(code=_digest_of(sys.modules.get(module) or module_of(module)), module=module)
 
 
 def is_own(declared: type) -> bool:
@@ -101,12 +102,11 @@ def _names(claim: Claim, thing: object, declared: type) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _digest_of(module_name: str) -> str:
+def _digest_of(module: ModuleType) -> str:
     """Return the digest of a module's code as it was first asked for, which is what is loaded."""
-    module = sys.modules.get(module_name) or module_of(module_name)
     if not sources_of(module):
         raise DeclarationError(
-            f"the code of {module_name} is in no file, so that its results could not be told from those of other code;"
+            f"the code of {module.__name__} is in no file, so that its results could not be told from those of other code;"
             " put it into a module"
         )
     return code_digest(module)

@@ -78,8 +78,9 @@ def _change_but_cut(
     inside = torch.clamp(points, mean - BUDGET_TOLERANCE, mean + std + BUDGET_TOLERANCE)
     if not bool(((inside == points).flatten(1).all(1) | whole).all()):
         normalised = ((points - mean) / std)[~whole]
+        title = title_of("perturbation", declaration, declaration.kind)
         raise ContractError(
-            f"{title_of('perturbation', declaration, declaration.kind)} returned inputs from {float(normalised.min()):.6g} to "
+            f"{title} returned inputs from {float(normalised.min()):.6g} to "
             f"{float(normalised.max()):.6g} after normalisation, wanted [0, 1]"
         )
     is_cut = (points - torch.clamp(clean.double(), mean, mean + std)).abs() <= BUDGET_TOLERANCE

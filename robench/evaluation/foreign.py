@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+import numpy.random  # noqa: F401  # loaded before anything is watched, since it is seeded when it is first used
 import torch
 
 from robench.core.containment import generator_states

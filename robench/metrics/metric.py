@@ -56,8 +56,8 @@ class Metric:
 
         Raises:
             IncompleteError: there are no outcomes, or those of two conditions do not belong together.
-            ContractError: they are not of the metric's task or scope; or a metric that is not robench's raised an error, or
-                returned no estimate in its unit.
+            ContractError: they are not of the metric's task or scope; or a metric that is not robench's raised an
+                error, or returned no estimate in its unit.
         """
         if self.implementation.startswith(f"{OWN}."):
             estimate: Estimate = imported(self.implementation)(readings)

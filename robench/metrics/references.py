@@ -1,7 +1,8 @@
 """Reference models of corruption errors by family of corruptions, and the types that a mean is over.
 
 A mean is over the fifteen types of ImageNet-C, whatever others a suite has beside them; over the others where it has
-none of the fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra).
+none of the fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra), and over those of other
+distributions where it has none of ImageNet-C at all.
 """
 
 from __future__ import annotations
@@ -31,4 +32,7 @@ def averaged_types(types: Collection[str]) -> tuple[str, ...]:
     >>> len(averaged_types(["snow", "spatter"])), averaged_types(["spatter"])
     (15, ('speckle_noise', 'gaussian_blur', 'spatter', 'saturate'))
     """
-    return COMMON_CORRUPTIONS if any(each in COMMON_CORRUPTIONS for each in types) else EXTRA_CORRUPTIONS
+    for published in (COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS):
+        if any(each in published for each in types):
+            return published
+    return tuple(types)
