@@ -106,7 +106,7 @@ def _digest_of(module: ModuleType) -> str:
     """Return the digest of a module's code as it was first asked for, which is what is loaded."""
     if not sources_of(module):
         raise DeclarationError(
-            f"the code of {module.__name__} is in no file, so that its results could not be told from those of other code;"
-            " put it into a module"
+            f"the code of {module.__name__} is in no file, so that its results could not be told from those of other"
+            " code; put it into a module"
         )
     return code_digest(module)
