@@ -174,7 +174,7 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     from safetensors.torch import save
 
     from robench.cli.progress import epochs_shown
-    from robench.models.containment import Contained, blamed
+    from robench.core.containment import Contained, blamed
     from robench.runs.devices import choose_workers
     from robench.training.base import Host
     from robench.training.state_file import state_path
