@@ -10,7 +10,7 @@ from types import ModuleType
 
 from robench.core.errors import DeclarationError, PluginError
 from robench.core.plugins import Claim, claims, declared_by
-from robench.core.user_code import code_digest, module_of, sources_of
+from robench.core.user_code import code_digest, module_of
 
 OWN = "robench"
 
@@ -104,9 +104,9 @@ def _names(claim: Claim, thing: object, declared: type) -> bool:
 @lru_cache(maxsize=1024)
 def _digest_of(module: ModuleType) -> str:
     """Return the digest of a module's code as it was first asked for, which is what is loaded."""
-    if not sources_of(module):
-        raise DeclarationError(
-            f"the code of {module.__name__} is in no file, so that its results could not be told from those of other"
-            " code; put it into a module"
-        )
-    return code_digest(module)
+    if digest := code_digest(module):
+        return digest
+    raise DeclarationError(
+        f"the code of {module.__name__} is in no file, so that its results could not be told from those of other code;"
+        " put it into a module"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from robench.core.errors import ContractError, DeclarationError, described
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
 
@@ -56,18 +58,14 @@ def module_of(target: str) -> ModuleType:
     Raises:
         DeclarationError: there is no such module, or it fails on import.
     """
-    module_name, folder = target.partition(":")[0], Path.cwd()
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    module_name = target.partition(":")[0]
+    _look_in_current_folder()
     try:
         return contained_import(module_name)
     # Broad because a module's top level is the user's code; SystemExit comes from scripts without a __main__ guard.
     except Exception as error:
         if missing := missing_module(error, module_name):
-            raise DeclarationError(
-                f"target {target!r}: no module {missing!r} on the Python path or in the current folder {folder}."
-                " Install the package, or run from the folder that holds it"
-            ) from error
+            raise _nowhere(target, missing) from error
         raised = what_was_raised(error)
         raise DeclarationError(
             f"target {target!r}: importing {module_name} raised {described(raised)}. Mend it until"
@@ -75,21 +73,48 @@ def module_of(target: str) -> ModuleType:
         ) from raised
 
 
-def sources_of(module: ModuleType) -> list[Path]:
-    """Return the Python files of a module: all of its package, of a single module its own."""
-    top = importlib.import_module(module.__name__.partition(".")[0])
-    folders = [Path(folder) for folder in getattr(top, "__path__", [])]
-    file = getattr(module, "__file__", None)
-    return [path for folder in folders for path in sorted(folder.rglob("*.py"))] or ([Path(file)] if file else [])
+def target_digest(target: str) -> str:
+    """Return ``code_digest`` of the module of a target of the user's own, none of whose code is run.
+
+    Raises:
+        DeclarationError: there is no such module.
+    """
+    _look_in_current_folder()
+    top = target.partition(":")[0].partition(".")[0]
+    importlib.invalidate_caches()
+    spec = None if top == "__main__" else importlib.util.find_spec(top)
+    if spec is None:
+        raise _nowhere(target, top)
+    return _digest(spec.submodule_search_locations or [], spec.origin if spec.has_location else None)
 
 
 def code_digest(module: ModuleType) -> str:
-    """Return the SHA-256 of a module's Python sources, 64 hexadecimal digits.
+    """Return the SHA-256 of a module's Python sources, 64 hexadecimal digits; empty text where it is in no file.
 
     Of a module within a package these are all files of the package, of a single module its own. What they import from
     elsewhere is not seen.
     """
+    top = importlib.import_module(module.__name__.partition(".")[0])
+    return _digest(getattr(top, "__path__", []), getattr(module, "__file__", None))
+
+
+def _digest(folders: Iterable[str], file: str | None) -> str:
+    inside = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
+    paths = inside or ([Path(file)] if file else [])
     hashed = hashlib.sha256()
-    for path in sources_of(module):
+    for path in paths:
         hashed.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
-    return hashed.hexdigest()
+    return hashed.hexdigest() if paths else ""
+
+
+def _look_in_current_folder() -> None:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+def _nowhere(target: str, missing: str) -> DeclarationError:
+    return DeclarationError(
+        f"target {target!r}: no module {missing!r} on the Python path or in the current folder {Path.cwd()}."
+        " Install the package, or run from the folder that holds it"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from robench.core.user_code import code_digest, is_target, module_of
+from robench.core.user_code import is_target, target_digest
 from robench.models.base import ArchitectureBase, Argument
 
 if TYPE_CHECKING:
@@ -42,9 +42,11 @@ class Python(ArchitectureBase):
         return problems
 
     def code_digest(self) -> str:
-        """Return the SHA-256 of the target's sources (``core.user_code.code_digest``): other code is another model.
+        """Return the SHA-256 of the target's sources (``core.user_code.target_digest``): other code is another model.
+
+        None of it is run.
 
         Raises:
-            DeclarationError: there is no such module, or it fails on import.
+            DeclarationError: there is no such module.
         """
-        return code_digest(module_of(self.target))
+        return target_digest(self.target)

@@ -272,6 +272,16 @@ class TestCodeDigest:
             file.write("\n# changed\n")
         assert self.TARGET.code_digest() != before
 
+    def test_none_of_the_code_is_run(self, folder: Path) -> None:
+        (folder / "their_package" / "__init__.py").write_text("raise RuntimeError('it is run')")
+        assert len(self.TARGET.code_digest()) == 64
+        assert "their_package" not in sys.modules
+
+    @pytest.mark.parametrize("module", ["not_there", "not_there.models", "__main__"])
+    def test_of_a_module_that_is_nowhere_says_so(self, module: str) -> None:
+        with pytest.raises(DeclarationError, match="no module '(not_there|__main__)' on the Python path"):
+            Python(target=f"{module}:build").code_digest()
+
     def test_of_a_single_module_only_its_own_source_counts(self, folder: Path) -> None:
         (folder / "their_module.py").write_text(SOURCE)
         single = Python(target="their_module:build_model")
