@@ -70,7 +70,7 @@ def is_never_weaker_than_doing_nothing(declaration: Attack) -> None:
     require(
         attacked <= clean,
         subject_of(declaration),
-        f"makes a linear model right about {attacked} of {len(batch.ids)} examples, and it was about {clean} clean ones",
+        f"makes a linear model right about {attacked} of {len(batch.ids)} examples, up from {clean} clean ones",
         "an attack to move away from the labels, never toward them",
     )
 

@@ -207,15 +207,10 @@ def every_parameter_gets_a_gradient(declaration: AttentionBase, geometry: Geomet
         require(moves, subject_of(declaration), f"has parameter {name} without a gradient", "a gradient, or a buffer")
 
 
-def values_and_gradients_are_finite(
-    declaration: AttentionBase, geometry: Geometry, zeroed: str = "qkv.bias", without: tuple[str, ...] = ()
-) -> None:
+def values_and_gradients_are_finite(declaration: AttentionBase, geometry: Geometry, zeroed: str = "qkv.bias") -> None:
     """Check outputs and gradients in float32 for tokens of all scales, 0 included.
 
-    Args:
-        declaration: the mechanism; ``geometry``: sizes of the layer.
-        zeroed: the bias that is set to zero, where there is one of this name, so that projections can be zero.
-        without: ends of the names of parameters that get no gradient.
+    The bias of the name ``zeroed`` is set to zero, where there is one, so that projections can be zero.
     """
     for scale in SCALES:
         module = layer_of(declaration, geometry).float()
@@ -230,7 +225,7 @@ def values_and_gradients_are_finite(
         _require_finite(declaration, f"outputs {where}", output_BNC)
         _require_finite(declaration, f"gradients of the tokens {where}", x_BNC.grad)
         for name, parameter in module.layer.named_parameters():
-            if not name.endswith(without) and parameter.requires_grad:
+            if parameter.grad is not None:
                 _require_finite(declaration, f"gradients of {name} {where}", parameter.grad)
 
 

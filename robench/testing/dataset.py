@@ -120,7 +120,7 @@ def gives_rgb_images_in_the_unit_range(opened: Opened) -> None:
         f"gives a batch of shape {shape} and an item of shape {tuple(image.shape)}",
         f"({size}, 3, height, width) and (3, height, width)",
     )
-    side = opened.declared.image_size
+    side = opened.declared.image_size if opened.declared.folder is None else None
     require(side is None or shape[2:] == (side, side), subject, f"gives images of {shape[2:]} pixels", f"{side} each")
     require(type(label) is int, subject, f"gives labels of type {type(label).__name__}", "int")
     for what, tensor, wanted in (

@@ -42,7 +42,7 @@ from robench.testing.models import DrawingModel, drawing_batch, rows_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.core.protocols import Perturbed
+    from robench.core.protocols import Batch, Perturbed
 
 EPSILON = Fraction(16, 255)
 SOON: dict[str, Any] = {"epsilon": EPSILON, "stop": "at_success"}
