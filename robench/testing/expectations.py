@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 LONGEST_ERROR = 300
+IMPORTS_TORCH = 77  # a status of no other meaning
 
 
 def require(holds: bool, subject: str, found: str, expected: str) -> None:
@@ -123,10 +124,12 @@ def _after_import(module: str, search_path: tuple[str, ...]) -> str:
     """Return ``free``, or what is wrong with the import of a module."""
     code = (
         f"import sys; sys.path[:] = {list(search_path)!r}\nimport importlib; importlib.import_module({module!r})\n"
-        "print('imports torch' if 'torch' in sys.modules else 'free')"
+        f"sys.exit({IMPORTS_TORCH} if 'torch' in sys.modules else 0)"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if ended.returncode:
-        lines = ended.stderr.strip().splitlines() or ["no message"]
-        return f"cannot be imported ({lines[-1][:LONGEST_ERROR]})"
-    return ended.stdout.split("\n")[-2]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
+        _, errors = process.communicate()
+    if process.returncode == IMPORTS_TORCH:
+        return "imports torch"
+    lines = errors.strip().splitlines() or ["no message"]
+    return f"cannot be imported ({lines[-1][:LONGEST_ERROR]})" if process.returncode else "free"

@@ -57,7 +57,7 @@ def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
     try:
         check_perturbed(result, batch.inputs, declaration, model)
     except (BudgetExceededError, ContractError) as error:
-        raise AssertionError(f"{subject} breaks its promise: {error}") from error
+        raise AssertionError(f"{subject} breaks its promise: {error}; expected the declared limits") from error
     if declaration.backend != "robench":
         return
     num_clamped = 0 if made.num_clamped is None else int(made.num_clamped.sum())
