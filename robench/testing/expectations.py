@@ -126,8 +126,8 @@ def _after_import(module: str, search_path: tuple[str, ...]) -> str:
         f"import sys; sys.path[:] = {list(search_path)!r}\nimport importlib; importlib.import_module({module!r})\n"
         f"sys.exit({IMPORTS_TORCH} if 'torch' in sys.modules else 0)"
     )
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         _, errors = process.communicate()
     if process.returncode == IMPORTS_TORCH:
         return "imports torch"
