@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import planted_plugins as planted
 import pytest
 import torch
+from conftest import ROOT
 
 from robench.attacks.fgsm import Fgsm
 from robench.attention.rpc import Rpc
@@ -202,6 +205,17 @@ def test_a_mistake_of_a_metric_is_found(name: str, found: str) -> None:
 )
 def test_what_is_of_no_family_is_refused(check: Any, plugin: Any, found: str) -> None:
     assert found in message_of(check, plugin)
+
+
+def test_the_test_that_contributors_are_shown_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples" / "robench-example-plugin")
+    namespace: dict[str, Any] = {}
+    for module in ("sign_walk", "cosine", "vignette", "mirrored_digits", "balanced_accuracy"):
+        namespace |= vars(import_module(f"robench_example_plugin.{module}"))
+    guides = (ROOT / "CONTRIBUTING.md").read_text()
+    (source,) = re.findall(r"```python\n(from fractions.*?)```", guides, re.DOTALL)
+    exec(source, namespace)
+    namespace["test_my_plugins"]()
 
 
 def test_checks_leave_the_callers_generators_alone() -> None:
