@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
 
 from robench.core.errors import UsageError
-from robench.declarations.base import LARGEST, DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,10 +75,10 @@ class DatasetDeclaration(DeclarationBase):
     splits: tuple[str, ...] = (TEST_SPLIT,)
     has_training_images: bool = False
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Images that are never resized have a size of their own."""
         if self.resize_rule == "none" and self.image_size is None:
-            return ["image_size must be given with resize_rule none, got None"]
+            return [("image_size", "must be given with resize_rule none, got None")]
         return []
 
     def check_split(self, split: str) -> None:
@@ -109,8 +108,7 @@ class EmbeddedImages(DatasetDeclaration):
 
     def made(self, split: str) -> Dataset:
         """Return the images of a split."""
-        module, _, name = self.maker.partition(":")
-        make = getattr(import_module(module), name)
+        make = imported(self.maker)
         dataset: Dataset = make(split) if len(self.splits) > 1 else make()
         return dataset
 

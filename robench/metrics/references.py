@@ -28,7 +28,13 @@ REFERENCES: Mapping[str, ReferenceErrors] = {
 def averaged_types(types: Collection[str]) -> tuple[str, ...]:
     """Return the types of corruption that a mean is over, where a suite has some of ``types``.
 
+    Those of ImageNet-C as published, 15 or the 4 extra ones; types that it does not have are averaged where there are
+    no others.
+
     >>> len(averaged_types(["snow", "spatter"])), averaged_types(["spatter"])
     (15, ('speckle_noise', 'gaussian_blur', 'spatter', 'saturate'))
     """
-    return COMMON_CORRUPTIONS if any(each in COMMON_CORRUPTIONS for each in types) else EXTRA_CORRUPTIONS
+    for published in (COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS):
+        if any(each in published for each in types):
+            return published
+    return tuple(sorted(types))

@@ -54,7 +54,8 @@ def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -
     has_it = declaration.layers == "all" or geometry.layer in declaration.layers
     require(has_it, subject, f"has layers {declaration.layers}", f"layer {geometry.layer} of the geometry among them")
     problems = declaration.problems_in(num_tokens=geometry.num_tokens, depth=geometry.depth)
-    require(not problems, subject, f"does not fit {geometry}: {'; '.join(problems)}", "a geometry that fits")
+    found = "; ".join(" ".join(problem) for problem in problems)
+    require(not problems, subject, f"does not fit {geometry}: {found}", "a geometry that fits")
     run_checks(subject, ATTENTION_CHECKS, declaration, geometry)
 
 

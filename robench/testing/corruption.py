@@ -165,7 +165,8 @@ def at_severities(declaration: Any) -> list[Any]:
     Raises:
         AssertionError: it has no such field, or one without bounds.
     """
-    bounds = dict(bounds_of(type(declaration))).get("severity", ())
+    declared: type = type(declaration)
+    bounds = dict(bounds_of(declared)).get("severity", ())
     low = [bound.ge for bound in bounds if isinstance(bound, annotated_types.Ge)]
     high = [bound.le for bound in bounds if isinstance(bound, annotated_types.Le)]
     fields = ", ".join(get_type_hints(type(declaration)))

@@ -90,7 +90,8 @@ def every_number_has_bounds(subject: str, declaration: DeclarationBase) -> None:
 
 def bad_values_are_refused(subject: str, declaration: DeclarationBase) -> None:
     """Check that each field refuses a value just beyond each of its bounds."""
-    for name, bounds in bounds_of(type(declaration)):
+    declared: type = type(declaration)
+    for name, bounds in bounds_of(declared):
         for bad in filter(None, map(beyond, bounds)):
             (value,) = bad
             found = refusal(lambda: dataclasses.replace(declaration, **{name: value}), ValueError)  # type: ignore[type-var]  # noqa: B023

@@ -15,6 +15,7 @@ import torch
 from conftest import ROOT
 
 from robench.attacks.fgsm import Fgsm
+from robench.attention.nystrom import Nystrom
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
 from robench.metrics import METRICS
@@ -199,6 +200,7 @@ def test_a_mistake_of_a_metric_is_found(name: str, found: str) -> None:
         (check_corruption, Fgsm(epsilon=EPSILON), "has no bounded field severity"),
         (check_attention, Fgsm(epsilon=EPSILON), "is no attention"),
         (check_attention, Rpc(layers=(0,)), "has layers (0,); expected layer 3 of the geometry among them"),
+        (check_attention, Nystrom(num_landmarks=64), "num_landmarks must be at most the 17 tokens"),
         (check_dataset, "no-such-dataset", "'no-such-dataset' is no dataset"),
         (check_metric, "auroc", "is no metric"),
     ],

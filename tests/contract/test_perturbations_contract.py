@@ -28,7 +28,7 @@ from robench.attacks.square import Square
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
-from robench.declarations.audit import Audit
+from robench.evaluation.actions import Audit
 from robench.perturbations import PERTURBATIONS as DECLARED
 from robench.perturbations.clean import Clean
 from robench.perturbations.dispatch import perturb

@@ -7,10 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.core.errors import UnknownNameError, UsageError
@@ -19,7 +19,7 @@ from robench.core.records import Record
 from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Role, Suite
-from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
+from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.models.timm_backbone import Timm
 from robench.perturbations.clean import Clean
 from robench.reports import build_report, needs

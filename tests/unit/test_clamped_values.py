@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from attack_examples import SmoothVictim, anywhere
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 from robench.attacks.attack import ROUNDING, attack
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
@@ -20,7 +20,7 @@ from robench.attacks.square import Square
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
-from robench.evaluation import evaluate
+from robench.evaluation.evaluate import evaluate
 from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep

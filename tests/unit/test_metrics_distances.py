@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from examples import MEASUREMENT, outcome_columns, outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from examples import MEASUREMENT, outcome_columns, outcome_of
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.core.errors import ContractError, IncompleteError
@@ -25,10 +25,10 @@ from robench.core.protocols import Batch
 from robench.core.report import Estimate
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.evaluation import evaluate
+from robench.evaluation.evaluate import evaluate
 from robench.metrics import METRICS, Readings
-from robench.metrics.accuracy import proportion
-from robench.metrics.distances import fallen_at
+from robench.metrics.accuracy_impl import proportion
+from robench.metrics.distances_impl import fallen_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

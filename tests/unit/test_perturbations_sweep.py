@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from examples import MEASUREMENT
 
+from examples import MEASUREMENT
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.fgsm import Fgsm
@@ -24,7 +24,7 @@ from robench.core.outcomes import ClassificationOutcome
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.evaluation import evaluate
+from robench.evaluation.evaluate import evaluate
 from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep

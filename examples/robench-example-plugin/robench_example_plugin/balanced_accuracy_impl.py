@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from robench.core.report import Estimate
-from robench.metrics.accuracy import only_condition
+from robench.metrics.accuracy_impl import only_condition
 from robench.metrics.bootstrap import percentile_interval, resample_counts
 from robench.metrics.joining import ids_of
 

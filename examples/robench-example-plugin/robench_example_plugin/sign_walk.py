@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from robench.attacks.base import Count, Loss, SearchingAttack
+from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +27,9 @@ class SignWalk(SearchingAttack):
     num_steps: Count
     loss: Loss = "ce"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Restarts that would all begin at the clean input."""
         problems = SearchingAttack.contradictions(self)
         if self.num_restarts > 1:
-            problems.append(f"num_restarts must be 1, since the walk draws nothing, got {self.num_restarts}")
+            problems.append(("num_restarts", f"must be 1, since the walk draws nothing, got {self.num_restarts}"))
         return problems
