@@ -8,41 +8,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from robench.core.protocols import Batch
-from robench.perturbations.dispatch import perturb
-from robench.perturbations.draws import ExampleDraws
+from robench.testing.models import NUM_CLASSES, SHAPE, by_rows, perturbed, rows_of
+from robench.testing.models import LinearModel as LinearVictim
+
+__all__ = ["MEAN", "NUM_CLASSES", "SHAPE", "SIZE", "STD", "LinearVictim", "by_rows", "rows_of"]
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robench.core.protocols import Declaration, Perturbed, Victim
 
-NUM_CLASSES, SHAPE, SIZE = 5, (3, 4, 4), 48
-MEAN, STD = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1)
-
-
-def by_rows(rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return rows (B, D) times weight (C, D), transposed: the same bits whatever other rows there are.
-
-    A matrix product rounds differently for other numbers of rows on some processors.
-    """
-    return (rows[:, None] * weight).sum(-1)
-
-
-class LinearVictim:
-    """Logits are W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
-
-    device = torch.device("cpu")
-    normalisation = (MEAN, STD)
-
-    def __init__(
-        self, seed: int = 0, constant: float = 0.0, num_classes: int = NUM_CLASSES, shape: Sequence[int] = SHAPE
-    ) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.weight = torch.randn(num_classes, torch.Size(shape).numel(), generator=generator)
-        self.constant = constant
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return by_rows((inputs - 0.5).flatten(1), self.weight) + self.constant
+SIZE = torch.Size(SHAPE).numel()
+MEAN, STD = LinearVictim.normalisation
 
 
 class CurvedVictim(LinearVictim):
@@ -94,11 +71,6 @@ def predicted_by(victim: Victim, batch: Batch) -> Batch:
         return replace(batch, targets=victim.logits(batch.inputs).argmax(1))
 
 
-def rows_of(batch: Batch, rows: list[int]) -> Batch:
-    """Return some of the examples."""
-    return Batch(ids=tuple(batch.ids[i] for i in rows), inputs=batch.inputs[rows], targets=batch.targets[rows])
-
-
 # Any: victims of tests do not have all of a victim.
 def attacked(
     declaration: Declaration,
@@ -108,8 +80,7 @@ def attacked(
     batch_size: int | None = None,
 ) -> Perturbed:
     """Return what the attack makes of the batch: against a ``SmoothVictim``, with the seeds 0, 1, 2 ..., by default."""
-    draws = ExampleDraws(range(len(batch.ids)) if seeds is None else seeds)
-    return perturb(declaration, batch, victim or SmoothVictim(), draws, batch_size)
+    return perturbed(declaration, batch, victim or SmoothVictim(), seeds, batch_size)
 
 
 def margins(inputs: torch.Tensor, batch: Batch, victim: Victim) -> torch.Tensor:

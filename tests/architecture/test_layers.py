@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "robench"
 # Top to bottom. Names on one line never import each other.
 LAYERS = [
     {"__main__"},
-    {"cli", "api"},
+    {"cli", "api", "testing"},
     {"runs"},
     {"declare", "scheduling", "reports"},
     {"evaluation", "training"},
@@ -21,7 +21,7 @@ LAYERS = [
     {"core"},
 ]
 RANK = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
-ATTENTION_IMPORTERS = {"models", "attention"}
+ATTENTION_IMPORTERS = {"models", "attention", "testing"}
 # What all others may import of it: the mapping from kinds to declarations.
 ATTENTION_KINDS = {"robench.attention", "robench.attention.ATTENTIONS"}
 
@@ -83,6 +83,7 @@ def test_every_layer_exists() -> None:
         ("perturbations/clean.py", "from robench.attention import rpc"),
         ("attacks/pgd.py", "from robench.corruptions import TYPES"),
         ("api.py", "from robench import cli"),
+        ("api.py", "from robench.testing import check_attack"),
     ],
 )
 def test_a_planted_import_is_found(tmp_path: Path, module: str, statement: str) -> None:

@@ -29,6 +29,16 @@ from robench.core.identity import to_plain
 from robench.declarations.base import DeclarationBase
 from robench.models.residuals import PlainResidual
 from robench.models.residuals_impl import PlainBlock, parts_of
+from robench.testing.attention import (
+    ATTENTION_CHECKS,
+    StandaloneLayer,
+    earlier_values,
+    layer_of,
+    positions,
+    tokens,
+    values_and_gradients_are_finite,
+)
+from robench.testing.declarations import DECLARATION_CHECKS
 
 if TYPE_CHECKING:
     from reference_base import Reference
@@ -36,7 +46,6 @@ if TYPE_CHECKING:
     from robench.core.protocols import Declaration
 
 SPREADS = (0.2, 0.5)
-SEED = 7  # of every example, so that neighbours and order change no draw
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)
 DECLARATIONS = [declaration for reference in REFERENCES.values() for declaration in reference.declarations]
 COUPLED = [Nystrom(num_landmarks=count, formula="released") for count in (2, 3)]
@@ -60,43 +69,16 @@ def geometry_of(declaration: Declaration, geometry: Geometry = GEOMETRY) -> Geom
     return replace(geometry, layer=own_layer, depth=max(geometry.depth, own_layer + 1))
 
 
-def made(declaration: Declaration, *, seed: int = 0, spread: float = 0.5, geometry: Geometry = GEOMETRY) -> nn.Module:
-    """A layer in float64 whose parameters, biases included, are all of size ``spread``."""
-    module = Alone(declaration, geometry_of(declaration, geometry)).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.layer.parameters():
-            parameter.copy_(spread * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    return module
+def needs(declaration: Declaration) -> tuple[int, ...]:
+    """Earlier layers whose values it reads: it is given no others."""
+    return reference_of(declaration).needs_layers if declaration.kind in REFERENCES else ()
 
 
-class Alone(nn.Module):
-    """A layer called with the state that it needs: values of earlier layers, functions of the tokens alone."""
-
-    def __init__(self, declaration: Declaration, geometry: Geometry) -> None:
-        super().__init__()
-        self.layer = build_attention(declaration, geometry)
-        self.needs_layers = reference_of(declaration).needs_layers if declaration.kind in REFERENCES else ()
-        self.num_heads = geometry.num_heads
-
-    def forward(self, x_BNC: Tensor) -> Tensor:
-        earlier_BHND = earlier_values(x_BNC, self.needs_layers, self.num_heads)
-        places_NC = positions(*x_BNC.shape[1:]).to(x_BNC)
-        state = ForwardState(seeds=(SEED,) * len(x_BNC), values_BHND=earlier_BHND, positions_NC=places_NC)
-        mixed_BNC: Tensor = self.layer(x_BNC, state)
-        return mixed_BNC
-
-    def state_dict(self, *arguments: Any, **options: Any) -> Any:
-        return self.layer.state_dict(*arguments, **options)
-
-    def load_state_dict(self, *arguments: Any, **options: Any) -> Any:
-        return self.layer.load_state_dict(*arguments, **options)
-
-    def get_parameter(self, target: str) -> nn.Parameter:
-        return self.layer.get_parameter(target)
-
-    def get_submodule(self, target: str) -> nn.Module:
-        return self.layer.get_submodule(target)
+def made(
+    declaration: AttentionBase, *, seed: int = 0, spread: float = 0.5, geometry: Geometry = GEOMETRY
+) -> StandaloneLayer:
+    geometry = geometry_of(declaration, geometry)
+    return layer_of(declaration, geometry, seed=seed, spread=spread, earlier=needs(declaration))
 
 
 class Stateless(nn.Module):
@@ -109,20 +91,6 @@ class Stateless(nn.Module):
     def forward(self, x_BNC: Tensor, state: ForwardState) -> Tensor:
         mixed_BNC: Tensor = self.module(x_BNC)
         return mixed_BNC
-
-
-def earlier_values(x_BNC: Tensor, layers: tuple[int, ...], num_heads: int) -> dict[int, Tensor]:
-    heads_BHND = x_BNC.reshape(*x_BNC.shape[:2], num_heads, -1).transpose(1, 2)
-    return {layer: (0.3 + 0.5 * layer) * heads_BHND + 0.1 * (layer + 1) for layer in layers}
-
-
-def positions(num_tokens: int, dim: int) -> Tensor:
-    """Vectors of places, alike for every input."""
-    return 0.8 * tokens(batch=1, num_tokens=num_tokens, dim=dim, seed=11)[0]
-
-
-def tokens(*, batch: int = 2, num_tokens: int = 5, dim: int = 6, seed: int = 1) -> Tensor:
-    return torch.randn(batch, num_tokens, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def gradients_are_finite(module: nn.Module, without: tuple[str, ...] = ()) -> bool:
@@ -161,8 +129,16 @@ class TestEveryMechanism:
         x_BNC = tokens()
         assert (module(x_BNC) - reference_output(declaration, module, x_BNC)).abs().max() <= 1e-10
 
-    def test_it_keeps_shape_and_dtype(self, declaration: Declaration) -> None:
-        module = Alone(declaration, geometry_of(declaration))
+    @pytest.mark.parametrize("check", ATTENTION_CHECKS, ids=lambda check: check.__name__)
+    def test_it_keeps_what_every_attention_promises(self, declaration: AttentionBase, check: Any) -> None:
+        check(declaration, geometry_of(declaration))
+
+    def test_it_keeps_what_every_declaration_promises(self, declaration: AttentionBase) -> None:
+        for check in DECLARATION_CHECKS:
+            check(declaration.kind, declaration)
+
+    def test_one_layer_takes_other_numbers_of_tokens(self, declaration: AttentionBase) -> None:
+        module = StandaloneLayer(declaration, geometry_of(declaration), needs(declaration))
         any_length = reference_of(declaration).takes_any_length
         for batch, num_tokens in [(1, 1), (3, 5), (2, 7)] if any_length else [(1, 5), (3, 5)]:
             x_BNC = tokens(batch=batch, num_tokens=num_tokens).float()
@@ -177,32 +153,6 @@ class TestEveryMechanism:
         wanted = {f"{name}.weight": (rows, 6), f"{name}.bias": (rows,), "proj.weight": (6, 6), "proj.bias": (6,)}
         wanted |= reference.more_shapes(geometry)
         assert {name: tuple(value.shape) for name, value in state.items()} == wanted
-
-    def test_an_examples_output_depends_on_its_neighbours_where_the_declaration_says_so_alone(
-        self, declaration: AttentionBase
-    ) -> None:
-        module, x_BNC = made(declaration), tokens(batch=4)
-        unmoved = []
-        for place in range(4):
-            others_BNC = 10 * tokens(batch=4, seed=9)
-            others_BNC[place] = x_BNC[place]
-            unmoved.append(torch.equal(module(x_BNC)[place], module(others_BNC)[place]))
-        assert all(unmoved) != declaration.is_coupled
-        alone_BNC = torch.cat([module(x_NC.unsqueeze(0)) for x_NC in x_BNC])
-        assert torch.allclose(module(x_BNC), alone_BNC, rtol=0, atol=1e-9) != declaration.is_coupled
-
-    def test_gradients_leak_from_one_example_to_another_where_the_declaration_says_so_alone(
-        self, declaration: AttentionBase
-    ) -> None:
-        leaked = []
-        for place in range(3):
-            x_BNC = tokens(batch=3).requires_grad_()
-            made(declaration)(x_BNC)[place].sum().backward()
-            assert x_BNC.grad is not None
-            sizes_B = x_BNC.grad.abs().amax(dim=(1, 2))
-            assert sizes_B[place] > 0
-            leaked.append(bool(sizes_B.sum() > sizes_B[place]))
-        assert any(leaked) == declaration.is_coupled
 
     def test_permuted_tokens_give_permuted_outputs_unless_places_count(self, declaration: Declaration) -> None:
         module, x_BNC = made(declaration), tokens()
@@ -232,40 +182,17 @@ class TestEveryMechanism:
             assert (parameter.grad is None) == name.endswith(reference_of(declaration).of_losses), name
             assert parameter.grad is None or parameter.grad.abs().max() > 0, name
 
-    @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e-4, 1e-2, 1.0, 1e3])
-    def test_float32_outputs_and_gradients_are_finite_at_every_scale(
-        self, declaration: Declaration, scale: float
+    def test_float32_outputs_and_gradients_are_finite_where_projections_are_zero(
+        self, declaration: AttentionBase
     ) -> None:
-        module = made(declaration).float()
-        with torch.no_grad():
-            module.get_parameter(f"{reference_of(declaration).projection_name}.bias").zero_()
-        x_BNC = (scale * tokens().float()).requires_grad_()
-        output_BNC = module(x_BNC)
-        output_BNC.sum().backward()
-        assert output_BNC.isfinite().all()
-        assert x_BNC.grad is not None
-        assert x_BNC.grad.isfinite().all()
-        assert gradients_are_finite(module, without=reference_of(declaration).of_losses)
-
-    @pytest.mark.parametrize("scale", [1e-4, 1e-2, 1.0, 1e3])
-    def test_bfloat16_outputs_are_finite_at_every_scale(self, declaration: Declaration, scale: float) -> None:
-        module = made(declaration).bfloat16()
-        x_BNC = (scale * tokens()).bfloat16().requires_grad_()
-        output_BNC = module(x_BNC)
-        assert output_BNC.dtype == torch.bfloat16
-        assert output_BNC.isfinite().all()
-        output_BNC.sum().backward()
-        assert x_BNC.grad is not None
-        assert x_BNC.grad.isfinite().all()
+        reference = reference_of(declaration)
+        zeroed = f"{reference.projection_name}.bias"
+        assert zeroed in made(declaration).state_dict()
+        values_and_gradients_are_finite(declaration, geometry_of(declaration), zeroed)
 
     def test_it_is_deterministic_and_the_same_in_training_mode(self, declaration: Declaration) -> None:
         module, x_BNC = made(declaration), tokens()
         assert torch.equal(module.train()(x_BNC), module.eval()(x_BNC))
-
-    def test_it_leaves_its_input_alone(self, declaration: Declaration) -> None:
-        x_BNC = tokens()
-        made(declaration)(x_BNC)
-        assert torch.equal(x_BNC, tokens())
 
     def test_it_stands_in_a_block(self, declaration: Declaration) -> None:
         module = made(declaration)
@@ -296,7 +223,7 @@ class TestSymmetric:
 
 
 def rpc(declaration: Rpc, symmetric_state: dict[str, Tensor]) -> nn.Module:
-    module = Alone(declaration, GEOMETRY).double()
+    module = StandaloneLayer(declaration, GEOMETRY).double()
     module.load_state_dict(symmetric_state)
     return module
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from fractions import Fraction
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any, get_type_hints
 
 import annotated_types
 import pytest
@@ -26,6 +25,7 @@ from robench.models import BACKBONES, RESIDUALS
 from robench.models.timm_backbone import Timm
 from robench.models.transformer import MOST_PARAMETERS, MOST_TOKENS
 from robench.perturbations import PERTURBATIONS
+from robench.testing.declarations import unbounded
 from robench.training import TRAININGS
 
 REGISTRIES: tuple[Mapping[str, type], ...] = (
@@ -50,22 +50,6 @@ ALLOWED = {
     "output": "an index that the user's own model has, and is asked for when it runs",
     "expected": "0 to 1, by its reader",
 }
-
-
-def unbounded(hint: Any, marks: tuple[object, ...] = ()) -> Iterator[str]:
-    """Yield each kind of number that a type hint leaves without a bound below or above."""
-    if get_origin(hint) is Annotated:
-        yield from unbounded(get_args(hint)[0], (*marks, *get_args(hint)[1:]))
-    elif hint in (int, float, Fraction):
-        if not any(isinstance(mark, (annotated_types.Ge, annotated_types.Gt)) for mark in marks):
-            yield f"{hint.__name__} without Ge or Gt"
-        if not any(isinstance(mark, (annotated_types.Le, annotated_types.Lt)) for mark in marks):
-            yield f"{hint.__name__} without Le or Lt"
-    elif get_origin(hint) is not Literal:
-        # Of a list, marks are of its length.
-        below = marks if get_origin(hint) is not tuple else ()
-        for part in get_args(hint):
-            yield from unbounded(part, below)
 
 
 @pytest.mark.parametrize("declared", DECLARED, ids=lambda declared: declared.__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -15,13 +14,17 @@ from PIL import Image
 
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
-from robench.core.protocols import Batch
 from robench.corruptions import TYPES
 from robench.corruptions import corruption_impl as portions
 from robench.corruptions.corruption import Corruption
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
-from robench.perturbations.dispatch import perturb
-from robench.perturbations.draws import ExampleDraws
+from robench.testing.corruption import (
+    CORRUPTION_CHECKS,
+    corrupted,
+    names_its_type_and_severity,
+    repeated_severities,
+)
+from robench.testing.declarations import DECLARATION_CHECKS
 
 DRAW_NOTHING = {
     "defocus_blur",
@@ -50,15 +53,6 @@ FALLS = {
 every_type = pytest.mark.parametrize("kind", TYPES)
 
 
-class NoVictim:
-    """Corruptions are blind to the model: whatever they ask of it fails."""
-
-
-def batch_of(images: torch.Tensor) -> Batch:
-    ids = tuple(f"example-{i}" for i in range(len(images)))
-    return Batch(ids=ids, inputs=images, targets=torch.zeros(len(images), dtype=torch.int64))
-
-
 def photographed(size: int, num_examples: int = 10) -> torch.Tensor:
     return torch.from_numpy(photographs(size)[:num_examples]).permute(0, 3, 1, 2).float() / 255
 
@@ -69,11 +63,6 @@ def small_images(num_examples: int = 5) -> torch.Tensor:
     images[0, :, :6], images[0, :, 6:12], images[1] = 0.0, 1.0, 0.0
     images[2] = images[2, :1]
     return images
-
-
-def corrupted(declaration: Corruption, images: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-    draws = ExampleDraws(range(len(images)) if seeds is None else seeds)
-    return perturb(declaration, batch_of(images), NoVictim(), draws).inputs  # type: ignore[arg-type]  # on purpose
 
 
 def levels_of(images: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -114,34 +103,18 @@ def test_severities_move_images_further_but_where_the_authors_constants_do_not(k
 @every_type
 @pytest.mark.parametrize("constants", ["imagenet", "cifar"])
 class TestCorruptionContract:
-    def test_returns_whole_levels_of_the_same_shape_in_range(self, kind: Any, constants: Any) -> None:
-        images = small_images()
+    @pytest.mark.parametrize("check", CORRUPTION_CHECKS, ids=lambda check: check.__name__)
+    def test_it_keeps_what_every_corruption_promises(self, kind: Any, constants: Any, check: Any) -> None:
+        check(Corruption(type=kind, severity=3, constants=constants), small_images())
+
+    def test_returns_whole_levels(self, kind: Any, constants: Any) -> None:
         for severity in (1, 5):
-            result = corrupted(Corruption(type=kind, severity=severity, constants=constants), images)
-            assert result.shape == images.shape
-            assert result.dtype == torch.float32
+            result = corrupted(Corruption(type=kind, severity=severity, constants=constants), small_images())
             levels = (result.double() * 255).round()
-            assert float(levels.min()) >= 0.0
-            assert float(levels.max()) <= 255.0
             assert torch.equal((levels / 255.0).float(), result)
 
-    def test_same_seeds_give_the_same_bytes(self, kind: Any, constants: Any) -> None:
-        declaration = Corruption(type=kind, severity=4, constants=constants)
-        assert torch.equal(corrupted(declaration, small_images()), corrupted(declaration, small_images()))
-
-    def test_neighbours_and_order_change_no_byte(self, kind: Any, constants: Any) -> None:
-        images, order = small_images(), [3, 0, 4, 1, 2]
-        declaration = Corruption(type=kind, severity=3, constants=constants)
-        whole = corrupted(declaration, images)
-        assert torch.equal(corrupted(declaration, images[order], order), whole[order])
-        for i in range(len(images)):
-            assert torch.equal(corrupted(declaration, images[i : i + 1], [i])[0], whole[i])
-
     def test_another_severity_gives_another_result(self, kind: Any, constants: Any) -> None:
-        images = photographed(64, 2)
-        declarations = [Corruption(type=kind, severity=severity, constants=constants) for severity in SEVERITIES]
-        results = [corrupted(declaration, images) for declaration in declarations]
-        same = {i for i in range(1, 5) if torch.equal(results[i], results[i - 1])}
+        same = repeated_severities(Corruption(type=kind, severity=1, constants=constants), photographed(64, 2))
         # Trails of deviation 2 are as good as over after 6 pixels, and 8 are no more.
         assert same == ({3} if (constants, kind) == ("cifar", "motion_blur") else set())
 
@@ -150,23 +123,12 @@ class TestCorruptionContract:
         one, other = corrupted(Corruption(type=kind, severity=5, constants=constants), images)
         assert torch.equal(one, other) == (kind in DRAW_NOTHING)
 
-    def test_leaves_inputs_and_generators_alone(self, kind: Any, constants: Any) -> None:
-        images = small_images()
-        before = images.clone()
-        torch.manual_seed(7)
-        np.random.seed(7)  # the global generator is what is watched
-        states = torch.random.get_rng_state(), np.random.get_state()[1].copy()
-        corrupted(Corruption(type=kind, severity=2, constants=constants), images)
-        assert torch.equal(images, before)
-        assert torch.equal(torch.random.get_rng_state(), states[0])
-        assert np.array_equal(np.random.get_state()[1], states[1])
 
-    @pytest.mark.parametrize("size", [(4, 4), (3, 9), (1, 1), (17, 40)])
-    def test_any_size_works(self, kind: Any, constants: Any, size: tuple[int, int]) -> None:
-        images = torch.linspace(0, 1, 2 * 3 * size[0] * size[1]).view(2, 3, *size)
-        for severity in (1, 3, 5):
-            result = corrupted(Corruption(type=kind, severity=severity, constants=constants), images)
-            assert bool(((result >= 0) & (result <= 1)).all())
+@every_type
+def test_a_type_keeps_what_every_declaration_promises(kind: Any) -> None:
+    for check in DECLARATION_CHECKS:
+        check(kind, Corruption(type=kind, severity=3))
+    names_its_type_and_severity(Corruption(type=kind, severity=3))
 
 
 @every_type

@@ -6,7 +6,6 @@ a file ``test_<kind>_attack.py`` with its laws on models whose nearest and worst
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ import torch
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
+from robench.attacks.base import Attack
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
@@ -25,23 +25,24 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
-from robench.core.identity import key_of
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
 from robench.evaluation.actions import Audit
-from robench.evaluation.contracts import check_perturbed
 from robench.perturbations import PERTURBATIONS as DECLARED
 from robench.perturbations.clean import Clean
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.testing.attack import ATTACK_CHECKS, a_constant_added_to_all_logits_changes_nothing
+from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.models import SHAPE, LinearModel, batch_of
+from robench.testing.models import perturbed as made
+from robench.testing.perturbations import PERTURBATION_CHECKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Array = np.ndarray[Any, Any]
-NUM_CLASSES = 5
-SHAPE = (3, 4, 4)
 EPSILON = Fraction(8, 255)
 EXAMPLES: dict[str, Any] = {
     "clean": Clean(),
@@ -73,41 +74,15 @@ EXAMPLES: dict[str, Any] = {
 }
 
 
-class LinearVictim:
-    """Logits are W (x - 1/2), so that every attack's best answer is known in closed form."""
-
-    device = torch.device("cpu")
-    normalisation = torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.3]).view(3, 1, 1)
-
-    def __init__(self, seed: int = 0) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.weight = torch.randn(NUM_CLASSES, 48, generator=generator)
-
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return (inputs - 0.5).flatten(1) @ self.weight.T
+VICTIM = LinearModel()
 
 
-VICTIM = LinearVictim()
+def named(check: Callable[..., None]) -> str:
+    return check.__name__
 
 
-def batch_of(num_examples: int = 6, seed: int = 1) -> Batch:
-    generator = torch.Generator().manual_seed(seed)
-    inputs = torch.rand(num_examples, *SHAPE, generator=generator)
-    # Values at and next to the borders of the pixel range, where clamps go wrong.
-    inputs[0, 0, 0] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
-    targets = torch.randint(0, NUM_CLASSES, (num_examples,), generator=generator)
-    return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
-
-
-def perturbed(declaration: Any, batch: Batch, seeds: Sequence[int] | None = None) -> torch.Tensor:
-    seeds = list(range(len(batch.ids))) if seeds is None else seeds
-    return perturb(declaration, batch, VICTIM, ExampleDraws(seeds)).inputs
-
-
-def rows_of(batch: Batch, rows: list[int]) -> Batch:
-    return Batch(
-        ids=tuple(batch.ids[i] for i in rows), inputs=batch.inputs[rows].clone(), targets=batch.targets[rows].clone()
-    )
+def perturbed(declaration: Any, batch: Batch) -> torch.Tensor:
+    return made(declaration, batch, VICTIM).inputs
 
 
 # References: one example at a time, in numpy float64, written from the papers' equations.
@@ -206,75 +181,34 @@ def test_it_equals_its_reference(name: str) -> None:
 
 @pytest.mark.parametrize("declaration", EXAMPLES.values(), ids=EXAMPLES.keys())
 class TestPerturbationContract:
-    def test_keeps_shape_range_and_budget_exactly(self, declaration: Any) -> None:
-        batch = batch_of(num_examples=64, seed=2)
-        result = perturbed(declaration, batch)
-        assert result.dtype == torch.float32
-        check_perturbed(result, batch.inputs, declaration, VICTIM)
-        if threat_model := declaration.threat_model:
-            change = (result.double() - batch.inputs.double()).flatten(1)
-            lengths = change.norm(p=float(threat_model.norm[1:]), dim=1)
-            assert float(lengths.max()) <= float(threat_model.epsilon)
+    @pytest.mark.parametrize("check", PERTURBATION_CHECKS, ids=named)
+    def test_it_keeps_what_every_perturbation_promises(self, declaration: Any, check: Any) -> None:
+        check(declaration)
 
-    def test_same_seeds_give_the_same_bytes(self, declaration: Any) -> None:
-        batch = batch_of()
-        assert torch.equal(perturbed(declaration, batch), perturbed(declaration, batch))
+    @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=named)
+    def test_it_keeps_what_every_declaration_promises(self, declaration: Any, check: Any) -> None:
+        check(declaration.kind, declaration)
 
-    def test_examples_do_not_see_each_other(self, declaration: Any) -> None:
-        batch = batch_of()
-        whole = perturbed(declaration, batch)
-        for i in range(len(batch.ids)):
-            alone = perturbed(declaration, rows_of(batch, [i]), [i])[0]
-            torch.testing.assert_close(alone, whole[i], atol=1e-6, rtol=0)
+    @pytest.mark.parametrize("check", ATTACK_CHECKS, ids=named)
+    def test_it_keeps_what_every_attack_promises(self, declaration: Any, check: Any) -> None:
+        if isinstance(declaration, Attack):
+            check(declaration)
 
-    def test_order_does_not_matter(self, declaration: Any) -> None:
-        batch, order = batch_of(), [4, 0, 5, 2, 1, 3]
-        shuffled = perturbed(declaration, rows_of(batch, order), order)
-        torch.testing.assert_close(shuffled, perturbed(declaration, batch)[order], atol=1e-6, rtol=0)
-
-    def test_leaves_the_batch_the_victim_and_the_generators_alone(self, declaration: Any) -> None:
-        batch = batch_of()
-        before = batch.inputs.clone(), VICTIM.weight.clone()
-        torch.manual_seed(7)
-        np.random.seed(7)  # the global generator is what is watched
-        states = torch.random.get_rng_state(), np.random.get_state()[1].copy()
-        perturbed(declaration, batch)
-        assert torch.equal(batch.inputs, before[0])
-        assert torch.equal(VICTIM.weight, before[1])
-        assert not batch.inputs.requires_grad
-        assert torch.equal(torch.random.get_rng_state(), states[0])
-        assert np.array_equal(np.random.get_state()[1], states[1])
-
-    def test_a_budget_of_zero_returns_the_input(self, declaration: Any) -> None:
-        if declaration.threat_model is None:
-            assert declaration.is_minimum_norm or not declaration.is_attack
-            return
-        batch = batch_of()
-        members = [replace(each, epsilon=Fraction(0)) for each in getattr(declaration, "members", ())]
-        nothing = replace(declaration, epsilon=Fraction(0), **({"members": tuple(members)} if members else {}))
-        assert torch.equal(perturbed(nothing, batch), batch.inputs)
+    def test_without_a_budget_it_looks_for_the_nearest_or_is_no_attack(self, declaration: Any) -> None:
+        assert declaration.threat_model or declaration.is_minimum_norm or not declaration.is_attack
 
     def test_a_constant_added_to_all_logits_changes_nothing(self, declaration: Any) -> None:
-        batch = batch_of()
-        plain = perturbed(declaration, batch)
-        shifted = LinearVictim()
-        shifted.logits = lambda inputs, seeds=None: VICTIM.logits(inputs) - 20.0  # type: ignore[method-assign]
-        result = perturb(declaration, batch, shifted, ExampleDraws(range(6))).inputs
         # Signs do not round; lengths of gradients, estimates of them, and distances to a boundary do.
         rounds = (
             declaration.is_minimum_norm or declaration.kind == "spsa" or getattr(declaration, "norm", "linf") != "linf"
         )
-        same = torch.isclose(result, plain, rtol=0, atol=2e-6) if rounds else result == plain
-        assert same.double().mean() > 0.99
-
-    def test_its_identity_is_its_fields(self, declaration: Any) -> None:
-        assert key_of(declaration) == key_of(replace(declaration))
+        a_constant_added_to_all_logits_changes_nothing(declaration, rounding=2e-6 if rounds else 0.0)
 
 
 def test_fgsm_reaches_the_closed_form_margin_of_a_binary_linear_model() -> None:
     weight = torch.randn(48, generator=torch.Generator().manual_seed(3))
 
-    class Binary(LinearVictim):
+    class Binary(LinearModel):
         def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
             margin = (inputs - 0.5).flatten(1) @ weight
             return torch.stack([margin, -margin], 1)

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import pytest
 from annotated_types import Ge, MinLen
-from examples import ARCHITECTURE
 
+from examples import ARCHITECTURE
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attention import ATTENTIONS

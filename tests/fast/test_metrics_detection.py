@@ -7,11 +7,11 @@ from math import nan, sqrt
 
 import numpy as np
 import pytest
-from examples import outcome_columns, outcome_of, readings
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
+from examples import outcome_columns, outcome_of, readings
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.report import Estimate

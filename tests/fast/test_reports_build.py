@@ -7,10 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.core.errors import UnknownNameError, UsageError

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of
 
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of
 from robench.attacks.base import BoundedAttack
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from attack_examples import SmoothVictim, anywhere
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 from robench.attacks.attack import ROUNDING, attack
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from examples import MEASUREMENT
 
+from examples import MEASUREMENT
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd

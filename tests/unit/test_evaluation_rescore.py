@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from examples import MEASUREMENT
 
+from examples import MEASUREMENT
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from examples import MEASUREMENT, outcome_columns, outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from examples import MEASUREMENT, outcome_columns, outcome_of
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.core.errors import ContractError, IncompleteError

@@ -1,0 +1,23 @@
+"""Contract tests that robench runs on its own plug-ins, for everybody's.
+
+As scikit-learn's ``check_estimator``: each function takes an instance of a declaration, needs no pytest, and raises an
+AssertionError at the first promise that is broken, with one message that names the plug-in, what was found and what was
+expected. In a test suite::
+
+    from robench.testing import check_attack
+
+    def test_my_attack() -> None:
+        check_attack(MyAttack(epsilon=Fraction(8, 255)))
+
+The modules hold the single checks (``attack.ATTACK_CHECKS`` and its like), which robench's tests run one by one.
+"""
+
+from __future__ import annotations
+
+from robench.testing.attack import check_attack
+from robench.testing.attention import check_attention
+from robench.testing.corruption import check_corruption
+from robench.testing.dataset import check_dataset
+from robench.testing.metric import check_metric
+
+__all__ = ["check_attack", "check_attention", "check_corruption", "check_dataset", "check_metric"]

@@ -1,0 +1,205 @@
+"""Contract of attacks, as scikit-learn's ``check_estimator`` is of estimators: ``check_attack(MyAttack(...))``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.attacks.base import Attack
+from robench.perturbations.draws import ExampleDraws
+from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import require, run_checks
+from robench.testing.models import (
+    CountingModel,
+    DrawingModel,
+    LinearModel,
+    batch_of,
+    drawing_batch,
+    perturbed,
+    rows_of,
+)
+from robench.testing.perturbations import PERTURBATION_CHECKS, subject_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.protocols import Batch, Perturbed
+
+__all__ = ["ATTACK_CHECKS", "DRAWING_CHECKS", "check_attack"]
+
+NUM_DRAWING = 24
+SOME_ROWS = ([0], [5], [11], [2, 3, 13, 19, 22])
+# Signs do not round; lengths of gradients, estimates of them, and distances to a boundary do.
+SHIFT_ROUNDING = 2e-6
+
+
+def check_attack(declaration: Attack) -> None:
+    """Check that an attack keeps all promises that robench's own attacks keep.
+
+    The attack is run on small models of 5 classes and images of (3, 4, 4) and (3, 4, 8) pixels.
+
+    Args:
+        declaration: an instance with a strength of use, such as ``MyAttack(epsilon=Fraction(8, 255))``.
+
+    Raises:
+        AssertionError: the first promise that is broken: kind, what was found and what was expected.
+    """
+    if not isinstance(declaration, Attack):
+        raise AssertionError(f"{declaration!r} is no attack; expected an instance of a subclass of robench's Attack")
+    subject = subject_of(declaration)
+    run_checks(subject, DECLARATION_CHECKS, subject, declaration)
+    run_checks(subject, (*PERTURBATION_CHECKS, *ATTACK_CHECKS, *DRAWING_CHECKS), declaration)
+
+
+def is_never_weaker_than_doing_nothing(declaration: Attack) -> None:
+    """Check that a linear model with wrong and right predictions is right no more often than on clean inputs.
+
+    Attacks that never ask the model, such as noise, and those that move away from predictions are not held to it.
+    """
+    batch, model = batch_of(num_examples=64, seed=3), LinearModel()
+    made = perturbed(declaration, batch, model)
+    is_blind = made.num_queries is not None and not bool(made.num_queries.any())
+    if is_blind or declaration.labels == "predicted":
+        return
+    clean, attacked = (
+        int((model.logits(each).argmax(1) == batch.targets).sum()) for each in (batch.inputs, made.inputs)
+    )
+    require(
+        attacked <= clean,
+        subject_of(declaration),
+        f"makes a linear model right about {attacked} of {len(batch.ids)} examples, up from {clean} clean ones",
+        "an attack to move away from the labels, never toward them",
+    )
+
+
+def counts_the_passes_that_it_takes(declaration: Attack) -> None:
+    """Check that forward and backward passes of each example are those that the model meets."""
+    if declaration.backend != "robench":
+        return
+    batch, subject = batch_of(num_examples=4, seed=4), subject_of(declaration)
+    for row in range(len(batch.ids)):
+        model = CountingModel()
+        made = perturbed(declaration, rows_of(batch, [row]), model, seeds=[row], batch_size=1)
+        assert made.num_queries is not None
+        assert made.num_gradients is not None
+        for name, counted, met in (
+            ("forward", int(made.num_queries.sum()), model.num_rows),
+            ("backward", int(made.num_gradients.sum()), model.num_gradients),
+        ):
+            require(
+                counted == met,
+                subject,
+                f"took {met} {name} passes of the model and {counted} are counted",
+                "all passes to be made by the problem (`evaluate`, `differentiate`, `sample`, `predict`)",
+            )
+
+
+def stops_early_where_it_is_declared(declaration: Attack) -> None:
+    """Check that an attack with early stopping leaves alone what the model gets wrong without it."""
+    if not declaration.stops_at_success or declaration.is_minimum_norm:
+        return
+    batch, model, subject = batch_of(num_examples=16, seed=5), LinearModel(), subject_of(declaration)
+    wrong = model.logits(batch.inputs).argmax(1) != batch.targets
+    made = perturbed(declaration, batch, model)
+    unmoved = (made.inputs == batch.inputs).flatten(1).all(1)
+    require(
+        bool(unmoved[wrong].all()),
+        subject,
+        f"moves {int((~unmoved & wrong).sum())} examples that the model gets wrong without it",
+        "them as they are, since stop is at_success",
+    )
+    num_gradients = 0 if made.num_gradients is None else int(made.num_gradients[wrong].sum())
+    require(
+        num_gradients == 0,
+        subject,
+        f"takes {num_gradients} gradients of examples that the model gets wrong without it",
+        "none, since stop is at_success",
+    )
+
+
+def a_constant_added_to_all_logits_changes_nothing(declaration: Attack, rounding: float = SHIFT_ROUNDING) -> None:
+    """Check that a constant that softmax ignores changes hardly any value; at most 1 % of the signs may flip."""
+    batch = batch_of()
+    plain = perturbed(declaration, batch, LinearModel()).inputs
+    shifted = perturbed(declaration, batch, LinearModel(constant=-20.0)).inputs
+    same = float(torch.isclose(shifted, plain, rtol=0, atol=rounding).double().mean())
+    require(
+        same > 0.99,
+        subject_of(declaration),
+        f"returns other values for {1 - same:.0%} of the pixels when 20 is taken from all logits",
+        "the same, since the model's probabilities are the same",
+    )
+
+
+def an_example_of_a_drawing_model_is_the_same_alone(declaration: Attack) -> None:
+    """Check that under a model that draws random numbers an example alone and among others is the same to the bit."""
+    if declaration.batch_dependence:
+        return
+    batch = drawing_batch(NUM_DRAWING)
+    whole = of_drawing_model(declaration, batch, range(NUM_DRAWING))
+    # The last to leave has gone through all that can move its draws.
+    last = 0 if whole.num_queries is None else int(whole.num_queries.argmax())
+    for rows in ([last], *SOME_ROWS):
+        few = of_drawing_model(declaration, batch, rows)
+        require_same_rows(subject_of(declaration), few, whole, rows)
+
+
+def every_pass_has_draws_of_its_own(declaration: Attack) -> None:
+    """Check that no pass meets the draws of another one, and none but a prediction those of the prediction."""
+    if declaration.backend != "robench":
+        return
+    model, num_examples, subject = DrawingModel(), 6, subject_of(declaration)
+    # So large that the samples of a row, which are a pass, are shown together.
+    of_drawing_model(declaration, drawing_batch(NUM_DRAWING), range(num_examples), model, batch_size=1000)
+    predictions = set(ExampleDraws(range(num_examples)).prediction_seeds)
+    # Several points of one pass may share a draw on purpose, as pairs of samples do, and rows that fill it up.
+    met = Counter(seed for seeds, is_prediction in model.passes if not is_prediction for seed in seeds)
+    repeated = sum(count > 1 for count in met.values())
+    require(
+        repeated == 0,
+        subject,
+        f"shows the model {repeated} random draws in more than one pass",
+        "an address for each pass: `problem.at(search=..., step=...)`, and `problem.within(...)` for parts",
+    )
+    stolen = len(met.keys() & predictions)
+    require(stolen == 0, subject, f"attacks with {stolen} draws of the final prediction", "draws of its own")
+    strange = [seeds for seeds, is_prediction in model.passes if is_prediction and not seeds <= predictions]
+    require(not strange, subject, "predicts with draws that are not the prediction's", "`problem.predict`")
+
+
+ATTACK_CHECKS = (
+    is_never_weaker_than_doing_nothing,
+    counts_the_passes_that_it_takes,
+    stops_early_where_it_is_declared,
+    a_constant_added_to_all_logits_changes_nothing,
+)
+DRAWING_CHECKS = (an_example_of_a_drawing_model_is_the_same_alone, every_pass_has_draws_of_its_own)
+
+
+def of_drawing_model(
+    declaration: Attack,
+    batch: Batch,
+    rows: Sequence[int],
+    model: DrawingModel | None = None,
+    batch_size: int = NUM_DRAWING,
+) -> Perturbed:
+    """Return what becomes of some rows of a batch under a drawing model, each with its seed in the whole batch."""
+    return perturbed(declaration, rows_of(batch, rows), model or DrawingModel(), list(rows), batch_size)
+
+
+def require_same_rows(subject: str, few: Perturbed, whole: Perturbed, rows: Sequence[int]) -> None:
+    """Hold that points, what was found and the passes are the same to the bit.
+
+    Raises:
+        AssertionError: they are not.
+    """
+    expected = "every example to depend on itself and its own draws alone, to the bit"
+    for name in ("inputs", *(field.name for field in dataclasses.fields(whole) if field.name != "inputs")):
+        one, other = getattr(few, name), getattr(whole, name)
+        if one is None and other is None:
+            continue
+        differ = [row for place, row in enumerate(rows) if not torch.equal(one[place], other[row])]
+        require(not differ, subject, f"gives examples {differ} other {name} alone than in a batch", expected)

@@ -1,0 +1,240 @@
+"""Contract of datasets of images: ``check_dataset(MY_DATASET)``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.core.identity import key_of
+from robench.datasets import DATASETS
+from robench.datasets.base import TEST_SPLIT, DatasetDeclaration
+from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import refusal, require, run_checks, watched_generators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+__all__ = ["DATASET_CHECKS", "Opened", "check_dataset"]
+
+# Examples of a large dataset that are read.
+MOST_READ = 1000
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A declared dataset on this machine.
+
+    Attributes:
+        declared: its declaration.
+        open: function that opens it anew; Any, since ``ids`` is no part of ``core.protocols.Dataset``.
+    """
+
+    declared: DatasetDeclaration
+    open: Callable[[], Any]
+
+    @cached_property
+    def dataset(self) -> Any:
+        """The dataset, opened once."""
+        return self.open()
+
+    @property
+    def subject(self) -> str:
+        """How messages name it."""
+        return f"dataset {self.declared.name!r}"
+
+
+def check_dataset(
+    declared: DatasetDeclaration | str,
+    *,
+    data_root: Path | None = None,
+    preprocessing: ImagePreprocessing | None = None,
+) -> None:
+    """Check that a dataset keeps all promises that robench's own datasets keep.
+
+    Args:
+        declared: its declaration, or the name of one that robench knows.
+        data_root: folder below which its files are; not needed for datasets that are embedded.
+        preprocessing: resize and crop; None for the dataset's usual one.
+
+    Raises:
+        AssertionError: the first promise that is broken: name, what was found and what was expected.
+    """
+    declaration = DATASETS.get(declared) if isinstance(declared, str) else declared
+    if not isinstance(declaration, DatasetDeclaration):
+        raise AssertionError(f"{declared!r} is no dataset; expected an instance of robench's DatasetDeclaration")
+
+    def opened() -> Any:
+        return declaration.implemented()(
+            declaration, data_root=data_root, preprocessing=preprocessing, decode_workers=0, split=TEST_SPLIT
+        )
+
+    under_test = Opened(declaration, opened)
+    run_checks(under_test.subject, DECLARATION_CHECKS, under_test.subject, declaration)
+    run_checks(under_test.subject, DATASET_CHECKS, under_test)
+
+
+def has_the_declared_name_and_classes(opened: Opened) -> None:
+    """Check the name and that all targets are classes."""
+    dataset, declared, subject = opened.dataset, opened.declared, opened.subject
+    name = dataset.identity.name
+    require(name == declared.name, subject, f"opens as {name!r}", "the name that is declared")
+    targets = dataset.batch(0, min(len(dataset), MOST_READ)).targets
+    require(
+        bool(targets.min() >= 0 and targets.max() < declared.num_classes),
+        subject,
+        f"has targets from {int(targets.min())} to {int(targets.max())}",
+        f"classes 0 to {declared.num_classes - 1}, since num_classes is {declared.num_classes}",
+    )
+
+
+def has_as_many_examples_as_it_says(opened: Opened) -> None:
+    """Check that length, identity, ids and iteration agree with each other and the declaration."""
+    dataset, declared, subject = opened.dataset, opened.declared, opened.subject
+    counts = {"len": len(dataset), "identity": dataset.identity.num_examples, "ids": len(dataset.ids)}
+    if len(dataset) <= MOST_READ:
+        counts["iteration"] = len(list(dataset))
+    require(len(set(counts.values())) == 1, subject, f"has different numbers of examples: {counts}", "one number")
+    # Of a dataset on disk, some folders may be missing.
+    fits = len(dataset) == declared.num_examples or (declared.folder and len(dataset) <= declared.num_examples)
+    require(bool(fits), subject, f"has {len(dataset)} examples", f"{declared.num_examples}, as is declared")
+
+
+def gives_rgb_images_in_the_unit_range(opened: Opened) -> None:
+    """Check shapes, types and values of items and batches."""
+    dataset, subject = opened.dataset, opened.subject
+    image, label = dataset[0]
+    size = min(len(dataset), 8)
+    batch = dataset.batch(0, size)
+    shape = tuple(batch.inputs.shape)
+    require(
+        len(shape) == 4 and shape[:2] == (size, 3) and tuple(image.shape) == shape[1:],
+        subject,
+        f"gives a batch of shape {shape} and an item of shape {tuple(image.shape)}",
+        f"({size}, 3, height, width) and (3, height, width)",
+    )
+    side = opened.declared.image_size if opened.declared.folder is None else None
+    require(side is None or shape[2:] == (side, side), subject, f"gives images of {shape[2:]} pixels", f"{side} each")
+    require(type(label) is int, subject, f"gives labels of type {type(label).__name__}", "int")
+    for what, tensor, wanted in (
+        ("inputs", batch.inputs, torch.float32),
+        ("items", image, torch.float32),
+        ("targets", batch.targets, torch.int64),
+    ):
+        require(tensor.dtype == wanted, subject, f"gives {what} of {tensor.dtype}", str(wanted))
+    require(batch.inputs.is_contiguous(), subject, "gives inputs that are not contiguous", "contiguous ones")
+    low, high = float(batch.inputs.min()), float(batch.inputs.max())
+    require(
+        low >= 0 and high <= 1,
+        subject,
+        f"gives values from {low:.6g} to {high:.6g}",
+        "values in [0, 1], as 8 bits / 255",
+    )
+    require(high > 1 / 255, subject, f"gives no value above {high:.6g}", "images whose white is 1, and not 1/255")
+
+
+def ids_are_unique_and_in_the_order_of_their_hash(opened: Opened) -> None:
+    """Check that the order is that of the ids' SHA-256, so that the first examples are a fair sample."""
+    ids = opened.dataset.ids
+    require(
+        len(set(ids)) == len(ids), opened.subject, f"has {len(ids)} examples and {len(set(ids))} ids", "an id for each"
+    )
+    ordered = sorted(ids, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+    require(
+        list(ids) == ordered,
+        opened.subject,
+        "has its examples in an order of its own",
+        "the order of the ids' SHA-256 (`robench.datasets.order.hash_order`), so that the first N are a fair sample",
+    )
+
+
+def a_batch_is_its_items(opened: Opened) -> None:
+    """Check that a batch holds the items of its range, and neighbouring batches those of the wide one."""
+    dataset, subject = opened.dataset, opened.subject
+    stop = min(len(dataset), 9)
+    middle = stop // 2
+    wide, left, right = dataset.batch(0, stop), dataset.batch(0, middle), dataset.batch(middle, stop)
+    require(wide.ids == dataset.ids[:stop], subject, "gives a batch the ids of other examples", "those of its range")
+    for index in range(stop):
+        image, label = dataset[index]
+        same = torch.equal(wide.inputs[index], image) and int(wide.targets[index]) == label
+        require(same, subject, f"gives example {index} otherwise alone than in a batch", "the same image and label")
+    joined = torch.equal(wide.inputs, torch.cat([left.inputs, right.inputs]))
+    joined = joined and torch.equal(wide.targets, torch.cat([left.targets, right.targets]))
+    joined = joined and wide.ids == left.ids + right.ids
+    require(joined, subject, "gives two neighbouring batches that are not the wide one", "the same examples")
+
+
+def indices_are_those_of_a_list(opened: Opened) -> None:
+    """Check that negative indices count from the end, and that all others outside are an IndexError."""
+    dataset, subject = opened.dataset, opened.subject
+    size = len(dataset)
+    from_the_end = torch.equal(dataset[-1][0], dataset[size - 1][0]) and dataset[-size][1] == dataset[0][1]
+    require(from_the_end, subject, "gives another example for -1 than the last", "indices as of a list")
+    for index in (size, size + 7, -size - 1):
+        found = refusal(lambda index=index: dataset[index], IndexError)  # type: ignore[misc]  # a default
+        require(found is None, subject, f"{found} for index {index} of {size}", "an IndexError")
+    for start, stop in ((0, size + 1), (-1, 1), (1, 1), (2, 1)):
+        found = refusal(lambda start=start, stop=stop: dataset.batch(start, stop), IndexError)  # type: ignore[misc]
+        require(
+            found is None,
+            subject,
+            f"{found} for the batch [{start}, {stop}) of {size} examples",
+            "an IndexError, since a short batch would go unnoticed",
+        )
+
+
+def writing_into_a_batch_changes_no_later_one(opened: Opened) -> None:
+    """Check that callers get copies."""
+    dataset = opened.dataset
+    stop = min(len(dataset), 3)
+    kept, labels = dataset.batch(0, stop).inputs.clone(), dataset.batch(0, stop).targets.clone()
+    written = dataset.batch(0, stop)
+    written.inputs.zero_()
+    written.targets.fill_(-1)
+    dataset[0][0].zero_()
+    later = dataset.batch(0, stop)
+    same = torch.equal(later.inputs, kept) and torch.equal(later.targets, labels)
+    require(same, opened.subject, "gives other images after a caller wrote into a batch", "a copy for each caller")
+
+
+def two_openings_are_the_same(opened: Opened) -> None:
+    """Check that name, fingerprint, ids and images are stable, and that the fingerprint is a SHA-256."""
+    first, second, subject = opened.dataset, opened.open(), opened.subject
+    digest = first.identity.fingerprint
+    is_digest = isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) is not None
+    require(is_digest, subject, f"has fingerprint {digest!r}", "a SHA-256 over all that its examples are")
+    same = first.identity == second.identity and key_of(first.identity) == key_of(second.identity)
+    require(same, subject, f"opens as {first.identity}, and then as {second.identity}", "one identity")
+    require(first.ids == second.ids, subject, "has other ids when opened again", "the same ids")
+    stop = min(len(first), 5)
+    equal = torch.equal(first.batch(0, stop).inputs, second.batch(0, stop).inputs)
+    require(equal, subject, "has other images when opened again", "the same images")
+
+
+def leaves_global_generators_alone(opened: Opened) -> None:
+    """Check that opening and reading neither moves global generators nor depends on them."""
+    with watched_generators(opened.subject):
+        again = opened.open()
+        again.batch(0, min(len(again), 4))
+    require(again.ids == opened.dataset.ids, opened.subject, "depends on global generators", "the same ids always")
+
+
+DATASET_CHECKS = (
+    has_the_declared_name_and_classes,
+    has_as_many_examples_as_it_says,
+    gives_rgb_images_in_the_unit_range,
+    ids_are_unique_and_in_the_order_of_their_hash,
+    a_batch_is_its_items,
+    indices_are_those_of_a_list,
+    writing_into_a_batch_changes_no_later_one,
+    two_openings_are_the_same,
+    leaves_global_generators_alone,
+)

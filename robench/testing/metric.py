@@ -1,0 +1,205 @@
+"""Contract of metrics: ``check_metric(MY_METRIC)``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+import random
+from typing import TYPE_CHECKING, get_args
+
+from robench.core.columns import Outcomes
+from robench.core.errors import ContractError, IncompleteError
+from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
+from robench.core.report import Estimate
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
+from robench.metrics import Metric, Readings, Scope
+from robench.testing.expectations import refusal, require, require_import_without_torch, run_checks, watched_generators
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["METRIC_CHECKS", "check_metric", "classified"]
+
+NUM_EXAMPLES = 50
+# The clean condition and then five severities of one type, or of the fifteen.
+NUM_CONDITIONS = {
+    "condition": 1,
+    "threat-model": 3,
+    "search": 1,
+    "distance": 1,
+    "detection": 2,
+    "type": 1 + 5,
+    "family": 1 + 15 * 5,
+}
+
+
+def check_metric(metric: Metric) -> None:
+    """Check that a metric keeps all promises that robench's own metrics keep.
+
+    Args:
+        metric: the descriptor; outcomes are made for its scope, those of 50 classified examples for each condition.
+
+    Raises:
+        AssertionError: the first promise that is broken: name, what was found and what was expected.
+    """
+    if not isinstance(metric, Metric):
+        raise AssertionError(f"{metric!r} is no metric; expected an instance of robench's Metric")
+    run_checks(subject_of(metric), METRIC_CHECKS, metric)
+
+
+def is_described(metric: Metric) -> None:
+    """Check name, title, task and scope, and that the descriptor reaches a worker process."""
+    subject = subject_of(metric)
+    for name in ("name", "title", "unit"):
+        value = getattr(metric, name)
+        require(isinstance(value, str) and bool(value.strip()), subject, f"has {name} {value!r}", "some text")
+    require(metric.task in OUTCOME_TYPES, subject, f"is of task {metric.task!r}", f"one of {', '.join(OUTCOME_TYPES)}")
+    require(metric.scope in NUM_CONDITIONS, subject, f"has scope {metric.scope!r}", f"one of {get_args(Scope)}")
+    require(pickle.loads(pickle.dumps(metric)) == metric, subject, "differs after pickling", "the same descriptor")
+
+
+def is_computed_without_torch(metric: Metric) -> None:
+    """Check that reports, which compute metrics, need no torch."""
+    require_import_without_torch(subject_of(metric), metric.implementation.partition(":")[0])
+
+
+def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric) -> None:
+    """Check type, unit and number of examples of what is computed."""
+    estimate, subject = computed(metric), subject_of(metric)
+    found = type(estimate).__name__
+    require(isinstance(estimate, Estimate), subject, f"computes {found}", "an Estimate (`robench.core.report`)")
+    require(estimate.unit == metric.unit, subject, f"gives unit {estimate.unit!r}", f"its own unit {metric.unit!r}")
+    wanted = (2 if metric.scope == "detection" else 1) * NUM_EXAMPLES
+    count = estimate.num_examples
+    require(count == wanted, subject, f"counts {count} examples", f"{wanted}, all that it read")
+
+
+def its_interval_holds_its_value(metric: Metric) -> None:
+    """Check that value and bounds are finite and in order; both bounds may be None where they are undefined."""
+    estimate, subject = computed(metric), subject_of(metric)
+    require(math.isfinite(estimate.value), subject, f"computes {estimate.value}", "a finite number")
+    bounds = (estimate.low, estimate.high)
+    if bounds == (None, None):
+        return
+    low, high = (math.nan if bound is None else bound for bound in bounds)
+    found = f"gives {estimate.value} with the interval {bounds}"
+    require(low <= estimate.value <= high, subject, found, "an interval that holds the value")
+    if estimate.unit == "share":
+        require(0 <= low <= high <= 1, subject, found, "a share and its interval within [0, 1], and no per cent")
+
+
+def no_outcomes_are_no_number(metric: Metric) -> None:
+    """Check that a metric of nothing is refused."""
+    found = refusal(lambda: compute(metric, [[] for _ in conditions_for(metric)]), IncompleteError)
+    require(found is None, subject_of(metric), f"{found} without outcomes", "an IncompleteError, since it is undefined")
+
+
+def the_order_of_the_examples_does_not_matter(metric: Metric) -> None:
+    """Check that shuffled outcomes give the same number to the bit."""
+    conditions = conditions_for(metric)
+    shuffled = [random.Random(7).sample(outcomes, len(outcomes)) for outcomes in conditions]
+    one, other = compute(metric, conditions), compute(metric, shuffled)
+    require(one == other, subject_of(metric), f"gives {one}, and {other} for shuffled examples", "the same to the bit")
+
+
+def is_pure(metric: Metric) -> None:
+    """Check that outcomes stay as they are, two calls agree, and no global generator is drawn from."""
+    conditions, subject = conditions_for(metric), subject_of(metric)
+    readings = readings_for(metric, [columns_of(outcomes) for outcomes in conditions])
+    with watched_generators(subject):
+        first, second = metric.compute(readings), metric.compute(readings)
+    require(first == second, subject, f"gives {first}, and then {second}", "the same for the same outcomes")
+    untouched = readings_for(metric, [columns_of(outcomes) for outcomes in conditions])
+    require(readings == untouched, subject, "changes the outcomes that it reads", "outcomes left alone")
+
+
+def outcomes_of_another_task_are_refused(metric: Metric) -> None:
+    """Check that outcomes without the task's fields are a ContractError."""
+    strangers = [[Outcome(example_id="a")] for _ in conditions_for(metric)]
+    found = refusal(lambda: compute(metric, strangers), ContractError)
+    require(found is None, subject_of(metric), f"{found} for outcomes of another task", "a ContractError")
+
+
+METRIC_CHECKS = (
+    is_described,
+    is_computed_without_torch,
+    gives_an_estimate_in_its_unit_over_all_examples,
+    its_interval_holds_its_value,
+    no_outcomes_are_no_number,
+    the_order_of_the_examples_does_not_matter,
+    is_pure,
+    outcomes_of_another_task_are_refused,
+)
+
+
+def subject_of(metric: Metric) -> str:
+    """Return how messages name a metric."""
+    return f"metric {metric.name!r}"
+
+
+def classified(seed: int) -> list[ClassificationOutcome]:
+    """Return outcomes of 50 examples of 10 classes, of which about a tenth is right."""
+    draw = random.Random(seed)
+    found = []
+    for index in range(NUM_EXAMPLES):
+        prediction = draw.randint(0, 9)
+        found.append(
+            ClassificationOutcome(
+                example_id=f"example/{index}",
+                target=index % 10,
+                prediction=prediction,
+                correct_top1=prediction == index % 10,
+                correct_top5=prediction == index % 10 or draw.random() < 0.4,
+                confidence=draw.random(),
+                loss_nats=draw.expovariate(1),
+            )
+        )
+    return found
+
+
+def searched(seed: int) -> list[ClassificationOutcome]:
+    """Return outcomes of a minimum-norm attack, of a model that is right about all clean examples."""
+    draw = random.Random(seed)
+    return [
+        dataclasses.replace(outcome, found=not outcome.correct_top1, l2=0.0 if outcome.correct_top1 else draw.random())
+        for outcome in classified(seed)
+    ]
+
+
+def conditions_for(metric: Metric) -> list[list[ClassificationOutcome]]:
+    """Return outcomes of as many conditions as a column of the metric reads."""
+    make = searched if metric.scope in ("search", "distance") else classified
+    return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
+
+
+def columns_of(rows: Sequence[Outcome]) -> Outcomes:
+    """Return rows as columns, of a classifier where there are none."""
+    return Outcomes.of(rows, type(rows[0]) if rows else ClassificationOutcome)
+
+
+def readings_for(metric: Metric, conditions: Sequence[Outcomes]) -> Readings:
+    """Return conditions in the roles that the metric's scope gives them."""
+    first, *others = conditions
+    match metric.scope:
+        case "condition" | "search" | "distance":
+            return Readings(measured=(first,), norm="l2", within=0.5)
+        case "threat-model":
+            return Readings(clean=first, measured=tuple(others))
+        case "detection":
+            return Readings(measured=(first,), negatives=others[0])
+    types = {
+        corruption: dict(enumerate(others[5 * i : 5 * i + 5], 1)) for i, corruption in enumerate(COMMON_CORRUPTIONS)
+    }
+    measured = {corruption: severities for corruption, severities in types.items() if severities}
+    return Readings(family="imagenet-c", clean=first, corrupted=measured)
+
+
+def compute(metric: Metric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
+    """Return what the metric makes of rows."""
+    return metric.compute(readings_for(metric, [columns_of(rows) for rows in conditions]))
+
+
+def computed(metric: Metric) -> Estimate:
+    """Return what the metric makes of the outcomes of these tests."""
+    return compute(metric, conditions_for(metric))

@@ -1,0 +1,161 @@
+"""Models and examples on which attacks are tested: so simple that what an attack should reach is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.protocols import Batch
+from robench.perturbations.dispatch import perturb
+from robench.perturbations.draws import ExampleDraws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from robench.core.protocols import PerturbationDeclaration, Perturbed, Victim
+
+NUM_CLASSES = 5
+SHAPE = (3, 4, 4)
+# As of every image that is attacked in earnest, a multiple of 32 values: torch computes what is left over of a tensor
+# by other instructions, whose atanh differs in the last bit.
+DRAWING_SHAPE = (3, 4, 8)
+
+
+def by_rows(rows: Tensor, weight: Tensor) -> Tensor:
+    """Return rows (B, D) times weight (C, D), transposed: the same bits whatever other rows there are.
+
+    A matrix product rounds differently for other numbers of rows on some processors.
+    """
+    product: Tensor = (rows[:, None] * weight).sum(-1)
+    return product
+
+
+class LinearModel:
+    """Logits W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
+
+    device = torch.device("cpu")
+    normalisation = (
+        torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1),
+        torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1),
+    )
+
+    def __init__(
+        self, seed: int = 0, constant: float = 0.0, num_classes: int = NUM_CLASSES, shape: Sequence[int] = SHAPE
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.weight = torch.randn(num_classes, torch.Size(shape).numel(), generator=generator)
+        self.constant = constant
+
+    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+        """Return (B, classes)."""
+        return by_rows((inputs - 0.5).flatten(1), self.weight) + self.constant
+
+    def through_solvers(self) -> Victim:
+        """Return the model itself, which solves nothing."""
+        return self
+
+
+class CountingModel(LinearModel):
+    """A linear model that counts the rows that it is given, and the gradients that are taken of their logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_rows = 0
+        self.num_gradients = 0
+
+    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+        """Return (B, classes)."""
+        logits = super().logits(inputs)
+        self.num_rows += len(inputs)
+        if logits.requires_grad:
+            logits.register_hook(self._count)
+        return logits
+
+    def _count(self, gradient: Tensor) -> None:
+        self.num_gradients += len(gradient)
+
+
+class DrawingModel:
+    """Logits of a small network, scaled class by class by random numbers of the row's seed; notes its passes.
+
+    The arithmetic is one row's at a time, so that nothing but seeds can tell a row alone from the same row in company.
+
+    Attributes:
+        passes: seeds of each pass, and whether the pass is a prediction: those alone are made without a graph, and not
+            for inference.
+    """
+
+    device = torch.device("cpu")
+    normalisation = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
+    takes_seeds = True
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(5)
+        size = torch.Size(DRAWING_SHAPE).numel()
+        self.first, self.second = torch.randn(size, 12, generator=generator), torch.randn(12, 5, generator=generator)
+        self.noise: dict[int, Tensor] = {}
+        self.passes: list[tuple[set[int], bool]] = []
+
+    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+        """Return (B, classes); every pass must come with seeds."""
+        assert seeds is not None, "a pass of the model came without seeds; expected one for each row"
+        is_prediction = not torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+        self.passes.append((set(seeds), is_prediction))
+        return torch.stack([self._of_row(row, seed) for row, seed in zip(inputs, seeds, strict=True)])
+
+    def through_solvers(self) -> Victim:
+        """Return the model itself, which solves nothing."""
+        return self
+
+    def _of_row(self, row: Tensor, seed: int) -> Tensor:
+        if seed not in self.noise:
+            generator = torch.Generator().manual_seed(seed % 2**63)
+            self.noise[seed] = torch.rand(5, generator=generator) + 0.5
+        hidden = torch.tanh((row - 0.5).flatten() @ self.first)
+        return (hidden @ self.second) * self.noise[seed].clone()
+
+
+class NoModel:
+    """A model that cannot be asked anything, for perturbations that are blind to it."""
+
+
+def batch_of(num_examples: int = 6, seed: int = 1) -> Batch:
+    """Return inputs of ``SHAPE`` with random classes; the first has values at and next to the borders of the box."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.rand(num_examples, *SHAPE, generator=generator)
+    # Where clamps go wrong.
+    inputs[0, 0, 0] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
+    targets = torch.randint(0, NUM_CLASSES, (num_examples,), generator=generator)
+    return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
+
+
+def drawing_batch(num_examples: int) -> Batch:
+    """Return inputs of ``DRAWING_SHAPE`` with the classes that a ``DrawingModel`` predicts."""
+    inputs = torch.rand(num_examples, *DRAWING_SHAPE, generator=torch.Generator().manual_seed(1))
+    targets = DrawingModel().logits(inputs, ExampleDraws(range(num_examples)).prediction_seeds).argmax(1)
+    return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
+
+
+def rows_of(batch: Batch, rows: Sequence[int]) -> Batch:
+    """Return copies of some of the examples."""
+    places = list(rows)
+    return Batch(
+        ids=tuple(batch.ids[i] for i in places),
+        inputs=batch.inputs[places].clone(),
+        targets=batch.targets[places].clone(),
+    )
+
+
+def perturbed(
+    declaration: PerturbationDeclaration,
+    batch: Batch,
+    model: Victim | None = None,
+    seeds: Sequence[int] | None = None,
+    batch_size: int | None = None,
+) -> Perturbed:
+    """Return what a perturbation makes of a batch; by default against a ``LinearModel`` and with seeds 0, 1, 2 ..."""
+    draws = ExampleDraws(range(len(batch.ids)) if seeds is None else seeds)
+    return perturb(declaration, batch, LinearModel() if model is None else model, draws, batch_size)

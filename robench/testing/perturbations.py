@@ -1,0 +1,188 @@
+"""Contract of every perturbation, attack or corruption: budgets, bytes, neighbours, and what it leaves alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.attacks.base import Attack
+from robench.core.errors import BudgetExceededError, ContractError
+from robench.declarations.perturbation_base import PerturbationBase
+from robench.evaluation.contracts import check_perturbed
+from robench.testing.expectations import require, watched_generators
+from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# Of results for other numbers of rows, where arithmetic may round differently.
+ROUNDING = 1e-6
+
+
+def subject_of(declaration: PerturbationBase) -> str:
+    """Return how messages name a perturbation: family and kind."""
+    family = "attack" if declaration.is_attack else "perturbation" if declaration.corruption is None else "corruption"
+    return f"{family} {getattr(declaration, 'kind', type(declaration).__name__)!r}"
+
+
+def keeps_shape_dtype_and_device(declaration: PerturbationBase) -> None:
+    """Check that what comes back looks like the inputs."""
+    batch = batch_of(num_examples=64, seed=2)
+    result = perturbed(declaration, batch).inputs
+    subject = subject_of(declaration)
+    require(
+        result.shape == batch.inputs.shape,
+        subject,
+        f"returns shape {tuple(result.shape)}",
+        f"{tuple(batch.inputs.shape)}, that of the inputs",
+    )
+    require(result.dtype == torch.float32, subject, f"returns {result.dtype}", "torch.float32, as the inputs")
+    require(
+        result.device == batch.inputs.device,
+        subject,
+        f"returns inputs on {result.device}",
+        f"{batch.inputs.device}, where the inputs are",
+    )
+    require(not result.requires_grad, subject, "returns inputs with a graph", "detached ones")
+
+
+def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
+    """Check range and budget: with the harness's tolerance, and exactly for robench's own code in pixel space."""
+    batch, model = batch_of(num_examples=64, seed=2), LinearModel()
+    made = perturbed(declaration, batch, model)
+    result, subject = made.inputs, subject_of(declaration)
+    try:
+        check_perturbed(result, batch.inputs, declaration, model)
+    except (BudgetExceededError, ContractError) as error:
+        raise AssertionError(f"{subject} breaks its promise: {error}; expected the declared limits") from error
+    if declaration.backend != "robench":
+        return
+    num_clamped = 0 if made.num_clamped is None else int(made.num_clamped.sum())
+    require(
+        num_clamped == 0,
+        subject,
+        f"leaves {num_clamped} values outside [0, 1], which the harness had to clamp",
+        "points of the region: project them by `problem.region.project`",
+    )
+    threat_model = declaration.threat_model
+    if threat_model is None or threat_model.space != "pixel":
+        return
+    change = (result.double() - batch.inputs.double()).flatten(1)
+    longest = float(change.norm(p=float(threat_model.norm[1:]), dim=1).max())
+    require(
+        longest <= float(threat_model.epsilon),
+        subject,
+        f"moves an input by {longest!r} in {threat_model.norm}",
+        f"at most {float(threat_model.epsilon)!r} without rounding errors: project by `problem.region.project`",
+    )
+
+
+def same_seeds_give_the_same_bytes(declaration: PerturbationBase) -> None:
+    """Check that two calls give the same result."""
+    batch = batch_of()
+    first, second = (perturbed(declaration, batch).inputs for _ in range(2))
+    require(
+        torch.equal(first, second),
+        subject_of(declaration),
+        f"returns {_changed(first, second)} other examples when called again with the same seeds",
+        "the same bytes: draw from the given `draws` alone, and keep no state",
+    )
+
+
+def examples_do_not_see_each_other(declaration: PerturbationBase) -> None:
+    """Check that an example alone becomes what it becomes among others."""
+    if declaration.batch_dependence:
+        return
+    batch = batch_of()
+    whole = perturbed(declaration, batch).inputs
+    for i in range(len(batch.ids)):
+        alone = perturbed(declaration, rows_of(batch, [i]), seeds=[i]).inputs[0]
+        _require_close(subject_of(declaration), alone, whole[i], f"makes something else of example {i} alone")
+
+
+def order_does_not_matter(declaration: PerturbationBase) -> None:
+    """Check that a permuted batch gives permuted results."""
+    if declaration.batch_dependence:
+        return
+    batch, order = batch_of(), [4, 0, 5, 2, 1, 3]
+    shuffled = perturbed(declaration, rows_of(batch, order), seeds=order).inputs
+    whole = perturbed(declaration, batch).inputs[order]
+    _require_close(subject_of(declaration), shuffled, whole, "makes something else of a permuted batch")
+
+
+def leaves_the_batch_the_model_and_the_generators_alone(declaration: PerturbationBase) -> None:
+    """Check that neither the clean inputs, nor the labels, nor the model, nor global generators change."""
+    batch, model, subject = batch_of(), LinearModel(), subject_of(declaration)
+    untouched = batch_of()
+    with watched_generators(subject):
+        perturbed(declaration, batch, model)
+    require(torch.equal(batch.inputs, untouched.inputs), subject, "writes into the clean inputs", "a copy first")
+    require(torch.equal(batch.targets, untouched.targets), subject, "writes into the labels", "labels left alone")
+    require(not batch.inputs.requires_grad, subject, "makes the clean inputs require gradients", "a detached copy")
+    require(torch.equal(model.weight, LinearModel().weight), subject, "changes the model", "weights left alone")
+
+
+def a_budget_of_zero_returns_the_input(declaration: PerturbationBase) -> None:
+    """Check that a bounded attack with epsilon 0 changes no byte."""
+    if declaration.threat_model is None:
+        return
+    batch, subject = batch_of(), subject_of(declaration)
+    try:
+        nothing = without_budget(declaration)
+    except ValueError as error:
+        raise AssertionError(
+            f"{subject} refuses epsilon 0 ({error}); expected it to be allowed, as by Epsilon"
+        ) from error
+    result = perturbed(nothing, batch).inputs
+    require(
+        torch.equal(result, batch.inputs),
+        subject,
+        f"moves {_changed(result, batch.inputs)} of {len(result)} inputs at epsilon 0",
+        "the inputs as they are",
+    )
+
+
+PERTURBATION_CHECKS = (
+    keeps_shape_dtype_and_device,
+    keeps_range_and_budget_exactly,
+    same_seeds_give_the_same_bytes,
+    examples_do_not_see_each_other,
+    order_does_not_matter,
+    leaves_the_batch_the_model_and_the_generators_alone,
+    a_budget_of_zero_returns_the_input,
+)
+
+
+def without_budget(declaration: Any) -> Any:
+    """Return an attack with epsilon 0, and with it all attacks within a budget that its fields hold.
+
+    Any: ``replace`` returns what it is given.
+    """
+    members = {
+        field.name: tuple(without_budget(each) if _has_budget(each) else each for each in value)
+        for field in dataclasses.fields(declaration)
+        if isinstance(value := getattr(declaration, field.name), tuple) and any(map(_has_budget, value))
+    }
+    return dataclasses.replace(declaration, epsilon=Fraction(0), **members)
+
+
+def _has_budget(value: object) -> bool:
+    return isinstance(value, Attack) and value.threat_model is not None
+
+
+def _changed(one: Tensor, other: Tensor) -> int:
+    """Return how many examples differ."""
+    return int((one != other).flatten(1).any(1).sum())
+
+
+def _require_close(subject: str, found: Tensor, wanted: Tensor, difference: str) -> None:
+    largest = float((found.double() - wanted.double()).abs().max())
+    require(
+        largest <= ROUNDING,
+        subject,
+        f"{difference} (values differ by up to {largest:.3g})",
+        "each example to depend on itself and its own draws alone",
+    )

@@ -1,0 +1,227 @@
+"""The contract tests find each planted mistake and name it; see ``planted_plugins``."""
+
+from __future__ import annotations
+
+import random
+import re
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import planted_plugins as planted
+import pytest
+import torch
+from conftest import ROOT
+
+from robench.attacks.fgsm import Fgsm
+from robench.attention.nystrom import Nystrom
+from robench.attention.rpc import Rpc
+from robench.attention.softmax import Softmax
+from robench.metrics import METRICS
+from robench.testing import check_attack, check_attention, check_corruption, check_dataset, check_metric
+
+EPSILON = Fraction(8, 255)
+
+
+def message_of(check: Any, plugin: Any) -> str:
+    with pytest.raises(AssertionError) as caught:
+        check(plugin)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "expected" in message
+    return message
+
+
+def test_what_is_honest_passes() -> None:
+    check_attack(planted.HonestAttack(epsilon=EPSILON))
+    check_corruption(planted.HonestCorruption(severity=2))
+    check_attention(planted.HonestAttention())
+    check_dataset(planted.HONEST_DATASET)
+    check_metric(planted.HONEST_METRIC)
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        (planted.ExceedsBudget, "moved an input by 0.0627"),
+        (planted.ExceedsBudgetByRounding, "without rounding errors: project by `problem.region.project`"),
+        (planted.LeavesTheBox, "values outside [0, 1], which the harness had to clamp"),
+        (planted.DrawsFromTorch, "other examples when called again with the same seeds"),
+        (planted.DrawsFromNumpy, "moves the global random generator of numpy"),
+        (planted.DrawsFromRandom, "moves the global random generator of random"),
+        (planted.SeedsTorch, "moves the global random generator of torch"),
+        (planted.DependsOnNeighbours, "makes something else of example 0 alone"),
+        (planted.DependsOnItsPlace, "makes something else of"),
+        (planted.ReturnsFloat64, "returns torch.float64; expected torch.float32"),
+        (planted.ReturnsAnotherShape, "attack 'planted'"),
+        (planted.WritesIntoTheBatch, "attack 'planted'"),
+        (planted.HasMemory, "when called again with the same seeds"),
+        (planted.Descends, "makes a linear model right about"),
+        (planted.HidesPasses, "took 4 forward passes of the model and 3 are counted"),
+        (planted.RepeatsItsAddress, "random draws in more than one pass"),
+        (planted.UsesThePrediction, "with 6 draws of the final prediction"),
+        (planted.MovesAtZero, "at epsilon 0; expected the inputs as they are"),
+        (planted.ClimbsLogits, "of the pixels when 20 is taken from all logits"),
+        (planted.Raises, "raised ZeroDivisionError (division by zero) in: keeps shape dtype and device"),
+        (planted.NotThere, "has implementation 'planted_plugins_impl:nothing_of_this_name', whose import raised"),
+        (planted.AcceptsAnything, "raised nothing for epsilon=-1, which is out of bounds"),
+        (planted.NeverEqual, "differs from a copy of itself"),
+        (planted.WithoutBounds, "has field strength with float without Ge or Gt and float without Le or Lt"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_mistake_of_an_attack_is_found(declared: Any, found: str) -> None:
+    message = message_of(check_attack, declared(epsilon=EPSILON))
+    assert message.startswith("attack 'planted' ")
+    assert found in message
+
+
+def test_an_attack_that_does_not_stop_early_is_found() -> None:
+    check_attack(planted.NeverStops(epsilon=EPSILON))
+    message = message_of(check_attack, planted.NeverStops(epsilon=EPSILON, stop="at_success"))
+    assert "examples that the model gets wrong without it; expected them as they are" in message
+
+
+def test_a_declaration_whose_module_imports_torch_is_found() -> None:
+    # This module does.
+    class Local(Fgsm):
+        pass
+
+    Local.__qualname__ = "LOCAL"
+    globals()["LOCAL"] = Local
+    message = message_of(check_attack, Local(epsilon=EPSILON))
+    assert "is in module test_contract_checks, which imports torch in a fresh interpreter" in message
+
+
+def test_a_declaration_that_cannot_be_pickled_is_found() -> None:
+    class Local(Fgsm):
+        pass
+
+    assert "cannot be pickled" in message_of(check_attack, Local(epsilon=EPSILON))
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        (planted.OutOfRange, "returned inputs from -0.2"),
+        (planted.CorruptsInDouble, "returns torch.float64"),
+        (planted.DimsByTheBatch, "makes something else of example 0 alone"),
+        (planted.CorruptsGlobally, "moves the global random generator of numpy"),
+        (planted.CorruptsInPlace, "expected"),
+        (planted.CutsACorner, "raised IndexError"),
+        (planted.KnowsNoSeverity, "does at severity [1, 2, 3, 4] the same as at the one before"),
+        (planted.DoesNothing, "changes no image at its weakest severity"),
+        (planted.AsksTheModel, "raised AttributeError"),
+        (planted.NamesNoSeverity, "has corruption None; expected (type, 1)"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_mistake_of_a_corruption_is_found(declared: Any, found: str) -> None:
+    message = message_of(check_corruption, declared(severity=2))
+    assert message.startswith("corruption 'planted' ")
+    assert found in message
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        (planted.MixesRows, "declares is_coupled False, but rows of a batch change each other's outputs"),
+        (planted.ClaimsToMix, "declares is_coupled True, and yet"),
+        (planted.DropsATokens, "returns (1, 16, 16) for tokens of shape (1, 17, 16)"),
+        (planted.ReturnsDouble, "returns torch.float64 for torch.float32"),
+        (planted.DividesByZero, "has NaN or infinite outputs at scale 0 in float32"),
+        (planted.DrawsNoise, "moves the global random generator of torch"),
+        (planted.WritesIntoTokens, "writes into the tokens"),
+        (planted.KeepsAHiddenState, "gives other outputs after its state dict was loaded into another layer"),
+        (planted.HasADeadParameter, "has parameter unused without a gradient"),
+        (planted.DeclaresNoParameters, "has 8450 parameters beside those of softmax attention"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_mistake_of_an_attention_is_found(declared: Any, found: str) -> None:
+    message = message_of(check_attention, declared())
+    assert message.startswith("attention 'planted' ")
+    assert found in message
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("twice_the_same_id", "has 12 examples and 11 ids"),
+        ("in_its_own_order", "has its examples in an order of its own"),
+        ("in_255_levels", "to 254.873; expected values in [0, 1]"),
+        ("in_double_precision", "gives inputs of torch.float64"),
+        ("with_a_class_too_many", "has targets from 0 to 3; expected classes 0 to 2"),
+        ("of_another_name", "opens as 'implanted'"),
+        ("one_example_short", "has 11 examples; expected 12"),
+        ("drawn_at_random", "opens as"),
+        ("batch_of_other_images", "gives example 0 otherwise alone than in a batch"),
+        ("that_lends_its_memory", "after a caller wrote into a batch"),
+        ("with_short_batches", "raised nothing for the batch [0, 13) of 12 examples"),
+        ("without_a_digest", "has fingerprint 'v1'"),
+    ],
+)
+def test_a_mistake_of_a_dataset_is_found(name: str, found: str) -> None:
+    message = message_of(check_dataset, planted.DATASETS_WITH_A_BUG[name])
+    assert message.startswith("dataset 'planted' ")
+    assert found in message
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("in_per_cent", "expected a share and its interval within [0, 1], and no per cent"),
+        ("outside_its_interval", "expected an interval that holds the value"),
+        ("of_nothing", "raised nothing without outcomes; expected an IncompleteError"),
+        ("by_the_first_example", "for shuffled examples; expected the same to the bit"),
+        ("that_sorts_in_place", "changes the outcomes that it reads"),
+        ("that_draws", "moves the global random generator of random"),
+        ("as_a_float", "computes float; expected an Estimate"),
+        ("of_another_unit", "gives unit 'ratio'; expected its own unit 'share'"),
+        ("of_half_of_them", "counts 25 examples; expected 50"),
+        ("of_any_task", "raised nothing for outcomes of another task; expected a ContractError"),
+        ("not_a_number", "computes nan; expected a finite number"),
+        ("with_torch", "which imports torch in a fresh interpreter"),
+    ],
+)
+def test_a_mistake_of_a_metric_is_found(name: str, found: str) -> None:
+    message = message_of(check_metric, planted.METRICS_WITH_A_BUG[name])
+    assert message.startswith("metric 'planted' ")
+    assert found in message
+
+
+@pytest.mark.parametrize(
+    ("check", "plugin", "found"),
+    [
+        (check_attack, Softmax(), "is no attack; expected an instance of a subclass of robench's Attack"),
+        (check_attack, Fgsm, "is no attack"),
+        (check_corruption, METRICS["auroc"], "is no corruption"),
+        (check_corruption, Fgsm(epsilon=EPSILON), "has no bounded field severity"),
+        (check_attention, Fgsm(epsilon=EPSILON), "is no attention"),
+        (check_attention, Rpc(layers=(0,)), "has layers (0,); expected layer 3 of the geometry among them"),
+        (check_attention, Nystrom(num_landmarks=64), "num_landmarks must be at most the 17 tokens"),
+        (check_dataset, "no-such-dataset", "'no-such-dataset' is no dataset"),
+        (check_metric, "auroc", "is no metric"),
+    ],
+)
+def test_what_is_of_no_family_is_refused(check: Any, plugin: Any, found: str) -> None:
+    assert found in message_of(check, plugin)
+
+
+def test_the_test_that_contributors_are_shown_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples" / "robench-example-plugin")
+    namespace: dict[str, Any] = {}
+    for module in ("sign_walk", "cosine", "vignette", "mirrored_digits", "balanced_accuracy"):
+        namespace |= vars(import_module(f"robench_example_plugin.{module}"))
+    guides = (ROOT / "CONTRIBUTING.md").read_text()
+    (source,) = re.findall(r"```python\n(from fractions.*?)```", guides, re.DOTALL)
+    exec(source, namespace)
+    namespace["test_my_plugins"]()
+
+
+def test_checks_leave_the_callers_generators_alone() -> None:
+    states = torch.get_rng_state(), repr(np.random.get_state()), random.getstate()
+    check_attack(planted.HonestAttack(epsilon=EPSILON))
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert (repr(np.random.get_state()), random.getstate()) == states[1:]

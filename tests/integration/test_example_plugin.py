@@ -1,0 +1,134 @@
+"""The example distribution is built, installed and run, and no file of robench changes; so is its code without it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+EXAMPLE = ROOT / "examples" / "robench-example-plugin"
+PACKAGE = "robench_example_plugin"
+MODEL = "digits-cosine-vit"
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+COLUMNS = {
+    "clean/balanced_accuracy",
+    "mirrored/balanced_accuracy",
+    "sign-walk/balanced_accuracy",
+    "vignette-1/balanced_accuracy",
+    "vignette-5/balanced_accuracy",
+}
+
+
+def executed(command: Sequence[str], path: Sequence[Path], folder: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, ROOT))), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def measured(path: Path, folder: Path, suite: Path, registry: Path) -> Mapping[str, float]:
+    """Return the cells of a run of the example's model by column; none is missing an example."""
+    options = ("--suite", str(suite), "--registry", str(registry), "--model", MODEL, "--limit", "40", "--json")
+    command = (sys.executable, "-m", "robench", "run", *options, "--executor", "serial")
+    (row,) = json.loads(executed(command, [path], folder))["rows"]
+    assert all(cell["missing"] == 0 for cell in row["cells"].values())
+    return {name: cell["value"] for name, cell in row["cells"].items()}
+
+
+def digests(*roots: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file below some folders, but for compiled ones."""
+    files = [file for root in roots for file in sorted(root.rglob("*")) if file.is_file()]
+    return {
+        str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files if "__pycache__" not in file.parts
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_file_is_touched() -> object:
+    before = digests(ROOT / "robench", ROOT / "suites", ROOT / "checkpoints", EXAMPLE)
+    yield
+    assert digests(ROOT / "robench", ROOT / "suites", ROOT / "checkpoints", EXAMPLE) == before
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty folder into which the example's wheel was installed."""
+    folder: Path = tmp_path_factory.mktemp("example")
+    source = folder / "source"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    build = ("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder), str(source))
+    executed((*PIP, *build), [], folder)
+    (wheel,) = folder.glob("robench_example_plugin-*.whl")
+    install = ("install", "--no-deps", "--no-index", "--target", str(folder / "site"), str(wheel))
+    executed((*PIP, *install), [], folder)
+    return folder / "site"
+
+
+def test_its_own_tests_pass_where_it_is_installed(site: Path, tmp_path: Path) -> None:
+    # The tests read the project file beside them.
+    shutil.copytree(EXAMPLE / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(EXAMPLE / "pyproject.toml", tmp_path)
+    executed((sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"), [site], tmp_path)
+
+
+def test_a_suite_and_a_registry_name_its_kinds(site: Path, tmp_path: Path) -> None:
+    values = measured(site, tmp_path, site / PACKAGE / "suite.yaml", site / PACKAGE / "registry.yaml")
+    assert values.keys() >= COLUMNS
+    assert 0.8 < values["clean/top1_accuracy"] <= 1
+    assert values["sign-walk/top1_accuracy"] < values["clean/top1_accuracy"]
+    assert values["vignette-5/top1_accuracy"] <= values["vignette-1/top1_accuracy"]
+
+
+def test_its_attack_runs_in_worker_processes(site: Path, tmp_path: Path) -> None:
+    options = ("--registry", str(site / PACKAGE / "registry.yaml"), "--model", MODEL, "--limit", "20", "--json")
+    suite = tmp_path / "short.yaml"
+    text = (site / PACKAGE / "suite.yaml").read_text().replace("batch_size: 100", "batch_size: 10")
+    suite.write_text(text)
+    tables = []
+    for executor in (("--executor", "serial"), ("--executor", "processes", "--workers", "2")):
+        results = ("--results", str(tmp_path / executor[1]))
+        command = (sys.executable, "-m", "robench", "run", "--suite", str(suite), *options, *executor, *results)
+        tables.append(json.loads(executed(command, [site], tmp_path))["rows"])
+    assert tables[0] == tables[1]
+
+
+def test_they_are_listed_with_their_distribution(site: Path, tmp_path: Path) -> None:
+    for family, kind in (("attacks", "sign-walk"), ("datasets", "digits-mirrored"), ("metrics", "balanced_accuracy")):
+        listed = executed((sys.executable, "-m", "robench", "list", family), [site], tmp_path)
+        assert kind in listed
+        assert "robench-example-plugin" in listed
+
+
+def test_without_packaging_the_same_code_gives_the_same_numbers(site: Path, tmp_path: Path) -> None:
+    """A copy of the package without metadata, named by ``kind: python``, on the Python path."""
+    folder = tmp_path / "path"
+    shutil.copytree(site / PACKAGE, folder / PACKAGE)
+    suite, registry = (folder / PACKAGE / name for name in ("suite.yaml", "registry.yaml"))
+    by_path = {
+        "kind: sign-walk,": f"kind: python, target: {PACKAGE}.sign_walk:SignWalk,",
+        "kind: vignette,": f"kind: python, target: {PACKAGE}.vignette:Vignette,",
+        "kind: cosine}": f"kind: python, target: {PACKAGE}.cosine:Cosine}}",
+        " balanced_accuracy]": f" {{kind: python, target: {PACKAGE}.balanced_accuracy:BALANCED_ACCURACY}}]",
+    }
+    for file in (suite, registry):
+        text = file.read_text()
+        for kind, target in by_path.items():
+            text = text.replace(kind, target)
+        # Datasets have a name and no fields: they need a distribution.
+        file.write_text(re.sub(r".*digits-mirrored.*\n", "", text))
+    values = measured(folder, tmp_path, suite, registry)
+    (tmp_path / "installed").mkdir()
+    installed = measured(site, tmp_path / "installed", site / PACKAGE / "suite.yaml", site / PACKAGE / "registry.yaml")
+    assert values == {name: value for name, value in installed.items() if not name.startswith("mirrored/")}
