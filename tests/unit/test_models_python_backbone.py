@@ -279,7 +279,7 @@ class TestCodeDigest:
 
     @pytest.mark.parametrize("module", ["not_there", "not_there.models", "__main__"])
     def test_of_a_module_that_is_nowhere_says_so(self, module: str) -> None:
-        with pytest.raises(DeclarationError, match="no module '(not_there|__main__)' on the Python path"):
+        with pytest.raises(DeclarationError, match=r"no module '(not_there|__main__)' on the Python path"):
             Python(target=f"{module}:build").code_digest()
 
     def test_of_a_single_module_only_its_own_source_counts(self, folder: Path) -> None:
