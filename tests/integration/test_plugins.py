@@ -83,7 +83,8 @@ def test_plug_ins_of_others_run_like_robenchs_own(
     install(entries=None if owner else {})
     named = written(tmp_path, words)
     assert robench("validate", tmp_path / "suite.yaml").code == 0
-    assert robench("run", *named, "--model", "halved", "--dry-run", "--results", tmp_path / "dry").code == 0
+    dry = ["--model", "halved", "--dry-run", "--results", tmp_path / "dry", "--executor", "serial"]
+    assert robench("run", *named, *dry).code == 0
     found: list[dict[str, Record]] = []
     for workers in (1, 2):
         results = tmp_path / f"results-{workers}"
