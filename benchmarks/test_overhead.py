@@ -17,7 +17,7 @@ from robench.attacks.pgd import Pgd
 from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition
 from robench.declare import find_checkpoints
-from robench.evaluation import evaluate
+from robench.evaluation.evaluate import evaluate
 from robench.models.weights import resolve
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from robench.attacks.pgd import Pgd
 from robench.core.records import Record
 from robench.core.suite import Column, Condition, Suite
 from robench.declare import find_checkpoints
-from robench.evaluation import Evaluator
+from robench.evaluation.evaluator import Evaluator
 from robench.runs import RunRequest, prepare
 from robench.scheduling import ProcessExecutor
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from robench.core.checkpoint import Checkpoint
 from robench.core.shard import DatasetIdentity, Measurement
 from robench.core.suite import Condition, Suite
-from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
 from robench.declare import read_registry, read_suite, shipped_registry, shipped_suites
+from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 
 GOLDEN = Path(__file__).parent / "golden" / "keys.json"
 REFERENCE = "digits-vit"

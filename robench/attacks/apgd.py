@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from robench.attacks.base import Count, Norm, SearchingAttack
+
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
+
 
 ApgdLoss = Literal["ce", "margin", "dlr", "dlr-targeted"]
 
@@ -36,11 +40,13 @@ class Apgd(SearchingAttack):
     radii: Literal["constant", "shrinking"] = "constant"
     num_draws: Count = 1
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Radii shrink in l1 alone, and over three phases."""
         problems = SearchingAttack.contradictions(self)
         if self.radii == "shrinking" and self.norm != "l1":
-            problems.append(f"radii must be constant for norm {self.norm}: shrinking ones are of l1, got shrinking")
+            problems.append(
+                ("radii", f"must be constant for norm {self.norm}: shrinking ones are of l1, got shrinking")
+            )
         if self.radii == "shrinking" and self.num_steps < 3:
-            problems.append(f"num_steps must be at least 3 with radii shrinking, got {self.num_steps}")
+            problems.append(("num_steps", f"must be at least 3 with radii shrinking, got {self.num_steps}"))
         return problems

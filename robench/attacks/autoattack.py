@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from robench.attacks.apgd import Apgd
@@ -10,7 +10,7 @@ from robench.attacks.base import Attack, BoundedAttack, Norm, Stop
 from robench.attacks.fab import Fab
 from robench.attacks.square import Square
 from robench.core.errors import DeclarationError
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import DeclarationBase, FieldProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,29 +60,23 @@ class AutoAttack(BoundedAttack):
         """
         attacks = self._attacks(max(num_classes - 1, 1))
         for attack in attacks:
-            loss = getattr(attack, "loss", "")
-            if num_classes < (wanted := CLASSES_NEEDED.get(loss, 2)):
+            if num_classes < (wanted := CLASSES_NEEDED.get(attack.loss, 2)):
                 raise DeclarationError(
-                    f"autoattack {self.variant} has {attack.kind} with loss {loss}, which needs at least {wanted} "
-                    f"classes, the model has {num_classes}: take variant custom, with members of loss ce or margin"
+                    f"autoattack {self.variant} has {attack.kind} with loss {attack.loss}, which needs at least "
+                    f"{wanted} classes, the model has {num_classes}: take variant custom, with members of loss ce or "
+                    "margin"
                 )
         return attacks
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Members are those of a custom ensemble, and meet the same threat as it; success is about the true class."""
         problems = BoundedAttack.contradictions(self)
         if self.labels == "predicted":
-            problems.append("labels must be true for autoattack, which stops at success, got predicted")
+            problems.append(("labels", "must be true for autoattack, which stops at success, got predicted"))
         if self.variant == "custom":
             return problems + (_problems_of(self.members, self) if self.members else [NO_MEMBERS])
-        if self.variant not in ("rand", "custom") and self.norm == "l1" and self.backend == "robench":
-            problems.append(
-                f"norm must be linf or l2 with variant {self.variant}, whose square attack is not written for l1: take "
-                "variant rand, or custom with apgd of radii shrinking (loss ce with 5 restarts, dlr-targeted with 5) "
-                "and fab of 9 targets, or backend autoattack, got l1"
-            )
         if self.members:
-            problems.append(f"members must be empty with variant {self.variant}, which has its own, got some")
+            problems.append(("members", f"must be empty with variant {self.variant}, which has its own, got some"))
         return problems
 
     def _attacks(self, num_others: int) -> tuple[Attack, ...]:
@@ -132,18 +126,21 @@ class AutoAttack(BoundedAttack):
         return {name: getattr(self, name) for name in SHARED_FIELDS}
 
 
-NO_MEMBERS = "members must be at least one attack with variant custom, got none"
+NO_MEMBERS = ("members", "must be at least one attack with variant custom, got none")
 
 
-def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> list[str]:
+def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> list[FieldProblem]:
     """Return what does not fit an ensemble."""
     problems = []
     for number, member in enumerate(members):
         if not isinstance(member, Attack):
-            problems.append(f"members must be attacks, got {member.kind} in members[{number}]")
+            problems.append(("members", f"must be attacks, got {member.kind} in members[{number}]"))
             continue
+        given = {field.name for field in fields(member)}
         for name in ("epsilon", "backend", *SHARED_FIELDS):
-            wanted, met = getattr(ensemble, name), getattr(member, name, None)
+            wanted, met = getattr(ensemble, name), getattr(member, name) if name in given else None
             if met not in (None, wanted):
-                problems.append(f"members must have {name} {wanted}, as the ensemble, got {met} in members[{number}]")
+                problems.append(
+                    ("members", f"must have {name} {wanted}, as the ensemble, got {met} in members[{number}]")
+                )
     return problems

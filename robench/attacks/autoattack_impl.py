@@ -11,9 +11,9 @@ targets, fewer than four classes are refused, and what stands is returned at the
 ``returns: published`` what stands, and what is misclassified when clean, is returned clean, before any cut, and APGD
 steps on, so that the point left is the last of its search that fools, as there; FAB alone leaves at its first point
 within the budget, where the paper's code keeps the nearest of the search. Its 5,000 queries of Square are trials, and
-the first point one more; here it is one of them. Its ensemble in l1 (apgd with shrinking radii, 5 restarts and 5
-targets, fab, square in l1; Croce & Hein 2021, arXiv:2103.01208) has no named variant here, since square is written for
-linf and l2 alone. torchattacks' AutoAttack is another attack of the same name: its APGD makes 10 steps.
+the first point one more; here it is one of them. ``standard`` in l1 has APGD with shrinking radii, 5 restarts and 5
+targets (Croce & Hein 2021, arXiv:2103.01208). torchattacks' AutoAttack is another attack of the same name: its APGD
+makes 10 steps.
 """
 
 from __future__ import annotations

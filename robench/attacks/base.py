@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le
 from robench.attacks.backends.served import Backend, backend_problems
 from robench.core.identity import to_plain
 from robench.core.suite import ThreatModel
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem, FieldsError
 from robench.declarations.perturbation_base import PerturbationBase
 
 if TYPE_CHECKING:
@@ -61,11 +61,16 @@ class Attack(PerturbationBase):
         """Check the fields, and then whether the space has such limits and the backend can do what they say."""
         PerturbationBase.__post_init__(self)
         if self.clip == "unit" and self.space == "pixel":
-            raise ValueError("clip must be box with space pixel, where that is [0, 1], got unit")
+            raise FieldsError([("clip", "must be box with space pixel, where that is [0, 1], got unit")])
         if self.clip == "unit" and self.budget[0] != "linf":
-            raise ValueError(f"norm must be linf with clip unit, got {self.budget[0]}")
+            raise FieldsError([("norm", f"must be linf with clip unit, got {self.budget[0]}")])
         if problems := backend_problems(self):
-            raise ValueError("; ".join(problems))
+            raise FieldsError(problems)
+
+    @property
+    def loss(self) -> str:
+        """Name of what is to rise; empty for attacks that have no field of this name."""
+        return ""
 
     @property
     def stop(self) -> Stop:
@@ -174,13 +179,13 @@ class BoundedAttack(Attack):
         longer: bool = getattr(self, name) >= 2 * getattr(other, name)
         return longer
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """A norm that this attack is not written for; in pixel space no value moves by more than 1."""
-        problems = []
+        problems: list[FieldProblem] = []
         if self.norm not in self.norms:
-            problems.append(f"norm must be {' or '.join(self.norms)} for {self.kind}, got {self.norm}")
+            problems.append(("norm", f"must be {' or '.join(self.norms)} for {self.kind}, got {self.norm}"))
         if self.norm == "linf" and self.space == "pixel" and self.epsilon > 1:
-            problems.append(f"epsilon must be at most 1 in pixel space, got {self.epsilon}; such as 8/255")
+            problems.append(("epsilon", f"must be at most 1 in pixel space, got {self.epsilon}; such as 8/255"))
         return problems
 
 
@@ -206,19 +211,22 @@ class SearchingAttack(BoundedAttack):
     returns: Literal["best", "last", "published"] = "best"
     stop: Stop = "never"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """What leaves at success is kept as it was then: not the last point, and wrong about the true class."""
         problems = BoundedAttack.contradictions(self)
         if self.stop == "at_success" and self.returns == "last":
-            problems.append("returns must be best with stop at_success, got last")
+            problems.append(("returns", "must be best with stop at_success, got last"))
         if self.stop == "at_success" and self.labels == "predicted":
-            problems.append("labels must be true with stop at_success, got predicted")
+            problems.append(("labels", "must be true with stop at_success, got predicted"))
         if self.returns == "published" and self.published_stop is None:
-            problems.append(f"returns must be best or last for {self.kind}, got published")
+            problems.append(("returns", f"must be best or last for {self.kind}, got published"))
         elif self.returns == "published" and self.stop != self.published_stop:
             problems.append(
-                f"stop must be {self.published_stop} with returns published, as in the code of {self.kind}, "
-                f"got {self.stop}"
+                (
+                    "stop",
+                    f"must be {self.published_stop} with returns published, as in the code of {self.kind}, "
+                    f"got {self.stop}",
+                )
             )
         return problems
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.base import Count, MinimumNormAttack
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +61,18 @@ class Cw(MinimumNormAttack):
             return "with confidence above 0, which looks for more than a wrong class"
         return "" if self.clip_min is None else "with clip_min and clip_max, which change the clean input"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Limits in pairs and not twice; own classes only of who predicted them; no going on after an early stop."""
-        problems = []
+        problems: list[FieldProblem] = []
         if (self.clip_min is None) != (self.clip_max is None):
-            problems.append("clip_min and clip_max must be given together, got one of them")
+            problems.append(("", "clip_min and clip_max must be given together, got one of them"))
         elif self.clip_min is not None and self.clip_max is not None:
             if self.clip_min >= self.clip_max:
-                problems.append(f"clip_min must be below clip_max {self.clip_max}, got {self.clip_min}")
+                problems.append(("clip_min", f"must be below clip_max {self.clip_max}, got {self.clip_min}"))
             if self.clip == "box":
-                problems.append("clip must be none where clip_min and clip_max say what to cut to, got box")
+                problems.append(("clip", "must be none where clip_min and clip_max say what to cut to, got box"))
         if self.target == "own" and self.labels == "true":
-            problems.append("labels must be predicted with target own, which is the victim's own class, got true")
+            problems.append(("labels", "must be predicted with target own, which is the victim's own class, got true"))
         if self.continues and self.stops_early:
-            problems.append("stops_early must be false where a search continues the one before, got true")
+            problems.append(("stops_early", "must be false where a search continues the one before, got true"))
         return problems

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.attacks.base import Count, MinimumNormAttack, Norm, Stop
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class Fab(MinimumNormAttack):
         """Norm in which the nearest is meant."""
         return self.norm
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """What needs an epsilon to be given one."""
         if self.epsilon is not None:
             return []
         problems = []
         if self.num_restarts > 1:
-            problems.append(f"epsilon must be given with num_restarts above 1, got {self.num_restarts}")
+            problems.append(("epsilon", f"must be given with num_restarts above 1, got {self.num_restarts}"))
         if self.stop == "at_success":
-            problems.append("epsilon must be given with stop at_success")
+            problems.append(("epsilon", "must be given with stop at_success"))
         return problems

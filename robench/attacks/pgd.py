@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Lt
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack, StepSize
+
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +49,14 @@ class Pgd(SearchingAttack):
         """Length of a step in units of the space."""
         return self.step_size or (self.relative_step or Fraction(0)) * self.epsilon
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """One step size; none above the budget; no restarts that would all begin at the clean input."""
         problems = SearchingAttack.contradictions(self)
         if (self.step_size is None) == (self.relative_step is None):
             met = "neither" if self.step_size is None else "both"
-            problems.append(f"one of step_size and relative_step must be given, got {met}")
+            problems.append(("", f"one of step_size and relative_step must be given, got {met}"))
         elif self.epsilon and self.step_length > self.epsilon:
-            problems.append(f"a step must be at most epsilon {self.epsilon} long, got {self.step_length}")
+            problems.append(("", f"a step must be at most epsilon {self.epsilon} long, got {self.step_length}"))
         if self.num_restarts > 1 and not self.random_start:
-            problems.append(f"num_restarts must be 1 without random_start, got {self.num_restarts}")
+            problems.append(("num_restarts", f"must be 1 without random_start, got {self.num_restarts}"))
         return problems

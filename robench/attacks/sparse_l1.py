@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class SparseL1(SearchingAttack):
     loss: Loss = "ce"
     num_draws: Count = 1
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """No step above the budget; no restarts that would all begin at the clean input."""
         problems = SearchingAttack.contradictions(self)
         if self.epsilon and self.step_size > self.epsilon:
-            problems.append(f"step_size must be at most epsilon {self.epsilon}, got {self.step_size}")
+            problems.append(("step_size", f"must be at most epsilon {self.epsilon}, got {self.step_size}"))
         if self.num_restarts > 1 and not self.random_start:
-            problems.append(f"num_restarts must be 1 without random_start, got {self.num_restarts}")
+            problems.append(("num_restarts", f"must be 1 without random_start, got {self.num_restarts}"))
         return problems

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Gt, Le
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
 
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Square(SearchingAttack):
     """Random search that changes one square at a time, without gradients. Andriushchenko et al. 2020, arXiv:1912.00049.
+
+    In l1 it is that of AutoAttack. Croce and Hein 2021, arXiv:2103.01208.
 
     Attributes:
         num_queries: passes of one search, the first point's included.
@@ -26,7 +31,7 @@ class Square(SearchingAttack):
     kind: ClassVar[str] = "square"
     implementation: ClassVar[str] = "robench.attacks.square_impl:square"
     is_gradient_free: ClassVar[bool] = True
-    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
     published_stop: ClassVar[Literal["at_success"]] = "at_success"
 
     num_queries: Count
@@ -34,9 +39,9 @@ class Square(SearchingAttack):
     loss: Loss = "margin"
     schedule: Literal["rescaled", "fixed"] = "rescaled"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """What a random search tried last is no result: half of its trials are steps back."""
         problems = SearchingAttack.contradictions(self)
         if self.returns == "last":
-            problems.append("returns must be best for square, whose last trial may be its worst, got last")
+            problems.append(("returns", "must be best for square, whose last trial may be its worst, got last"))
         return problems

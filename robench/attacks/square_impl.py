@@ -7,6 +7,9 @@ its code).
 l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to +-epsilon, a sign for each channel.
 l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump
 (equation 2) to what is there and spends the budget that is not used yet.
+l1: the same with absolute values in place of squares, steeper bumps, and changes that are projected onto the budget and
+the box together, as in AutoAttack (Croce & Hein 2021, arXiv:2103.01208, section 4 and its code). Each channel of a new
+window is given as many times its part of the budget as there are channels, before the projection.
 
 Where libraries differ: pyautoattack and torchattacks draw place and signs of a square once for the whole batch, the
 authors' l-infinity code and this one for each example. The authors' code draws signs again until a trial changes
@@ -133,29 +136,33 @@ def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Ten
 
 
 def _bumps(problem: Problem, restart: int) -> Tensor:
-    draw = problem.draws
-    change = bump_grid(problem.inputs, lambda shape: draw.uniform(Stream(purpose="start", restart=restart), shape))
-    return _spent(problem, change * (problem.region.epsilon / _energies(change).sqrt().clamp(min=TINY)))
+    draw, norm = problem.draws, problem.region.norm
+    stream = Stream(purpose="start", restart=restart)
+    change = bump_grid(problem.inputs, lambda shape: draw.uniform(stream, shape), norm)
+    if norm == "l2":
+        change *= problem.region.epsilon / _energies(change, norm).sqrt().clamp(min=TINY)
+    return _spent(problem, change)
 
 
 def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Tensor:
     """Return best points with the change of one window moved to another; ``drawn`` as of ``_flipped``.
 
-    What lies in both windows counts as the one that is moved to. The new window gets, channel by channel, the squared
-    length of both and of what was not spent yet, so that the whole change is as long as the budget again.
+    What lies in both windows counts as the one that is moved to. The new window gets, channel by channel, the energy of
+    both and of what was not spent yet, so that the whole change is as long as the budget again.
     """
-    channels, height, width = best.shape[1:]
+    norm, (channels, height, width) = problem.region.norm, best.shape[1:]
     side = min(max(round(sqrt(share * height * width)), 3) | 1, height, width)
     target, source = (window_cells(drawn[:, place : place + 2], side, best.shape) for place in (0, 2))
     change = best - problem.inputs
-    unused, at_target = (problem.region.epsilon**2 - _energies(change)).clamp(min=0), cut_out(change, target)
+    budget = problem.region.epsilon ** (2 if norm == "l2" else 1)
+    unused, at_target = (budget - _energies(change, norm)).clamp(min=0), cut_out(change, target)
     change = put_in(change, target, torch.zeros_like(at_target))
     at_source = cut_out(change, source)
-    moved = _per_channel(at_target) + _per_channel(at_source)
+    energy = unused / channels + _per_channel(at_target, norm) + _per_channel(at_source, norm)
     change = put_in(change, source, torch.zeros_like(at_source))
     signs = torch.where(drawn[:, NUM_PLACES:] < 0.5, -1.0, 1.0)[..., None, None]
-    window = signs * bump(side, best, drawn[:, 4]) + _of_length_one(at_target)
-    return _spent(problem, put_in(change, target, _of_length_one(window) * (unused / channels + moved).sqrt()))
+    window = _of_length_one(signs * bump(side, best, drawn[:, 4], norm) + _of_length_one(at_target, norm), norm)
+    return _spent(problem, put_in(change, target, window * (energy.sqrt() if norm == "l2" else channels * energy)))
 
 
 def _spent(problem: Problem, change: Tensor) -> Tensor:
@@ -163,16 +170,17 @@ def _spent(problem: Problem, change: Tensor) -> Tensor:
     return problem.region.project(problem.inputs + change * (1 - ROUNDING))
 
 
-def _energies(change: Tensor) -> Tensor:
-    """Return squared l2 lengths (B, 1, 1, 1)."""
-    lengths: Tensor = change.flatten(1).norm(dim=1)
-    return lengths.square().view(-1, 1, 1, 1)
+def _energies(change: Tensor, norm: str) -> Tensor:
+    """Return squared l2 lengths, or l1 lengths, (B, 1, 1, 1)."""
+    lengths: Tensor = change.flatten(1).norm(p=2 if norm == "l2" else 1, dim=1)
+    return (lengths.square() if norm == "l2" else lengths).view(-1, 1, 1, 1)
 
 
-def _per_channel(change: Tensor) -> Tensor:
-    """Return squared l2 lengths (B, C, 1, 1)."""
-    return change.square().sum((2, 3), keepdim=True)
+def _per_channel(change: Tensor, norm: str) -> Tensor:
+    """Return the same of each channel, (B, C, 1, 1)."""
+    return (change.square() if norm == "l2" else change.abs()).sum((2, 3), keepdim=True)
 
 
-def _of_length_one(window: Tensor) -> Tensor:
-    return window / _per_channel(window).sqrt().clamp(min=TINY)
+def _of_length_one(window: Tensor, norm: str) -> Tensor:
+    energy = _per_channel(window, norm)
+    return window / (energy.sqrt() if norm == "l2" else energy).clamp(min=TINY)

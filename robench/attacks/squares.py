@@ -1,7 +1,8 @@
-"""Windows of images, one for each example, and the bumps that the Square attack puts into them in l2.
+"""Windows of images, one for each example, and the bumps that the Square attack puts into them in l2 and l1.
 
-Source: Andriushchenko et al. 2020, arXiv:1912.00049, section 3.4 and equation 2. Axes: B batch, C channels, H rows,
-W columns, S side of a window.
+Source: Andriushchenko et al. 2020, arXiv:1912.00049, section 3.4 and equation 2; in l1 the code of AutoAttack, whose
+hills fall with the fourth power of the ring's number and not with its square (Croce & Hein 2021, arXiv:2103.01208).
+Axes: B batch, C channels, H rows, W columns, S side of a window.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 TINY = 1e-12
 NUM_TILES = 5
+ORDERS = {"l2": 2, "l1": 1}
+# Of a ring's number, by which a hill falls.
+POWERS = {"l2": 2, "l1": 4}
 
 
 def window_cells(drawn: Tensor, side: int, shape: Sequence[int]) -> Tensor:
@@ -53,30 +57,30 @@ def put_in(images: Tensor, cells: Tensor, windows: Tensor) -> Tensor:
     return images.flatten(1).scatter(1, cells, windows.flatten(1)).view_as(images)
 
 
-def bump(side: int, like: Tensor, drawn: Tensor) -> Tensor:
-    """Return bumps (B, 1, S, S) of l2 length 1: a hill above or beside its mirrored hollow, as ``drawn`` (B,) says."""
-    standing = _bump(side).to(like)
+def bump(side: int, like: Tensor, drawn: Tensor, norm: str = "l2") -> Tensor:
+    """Return bumps (B, 1, S, S) of length 1 in ``norm``: a hill above or beside its hollow, as ``drawn`` (B,) says."""
+    standing = _bump(side, norm).to(like)
     return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, standing.T, standing)
 
 
 @lru_cache(maxsize=64)
-def _bump(side: int) -> Tensor:
-    both = torch.cat([_hill(side // 2, side), -_hill(side - side // 2, side)])
-    unit: Tensor = (both / both.norm()).float()
+def _bump(side: int, norm: str) -> Tensor:
+    both = torch.cat([_hill(side // 2, side, norm), -_hill(side - side // 2, side, norm)])
+    unit: Tensor = (both / both.norm(p=ORDERS[norm])).float()
     return unit
 
 
-def _hill(height: int, width: int) -> Tensor:
-    """Return (height, width) float64 values of l2 length 1 that rise in rings towards the middle (equation 2)."""
+def _hill(height: int, width: int, norm: str) -> Tensor:
+    """Return (height, width) float64 values of length 1 that rise in rings towards the middle (equation 2)."""
     rows, columns = torch.arange(height) - height // 2, torch.arange(width) - width // 2
     rings = torch.maximum(rows.abs()[:, None], columns.abs()[None, :])
-    steps = 1 / torch.arange(1, max(height, width) // 2 + 2, dtype=torch.float64).square()
+    steps = 1 / torch.arange(1, max(height, width) // 2 + 2, dtype=torch.float64) ** POWERS[norm]
     # A pixel of ring d lies in all squares around the middle from the d-th on.
     hill: Tensor = steps.flip(0).cumsum(0).flip(0)[rings]
-    return hill / float(hill.norm().clamp(min=TINY))
+    return hill / float(hill.norm(p=ORDERS[norm]).clamp(min=TINY))
 
 
-def bump_grid(images: Tensor, draw: Callable[[Sequence[int]], Tensor]) -> Tensor:
+def bump_grid(images: Tensor, draw: Callable[[Sequence[int]], Tensor], norm: str = "l2") -> Tensor:
     """Return changes in the shape of images (B, C, H, W): bumps side by side, a fifth of its shorter side wide.
 
     ``draw`` gives numbers in [0, 1), (B, *shape): how each bump lies, and its sign in each channel.
@@ -86,7 +90,7 @@ def bump_grid(images: Tensor, draw: Callable[[Sequence[int]], Tensor]) -> Tensor
     down, across = height // side, width // side
     top, left = (height - down * side) // 2, (width - across * side) // 2
     drawn = draw((down, across, 1 + channels))
-    bumps = bump(side, images, drawn[..., 0].flatten()).view(batch, 1, down, across, side, side)
+    bumps = bump(side, images, drawn[..., 0].flatten(), norm).view(batch, 1, down, across, side, side)
     signs = torch.where(drawn[..., 1:] < 0.5, -1.0, 1.0).permute(0, 3, 1, 2)[..., None, None]
     tiles = (signs * bumps).transpose(3, 4).reshape(batch, channels, down * side, across * side)
     grid = torch.zeros_like(images)

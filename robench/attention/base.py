@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from robench.declarations.base import LARGEST, DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 
 # The two readings of a mechanism: what is printed, and what the authors' public code computes.
 Formula = Literal["paper", "released"]
@@ -40,13 +40,13 @@ class AttentionBase(DeclarationBase):
         """Return how many parameters a layer has beside those of softmax attention."""
         return 0
 
-    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
         """Return what does not fit a backbone of so many tokens and layers."""
         return []
 
 
-def too_many(field: str, asked: int, num_tokens: int) -> list[str]:
+def too_many(field: str, asked: int, num_tokens: int) -> list[FieldProblem]:
     """Return a message where more is asked for than there are tokens, no message elsewhere."""
     return (
-        [f"{field} must be at most the {num_tokens} tokens of the backbone, got {asked}"] if asked > num_tokens else []
+        [(field, f"must be at most the {num_tokens} tokens of the backbone, got {asked}")] if asked > num_tokens else []
     )

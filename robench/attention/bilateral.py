@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Gt, Le
 
 from robench.attention.base import AttentionBase
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Bilateral(AttentionBase):
     position_bandwidth: Annotated[float | None, Gt(0), Le(LARGEST)] = None
     positions: Literal["learned", "sinusoid", "alibi", "none"] = "learned"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Without vectors of positions there is nothing for their bandwidth to divide."""
         if self.position_bandwidth is None or self.positions in ("learned", "sinusoid"):
             return []
-        return [f"position_bandwidth has no effect with positions {self.positions}, got {self.position_bandwidth}"]
+        return [("position_bandwidth", f"has no effect with positions {self.positions}, got {self.position_bandwidth}")]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Gt, Le
 
 from robench.attention.base import AttentionBase
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 
 DEFAULT_DELTA = 5.0
 
@@ -29,8 +29,8 @@ class Elliptical(AttentionBase):
     delta: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_DELTA
     estimator: Literal["over_layers", "finite_differences"] = "over_layers"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Finite differences have a step of their own."""
         if self.estimator == "over_layers" or self.delta == DEFAULT_DELTA:
             return []
-        return [f"delta has no effect with estimator finite_differences, got {self.delta}"]
+        return [("delta", f"has no effect with estimator finite_differences, got {self.delta}")]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from robench.attention.base import AttentionBase
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,6 @@ class Fourier(AttentionBase):
 
     power: Annotated[int, Ge(2), Le(LARGEST)] = 4
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Odd powers of a sinc are negative in places, where weights have no sense and their sum may be zero."""
-        return [f"power must be even, got {self.power}"] if self.power % 2 else []
+        return [("power", f"must be even, got {self.power}")] if self.power % 2 else []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from robench.attention.base import AttentionBase, Count, too_many
+
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,6 @@ class Linformer(AttentionBase):
         """Return how many parameters a layer has beside those of softmax attention."""
         return num_heads * self.projection_length * num_tokens
 
-    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
         """Return what does not fit a backbone: a projection to more tokens than it has."""
         return too_many("projection_length", self.projection_length, num_tokens)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
 from robench.attention.base import AttentionBase
+
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +27,15 @@ class MedianOfMeans(AttentionBase):
     block_fraction: Annotated[float, Gt(0), Le(1)] = 0.8
     formula: Literal["paper", "released"] = "paper"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Of an even number of blocks none is the median."""
-        return [f"num_blocks must be odd, got {self.num_blocks}"] if self.num_blocks % 2 == 0 else []
+        return [("num_blocks", f"must be odd, got {self.num_blocks}")] if self.num_blocks % 2 == 0 else []
 
-    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
         """Return what does not go with a backbone of so many tokens."""
         if int(num_tokens * self.block_fraction) >= 1:
             return []
-        return [f"block_fraction must leave at least one of {num_tokens} tokens, got {self.block_fraction}"]
+        return [("block_fraction", f"must leave at least one of {num_tokens} tokens, got {self.block_fraction}")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

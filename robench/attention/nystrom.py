@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from robench.attention.base import AttentionBase, Count, Formula, too_many
+
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,6 @@ class Nystrom(AttentionBase):
         """Return True for the released formula; the kernel of a single landmark is 1 and has no scale to share."""
         return self.formula == "released" and self.num_landmarks > 1
 
-    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
         """Return what does not fit a backbone: more landmarks than it has tokens."""
         return too_many("num_landmarks", self.num_landmarks, num_tokens)

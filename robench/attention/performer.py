@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.attention.base import AttentionBase, Count, Formula
-from robench.declarations.base import LARGEST, SEEDS
+from robench.declarations.base import LARGEST, SEEDS, FieldProblem
 
 DEFAULT_EPSILON = 1e-4
 
@@ -32,11 +32,11 @@ class Performer(AttentionBase):
     formula: Formula = "paper"
     epsilon: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_EPSILON
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Features as printed have nothing added to them."""
         if self.formula == "released" or self.epsilon == DEFAULT_EPSILON:
             return []
-        return [f"epsilon has no effect with formula paper, got {self.epsilon}"]
+        return [("epsilon", f"has no effect with formula paper, got {self.epsilon}")]
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
         """Return how many numbers a layer has beside those of softmax attention, drawn in blocks and with 64 bits."""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from robench.attention.base import AttentionBase, Count, Formula, Layers, too_many
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 
 DEFAULT_RANK_MULTIPLIER = 10
 
@@ -37,11 +37,11 @@ class Primal(AttentionBase):
     elsewhere: Literal["softmax"] = "softmax"
     formula: Formula = "paper"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Where no tokens are mixed, nothing says how many of them are."""
         if self.data_dependent or self.rank_multiplier == DEFAULT_RANK_MULTIPLIER:
             return []
-        return [f"rank_multiplier has no effect unless data_dependent, got {self.rank_multiplier}"]
+        return [("rank_multiplier", f"has no effect unless data_dependent, got {self.rank_multiplier}")]
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
         """Return how many parameters a layer has beside those of softmax attention."""
@@ -49,6 +49,6 @@ class Primal(AttentionBase):
         num_rows = num_sampled if self.data_dependent else dim // num_heads
         return 2 * num_heads * num_rows * self.num_directions
 
-    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
         """Return what does not fit a backbone: more directions than its kernel matrix has singular vectors."""
         return too_many("num_directions", self.num_directions, num_tokens)

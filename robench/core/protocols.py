@@ -39,7 +39,7 @@ class PerturbationDeclaration(Declaration, Protocol):
         is_single_step: an attack of one gradient step.
         is_gradient_free: an attack within a budget that asks the model for no gradient.
         can_warm_start: an attack whose first search can begin at a given point.
-        makes_inputs: what is scored is made here and kept nowhere else.
+        makes_inputs: inputs are changed, so that those that are scored are stored nowhere else.
     """
 
     is_clean: ClassVar[bool] = False
@@ -127,7 +127,7 @@ class PerturbationDeclaration(Declaration, Protocol):
     def distance_problem(self) -> str:
         """Return what keeps a minimum-norm attack from telling how far examples are from falling, such as ``with ...``.
 
-        See ``metrics.distances`` for what its numbers rely on.
+        See ``metrics.distances_impl`` for what its numbers rely on.
         """
         return ""
 
@@ -318,3 +318,17 @@ class Store(Protocol):
 
     def failures(self) -> Iterator[Failure]:
         """All kept failures, by key."""
+
+
+class AdversarialStore(Protocol):
+    """Keeps the adversarial examples of shards. Any: their type is the store's (``store.safetensors_file``)."""
+
+    def put(self, examples: Any) -> None:
+        """Keep the examples of a shard unless they are there.
+
+        Raises:
+            StoreError: they could not be kept; nothing that was kept before is lost.
+        """
+
+    def get(self, measurement_key: str, shard_key: str) -> Any:
+        """Return the examples of a shard; None where there are none."""

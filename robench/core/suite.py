@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from robench.core.identity import key_of, to_plain
 from robench.core.spelling import Spelled
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from robench.core.identity import Plain
-    from robench.core.protocols import PerturbationDeclaration
+    from robench.core.protocols import AdversarialStore, Dataset, PerturbationDeclaration, Victim
+    from robench.core.records import Record
+    from robench.core.shard import Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +60,73 @@ class Distance:
         return f"{self.norm} {float(self.value):g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """One way of testing: a dataset seen through a perturbation.
+class Action:
+    """Base class of what is measured of a shard's examples.
 
     Attributes:
+        kind: name in keys.
+        implementation: ``module:function`` that measures, imported on first use; it takes what ``measure`` takes.
+        runs_attack: the condition's perturbation runs against the model that is measured, so that its inputs are new,
+            and what it finds says how strong it is.
+    """
+
+    kind: ClassVar[str]
+    implementation: ClassVar[str]
+    runs_attack: ClassVar[bool] = True
+
+    def measure(
+        self,
+        shard: Shard,
+        model: Victim,
+        dataset: Dataset,
+        *,
+        limit: int | None = None,
+        kept: AdversarialStore | None = None,
+    ) -> Record:
+        """Measure every example of a shard whose condition has this action.
+
+        Args:
+            shard: examples [start, stop) of a measurement.
+            model: the model of its checkpoint.
+            dataset: the clean examples.
+            limit: that of the run, for the record's provenance alone.
+            kept: files in which adversarial examples are stored, and from which they are read; None stores none.
+
+        Raises:
+            StoreError: adversarial examples could not be stored, or are not there.
+            ExampleError: an example cannot be read.
+            ContractError: the dataset, the perturbation or the model broke its promise.
+        """
+        module, _, name = self.implementation.partition(":")
+        record: Record = getattr(import_module(module), name)(shard, model, dataset, limit=limit, kept=kept)
+        return record
+
+    def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
+        """Return what decides outcomes, of the action and of its condition's perturbation."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Predict(Action):
+    """Predictions of perturbed inputs: the action of all conditions that a suite declares."""
+
+    kind: ClassVar[str] = "predict"
+    implementation: ClassVar[str] = "robench.evaluation.evaluate:measure"
+
+    def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
+        """Return the perturbation alone, which is the identity of most records."""
+        return to_plain(perturbation)
+
+
+PREDICT = Predict()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One way of testing: a dataset seen through a perturbation, and what is measured of it.
+
+    Attributes:
+        action: what is measured.
         num_examples: the first so many; None for all.
         num_predictions: how often each input is judged, with the fixed draws of each prediction; more than once for
             victims that draw random numbers.
@@ -72,6 +137,7 @@ class Condition:
     name: str
     dataset: str
     perturbation: PerturbationDeclaration
+    action: Action = PREDICT
     num_examples: int | None = None
     num_predictions: int = 1
     distances: tuple[Fraction, ...] = ()
@@ -80,8 +146,13 @@ class Condition:
     @property
     def identity(self) -> dict[str, Plain]:
         """What of it decides outcomes, beside the data."""
-        said = {"perturbation": to_plain(self.perturbation)}
+        said = {"perturbation": self.action.identity_with(self.perturbation)}
         return said if self.num_predictions == 1 else said | {"num_predictions": self.num_predictions}
+
+    @property
+    def makes_inputs(self) -> bool:
+        """Whether the inputs that are scored are made here and stored nowhere else."""
+        return self.action.runs_attack and self.perturbation.makes_inputs
 
     @property
     def budget(self) -> str | None:
@@ -92,7 +163,8 @@ class Condition:
     @property
     def perturbation_key(self) -> str:
         """32 hexadecimal digits that tell conditions on the same data apart."""
-        return key_of(self.perturbation if self.num_predictions == 1 else self.identity)
+        identity = self.identity
+        return key_of(identity["perturbation"] if self.num_predictions == 1 else identity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

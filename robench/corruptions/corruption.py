@@ -15,6 +15,8 @@ from robench.corruptions import TYPES
 from robench.declarations.perturbation_base import PerturbationBase
 
 if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
+
     TypeName = str
 else:
     # At run time the choices, for whoever reads declarations from YAML.
@@ -46,6 +48,6 @@ class Corruption(PerturbationBase):
         """Type and severity."""
         return self.type, self.severity
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """A type that no author defined."""
-        return [] if self.type in TYPES else [f"type must be one of {', '.join(TYPES)}, got {self.type}"]
+        return [] if self.type in TYPES else [("type", f"must be one of {', '.join(TYPES)}, got {self.type}")]

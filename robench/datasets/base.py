@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
@@ -12,7 +11,7 @@ from robench.core.errors import ContractError, DeclarationError, MissingDataErro
 from robench.core.providers import title_of
 from robench.core.shard import DatasetIdentity
 from robench.core.user_code import what_was_raised
-from robench.declarations.base import LARGEST, DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,10 +79,10 @@ class DatasetDeclaration(DeclarationBase):
     splits: tuple[str, ...] = (TEST_SPLIT,)
     has_training_images: bool = False
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Images that are never resized have a size of their own."""
         if self.resize_rule == "none" and self.image_size is None:
-            return ["image_size must be given with resize_rule none, got None"]
+            return [("image_size", "must be given with resize_rule none, got None")]
         return []
 
     def check_split(self, split: str) -> None:
@@ -142,8 +141,7 @@ class EmbeddedImages(DatasetDeclaration):
 
     def made(self, split: str) -> Dataset:
         """Return the images of a split."""
-        module, _, name = self.maker.partition(":")
-        make = getattr(import_module(module), name)
+        make = imported(self.maker)
         dataset: Dataset = make(split) if len(self.splits) > 1 else make()
         return dataset
 

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import annotated_types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Above every number of a published model or protocol, and small enough that no loop or product of two never ends.
 LARGEST = 1_000_000
 # Seeds are kept in columns of 64 bits.
 SEEDS = 2**63
+
+# The field that a problem is of, dotted within a member such as ``attention.layers``, empty for the whole declaration;
+# and the rest of the sentence, such as ``must be odd, got 4``.
+FieldProblem = tuple[str, str]
+
+
+class FieldsError(ValueError):
+    """Everything that is wrong with the fields of a declaration.
+
+    Attributes:
+        problems: each with its field.
+    """
+
+    def __init__(self, problems: Sequence[FieldProblem]) -> None:
+        super().__init__("; ".join(f"{field} {message}".lstrip() for field, message in problems))
+        self.problems = tuple(problems)
 
 
 class DeclarationBase:
@@ -24,7 +44,7 @@ class DeclarationBase:
             and how it is called is defined by the family of plug-ins.
 
     Raises:
-        ValueError: one message that names every field out of bounds, what was met and what was wanted.
+        FieldsError: a ValueError that names every field out of bounds, what was found and what was expected.
     """
 
     kind: ClassVar[str]
@@ -40,16 +60,22 @@ class DeclarationBase:
         return imported(cls.implementation)
 
     def __post_init__(self) -> None:
+        declared: type = type(self)
         problems = [
-            f"{name} must be {wanted}, got {getattr(self, name)}"
-            for name, bounds in bounds_of(type(self))
+            (name, f"must be {wanted}, got {getattr(self, name)}")
+            for name, bounds in bounds_of(declared)
             for wanted in violations(getattr(self, name), bounds)
+        ]
+        problems += [
+            (name, f"must be a declaration of the type {wanted.__name__}, got {getattr(self, name)!r:.100}")
+            for name, wanted in members_of(declared)
+            if not isinstance(getattr(self, name), wanted)
         ]
         # What relates fields to each other assumes that each is within bounds.
         if problems := problems or self.contradictions():
-            raise ValueError("; ".join(problems))
+            raise FieldsError(problems)
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Return what is wrong between fields that are each within bounds; called after them."""
         return []
 
@@ -81,6 +107,15 @@ def violations(value: Any, bounds: tuple[object, ...]) -> list[str]:
     return wanted
 
 
+@cache
+def members_of(declaration: type) -> tuple[tuple[str, type], ...]:
+    """Return the fields that hold a declaration, each with its type; ``declaration`` is a dataclass type."""
+    hints = get_type_hints(declaration)
+    found = [(field.name, hints[field.name]) for field in dataclasses.fields(declaration)]
+    return tuple((name, hint) for name, hint in found if isinstance(hint, type) and issubclass(hint, DeclarationBase))
+
+
+@cache
 def bounds_of(declaration: type) -> tuple[tuple[str, tuple[object, ...]], ...]:
     """Return the bounds of each field that has any; ``declaration`` is a dataclass type."""
     hints = get_type_hints(declaration, include_extras=True)

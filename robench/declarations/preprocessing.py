@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.declarations.base import LARGEST, DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,15 +34,15 @@ class ImagePreprocessing(DeclarationBase):
     crop: Annotated[int | None, Ge(1), Le(4096)] = None
     interpolation: Literal["bicubic", "bilinear"] = "bicubic"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Normalisation divides by std; a mean outside [0, 1] is in grey levels and not in pixel units."""
-        problems = []
+        problems: list[FieldProblem] = []
         if not all(deviation > 0 for deviation in self.std):
-            problems.append(f"std must be above 0 in every channel, got {list(self.std)}")
+            problems.append(("std", f"must be above 0 in every channel, got {list(self.std)}"))
         elif max(self.std) > LARGEST:
-            problems.append(f"std must be at most {LARGEST} in every channel, got {list(self.std)}")
+            problems.append(("std", f"must be at most {LARGEST} in every channel, got {list(self.std)}"))
         if not all(0 <= mean <= 1 for mean in self.mean):
-            problems.append(f"mean must lie in [0, 1] in every channel (pixel units), got {list(self.mean)}")
+            problems.append(("mean", f"must lie in [0, 1] in every channel (pixel units), got {list(self.mean)}"))
         return problems
 
 

@@ -133,9 +133,9 @@ def _reference_problems(family: str, types: Types, metric: Metric) -> list[str]:
         known = ", ".join(REFERENCES)
         return [f"{metric.name} needs a reference's errors, which {known} have and {family} has not; take mean_error"]
     reference, wanted = REFERENCES[family], averaged_types(types)
-    if unknown := [each for each in (types if metric.scope == "type" else wanted) if each not in reference.corrupted]:
-        listed = ", ".join(unknown)
-        return [f"{metric.name} needs {reference.model}'s error under {listed}, which is unknown; take mean_error"]
+    read = wanted if metric.scope == "family" else types
+    if unknown := [each for each in read if each not in reference.corrupted]:
+        return [f"{metric.name} needs {reference.model}'s errors under {', '.join(unknown)}; take mean_error"]
     if metric.needs_clean and (harmless := [each for each in wanted if reference.corrupted[each] <= reference.clean]):
         return [
             f"{metric.name} of {family} is undefined: {', '.join(harmless)} does not raise {reference.model}'s error"

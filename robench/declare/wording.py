@@ -6,7 +6,6 @@ own errors, and those of the models around it pass them on.
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robench.core.errors import did_you_mean
+from robench.declarations.base import FieldsError
 from robench.declare.values import show
 
 if TYPE_CHECKING:
@@ -40,15 +40,18 @@ def reworded(error: ValidationError, known: Sequence[str]) -> ValidationError:
 
 
 def contradictions(error: ValueError, known: Sequence[str], value: object) -> ValidationError:
-    """Return what a dataclass has against its fields taken together, each at the field that its message begins with."""
+    """Return what a dataclass has against its fields taken together, each at its field.
+
+    A field that a file cannot have, since none of ``known`` is its name, is named in the message instead.
+    """
     lines = []
-    for message in re.split(rf"; (?=(?:{'|'.join(map(re.escape, known))})\b)", str(error)):
-        begin = re.match(r"([\w.]+) (?=must )", message)
-        names = begin[1].split(".") if begin else []
-        if begin and names[0] in known:
-            lines.append(_line(message[begin.end() :], names, value))
+    problems = error.problems if isinstance(error, FieldsError) else [("", str(error))]
+    for field, message in problems:
+        place = field.split(".") if field else []
+        if place and place[0] in known:
+            lines.append(_line(message, place, value))
         else:
-            lines.append(_line(message, (), value))
+            lines.append(_line(f"{field} {message}".lstrip(), (), value))
     return ValidationError.from_exception_data("contradiction", lines)
 
 

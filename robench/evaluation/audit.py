@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.flags import Flag
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.evaluation.actions import Audit
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.comparisons import comparisons
 from robench.evaluation.contracts import check_clean, check_logits
+from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.indicators import indicators
 from robench.evaluation.probe import clean_correct
 from robench.evaluation.victim_checks import victim_checks
@@ -19,11 +23,24 @@ from robench.perturbations.prediction import predict
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from robench.core.protocols import Victim
-    from robench.core.shard import DatasetIdentity
+    from robench.core.protocols import AdversarialStore, Dataset, Victim
+    from robench.core.records import Record
+    from robench.core.shard import DatasetIdentity, Shard
 
-AUDIT = "audit"
 BATCH_SIZE = 100
+
+
+def measure(
+    shard: Shard, model: Victim, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
+) -> Record:
+    """Return the record of a shard to be audited: outcomes of its clean examples, and the flags of the model."""
+    started = time.perf_counter()
+    record = evaluate(shard, model, dataset, limit)
+    declaration = shard.measurement.condition.action
+    assert isinstance(declaration, Audit)  # whose implementation this is
+    batch = dataset.batch(shard.start, shard.stop)
+    flags = audit(model, batch, dataset.identity, declaration.epsilon, seed=shard.measurement.seed)
+    return replace(record, flags=tuple(flags), provenance=provenance(model.device, started, limit))
 
 
 def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:
@@ -33,7 +50,7 @@ def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fract
         ContractError: the dataset or the victim broke its promise.
     """
     check_clean(batch, dataset.name)
-    seeds = [example_seed(seed, dataset.fingerprint, AUDIT, each) for each in batch.ids]
+    seeds = [example_seed(seed, dataset.fingerprint, Audit.kind, each) for each in batch.ids]
     prediction = Stream(purpose="prediction")
     of_prediction = [example_seed(seed, dataset.fingerprint, "prediction", each) for each in batch.ids]
     with fixed_arithmetic(victim.device):

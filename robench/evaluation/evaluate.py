@@ -17,9 +17,7 @@ from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.datasets import DATASETS
 from robench.datasets.class_subsets import class_indices_of
-from robench.declarations.audit import Audit
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
-from robench.evaluation.audit import audit
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
 from robench.evaluation.judges import JUDGES, Measured
 from robench.evaluation.keeping import Attacked
@@ -29,10 +27,22 @@ from robench.perturbations.prediction import predict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.core.flags import Flag
-    from robench.core.protocols import Dataset, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, Victim
     from robench.core.shard import Measurement, Shard
     from robench.evaluation.keeping import Source
+
+
+def measure(
+    shard: Shard, model: Victim, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
+) -> Record:
+    """Return the record of a shard to be predicted, and keep what attacks made, if it is to be kept."""
+    if kept is None or not shard.measurement.condition.makes_inputs:
+        return evaluate(shard, model, dataset, limit)
+    attacked = Attacked(collects=True)
+    record = evaluate(shard, model, dataset, limit, attacked)
+    # Before the record is, so that no record stands without them when a run is killed.
+    kept.put(attacked.examples(record.shard))
+    return record
 
 
 def evaluate(
@@ -55,18 +65,8 @@ def evaluate(
         for start in range(shard.start, shard.stop, size := _rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
             outcomes.append(_measure(measurement, batch, victim, source))
-        flags = _flags(shard, victim, dataset)
     measured = provenance(victim.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
-    return Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured, flags=flags)
-
-
-def _flags(shard: Shard, victim: Victim, dataset: Dataset) -> tuple[Flag, ...]:
-    """Return the flags of the shard's examples where they are to be audited."""
-    declaration = shard.measurement.condition.perturbation
-    if not isinstance(declaration, Audit):
-        return ()
-    batch = dataset.batch(shard.start, shard.stop)
-    return tuple(audit(victim, batch, dataset.identity, declaration.epsilon, seed=shard.measurement.seed))
+    return Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
 
 
 def _used(measurement: Measurement) -> tuple[object, ...]:

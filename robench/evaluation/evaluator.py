@@ -11,22 +11,18 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.containment import Contained
-from robench.core.errors import StoreError, UsageError, described, shortened
-from robench.core.records import Failure, Record
-from robench.core.shard import shard_key
+from robench.core.errors import UsageError, described, shortened
+from robench.core.records import Failure
 from robench.datasets import open_dataset
-from robench.declarations.transferred import Transferred
-from robench.evaluation.evaluate import evaluate, provenance
-from robench.evaluation.keeping import Attacked
-from robench.evaluation.rescore import rescore
+from robench.evaluation.evaluate import provenance
 from robench.models.loading import load_victim
-from robench.store.adversarial import AdversarialFolder
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, Declaration, Victim
+    from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
-    from robench.store.safetensors_file import AdversarialExamples
+    from robench.store.adversarial import AdversarialFolder
 
 TRACEBACK_LENGTH = 20_000
 
@@ -65,27 +61,9 @@ class Evaluator:
                 )
 
     def _measured(self, shard: Shard) -> Record:
-        declaration = shard.measurement.condition.perturbation
-        victim, dataset = self._victim_of(shard.measurement), self._dataset_of(shard.measurement)
-        if isinstance(declaration, Transferred):
-            return rescore(shard, self._made_for(shard, declaration), victim, dataset, self.limit)
-        if self.adversarial is None or not declaration.makes_inputs:
-            return evaluate(shard, victim, dataset, self.limit)
-        attacked = Attacked(collects=True)
-        record = evaluate(shard, victim, dataset, self.limit, attacked)
-        # Before the record is, so that no record stands without them when a run is killed.
-        self.adversarial.put(attacked.examples(record.shard))
-        return record
-
-    def _made_for(self, shard: Shard, declaration: Transferred) -> AdversarialExamples:
-        key = shard_key(declaration.source, shard.start, shard.stop)
-        examples = None if self.adversarial is None else self.adversarial.get(declaration.source, key)
-        if examples is None:
-            raise StoreError(
-                f"the adversarial examples for {shard.header.title} are not kept (shard {key}); "
-                "the same command again makes them anew"
-            )
-        return examples
+        model, dataset = self._victim_of(shard.measurement), self._dataset_of(shard.measurement)
+        action = shard.measurement.condition.action
+        return action.measure(shard, model, dataset, limit=self.limit, kept=self.adversarial)
 
     def _victim_of(self, measurement: Measurement) -> Victim:
         checkpoint: Checkpoint = measurement.checkpoint

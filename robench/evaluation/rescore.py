@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.errors import UsageError
+from robench.core.errors import StoreError, UsageError
 from robench.core.protocols import Perturbed
-from robench.declarations.transferred import Transferred
+from robench.core.shard import shard_key
 from robench.declarations.views import views_of
+from robench.evaluation.actions import Rescore
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.keeping import moved
 from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
@@ -18,9 +19,25 @@ from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from robench.core.protocols import Batch, Dataset, Draws, PerturbationDeclaration, Victim
+    from robench.core.protocols import AdversarialStore, Batch, Dataset, Draws, PerturbationDeclaration, Victim
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
+
+
+def measure(
+    shard: Shard, model: Victim, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
+) -> Record:
+    """Return the record of a shard whose adversarial examples are stored."""
+    declaration = shard.measurement.condition.action
+    assert isinstance(declaration, Rescore)  # whose implementation this is
+    key = shard_key(declaration.source, shard.start, shard.stop)
+    examples = None if kept is None else kept.get(declaration.source, key)
+    if examples is None:
+        raise StoreError(
+            f"the adversarial examples for {shard.header.title} are not kept (shard {key}); "
+            "the same command again makes them anew"
+        )
+    return rescore(shard, examples, model, dataset, limit)
 
 
 def rescore(
@@ -32,7 +49,7 @@ def rescore(
     and of clamped values, which are None. ``limit`` is that of the run, for the record's provenance alone.
 
     Args:
-        shard: the one that the examples were made in, or one whose perturbation is ``Transferred`` from it.
+        shard: the one that the examples were made in, or one whose action is to rescore it.
         examples: of all of the shard's ids.
         victim: the model of the shard's checkpoint.
         dataset: the clean examples.
@@ -44,19 +61,11 @@ def rescore(
         ContractError: the examples leave their threat model, or the victim broke its promise.
     """
     _check_same_data(shard, examples)
-    measurement = shard.measurement
-    declaration = measurement.condition.perturbation
-    if not isinstance(declaration, Transferred):
+    declaration = shard.measurement.condition.action
+    if not isinstance(declaration, Rescore):
         return evaluate(shard, victim, dataset, limit, Kept(examples))
-    of_source = replace(measurement, condition=replace(measurement.condition, perturbation=declaration.attack))
-    scored = evaluate(
-        replace(shard, measurement=of_source),
-        NormalisedAs(victim, declaration.mean, declaration.std),
-        dataset,
-        limit,
-        Kept(_at(examples, declaration.budget)),
-    )
-    return replace(scored, shard=shard.header)
+    shown = NormalisedAs(victim, declaration.mean, declaration.std)
+    return evaluate(shard, shown, dataset, limit, Kept(_at(examples, declaration.budget)))
 
 
 class Kept:

@@ -1,54 +1,47 @@
-"""Corruption errors as metrics of a suite: each family has a reference, and each mean its types (``references``)."""
+"""Errors under corruptions: by type, and over a family."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from robench.metrics.intervals import BOOTSTRAP
+from robench.metrics.metric import Metric
 
-from robench.core.errors import IncompleteError
-from robench.metrics import corruption_error as errors
-from robench.metrics.references import REFERENCES, averaged_types
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.core.columns import Outcomes
-    from robench.core.report import Estimate
-    from robench.metrics.metric import Readings
-    from robench.metrics.reference_errors import ReferenceErrors
-
-
-def corruption_error(readings: Readings) -> Estimate:
-    """Return the corruption error of the one type that is measured.
-
-    Raises:
-        IncompleteError: a severity or an example is missing.
-        ContractError: the outcomes are not a classifier's.
-    """
-    ((corruption, severities),) = readings.corrupted.items()
-    return errors.corruption_error(corruption, severities, REFERENCES[readings.family])
-
-
-def mean_corruption_error(readings: Readings) -> Estimate:
-    """Return the mCE; errors as ``corruption_error``'s, or a type is missing."""
-    return errors.mean_corruption_error(_averaged(readings), _reference(readings))
-
-
-def relative_mean_corruption_error(readings: Readings) -> Estimate:
-    """Return the relative mCE; errors as ``mean_corruption_error``'s, or the clean condition is missing."""
-    if readings.clean is None:
-        raise IncompleteError("the relative mCE needs the images without corruption; add {name: clean}")
-    return errors.relative_mean_corruption_error(readings.clean, _averaged(readings), _reference(readings))
-
-
-def mean_error(readings: Readings) -> Estimate:
-    """Return the mean error without a reference; errors as ``mean_corruption_error``'s."""
-    return errors.mean_error(_averaged(readings))
-
-
-def _averaged(readings: Readings) -> Mapping[str, Mapping[int, Outcomes]]:
-    types = averaged_types(readings.corrupted)
-    return {corruption: each for corruption, each in readings.corrupted.items() if corruption in types}
-
-
-def _reference(readings: Readings) -> ReferenceErrors:
-    return REFERENCES[readings.family].over(averaged_types(readings.corrupted))
+CORRUPTION_ERROR = Metric(
+    name="corruption_error",
+    title="corruption error",
+    unit="ratio",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="type",
+    needs_reference=True,
+    implementation="robench.metrics.corruptions_impl:corruption_error",
+)
+MEAN_CORRUPTION_ERROR = Metric(
+    name="mean_corruption_error",
+    title="mCE",
+    unit="ratio",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="family",
+    needs_reference=True,
+    implementation="robench.metrics.corruptions_impl:mean_corruption_error",
+)
+RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
+    name="relative_mean_corruption_error",
+    title="relative mCE",
+    unit="ratio",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="family",
+    needs_clean=True,
+    needs_reference=True,
+    implementation="robench.metrics.corruptions_impl:relative_mean_corruption_error",
+)
+MEAN_ERROR = Metric(
+    name="mean_error",
+    title="mean error",
+    unit="share",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="family",
+    implementation="robench.metrics.corruptions_impl:mean_error",
+)

@@ -1,97 +1,22 @@
-"""Accuracy at a stated distance, and the median distance: numbers of minimum-norm attacks.
-
-What a search returned is an upper bound of how near the nearest is, so that both numbers are upper bounds as well.
-Both count an example as fallen at the distance at which the harness's own fresh prediction saw it wrong, and rely on
-what ``cw`` and ``fab`` promise: what the victim gets wrong already comes back as it is, at distance 0, and where
-nothing was found the clean input does, which the victim then gets right. So an example is right when clean unless it is
-wrong at distance 0. That holds of searches for true labels, with no confidence demanded, no limits narrower than the
-box, and none that stop at success; others are refused where a suite is read (``declare.searches``).
-
-The interval of the median is between order statistics, without any assumption on the distances: with n of them, the
-l-th and the (n + 1 - l)-th smallest, for the largest l with P(B < l) <= 2.5 %, B binomial with n trials of 1/2 (Conover
-1999, Practical Nonparametric Statistics, section 3.2). Below six there is none.
-"""
+"""Metrics of minimum-norm attacks: the median distance, and the accuracy at a distance."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from robench.metrics.metric import Metric
 
-import numpy as np
-
-from robench.core.errors import ContractError, IncompleteError
-from robench.core.report import Estimate
-from robench.metrics.accuracy import only_condition, proportion
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from robench.core.columns import Outcomes
-    from robench.metrics.metric import Readings
-
-# One half of what a 95 % interval leaves out is 1 in so many.
-ONE_IN = 40
-
-
-def accuracy_at_distance(readings: Readings) -> Estimate:
-    """Return the proportion of all examples that are right when clean and up to the distance, with Wilson's interval.
-
-    Raises:
-        IncompleteError: there are no outcomes.
-        ContractError: no distance is stated, or the outcomes are not those of a minimum-norm attack on a classifier.
-    """
-    if readings.within is None:
-        raise ContractError("accuracy at a distance wants one to be stated; give the condition distances")
-    return proportion(_distances(readings) > readings.within)
-
-
-def median_distance(readings: Readings) -> Estimate:
-    """Return the median distance over the examples that are right when clean, infinite where none was found.
-
-    In pixel units. Of an even number, the mean of the two in the middle. Bounds may be infinite too.
-
-    Raises:
-        IncompleteError: there are no outcomes, or no example is right when clean.
-        ContractError: the outcomes are not those of a minimum-norm attack on a classifier.
-    """
-    found = _distances(readings)
-    distances = np.sort(found[found > 0]).tolist()
-    count = len(distances)
-    if not count:
-        raise IncompleteError("no example is right when clean, and a median of nothing is undefined")
-    rank = _rank(count)
-    low, high = (distances[rank - 1], distances[count - rank]) if rank else (None, None)
-    value = (distances[(count - 1) // 2] + distances[count // 2]) / 2
-    return Estimate(value=value, low=low, high=high, num_examples=count, unit="pixels")
-
-
-def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:
-    """Return the distance at which each example was seen wrong: 0 when clean, infinite where it was not.
-
-    Raises:
-        ContractError: the outcomes are not those of a minimum-norm attack on a classifier.
-    """
-    is_right = outcomes.column("correct_top1")
-    known = outcomes.known("found") & outcomes.known(norm)
-    if not known.all():
-        example_id = outcomes.ids[int(known.argmin())]
-        raise ContractError(
-            f"distances met an outcome that no minimum-norm attack made (example {example_id!r});"
-            " give the column a condition with such an attack"
-        )
-    return np.where(is_right, np.inf, outcomes.column(norm))
-
-
-def _distances(readings: Readings) -> NDArray[np.float64]:
-    if readings.norm is None:
-        raise ContractError("distances are read off minimum-norm attacks, and the column's condition is none")
-    return fallen_at(only_condition(readings), readings.norm)
-
-
-def _rank(count: int) -> int:
-    """Return the largest l with P(B < l) <= 1/40, B binomial with ``count`` trials of 1/2."""
-    rank, ways, fewer = 0, 1, 1
-    while ONE_IN * fewer <= 2**count:
-        rank += 1
-        ways = ways * (count - rank + 1) // rank
-        fewer += ways
-    return rank
+ACCURACY_AT_DISTANCE = Metric(
+    name="accuracy_at_distance",
+    title="accuracy at distance",
+    unit="share",
+    task="classification",
+    scope="distance",
+    implementation="robench.metrics.distances_impl:accuracy_at_distance",
+)
+MEDIAN_DISTANCE = Metric(
+    name="median_distance",
+    title="median distance (pixels)",
+    unit="pixels",
+    task="classification",
+    scope="search",
+    implementation="robench.metrics.distances_impl:median_distance",
+)

@@ -1,8 +1,7 @@
 """Reference models of corruption errors by family of corruptions, and the types that a mean is over.
 
 A mean is over the fifteen types of ImageNet-C, whatever others a suite has beside them; over the others where it has
-none of the fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra), and over those of other
-distributions where it has none of ImageNet-C at all.
+none of the fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra).
 """
 
 from __future__ import annotations
@@ -29,10 +28,13 @@ REFERENCES: Mapping[str, ReferenceErrors] = {
 def averaged_types(types: Collection[str]) -> tuple[str, ...]:
     """Return the types of corruption that a mean is over, where a suite has some of ``types``.
 
+    Those of ImageNet-C as published, 15 or the 4 extra ones; types that it does not have are averaged where there are
+    no others.
+
     >>> len(averaged_types(["snow", "spatter"])), averaged_types(["spatter"])
     (15, ('speckle_noise', 'gaussian_blur', 'spatter', 'saturate'))
     """
     for published in (COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS):
         if any(each in published for each in types):
             return published
-    return tuple(types)
+    return tuple(sorted(types))

@@ -1,40 +1,14 @@
-"""Robust accuracy: the share of examples that no attack of one threat model turns wrong.
-
-Source: Carlini et al. 2019, "On evaluating adversarial robustness", arXiv:1902.06705: attacks are compared per example,
-mean_x min_a f(a(x)) and not min_a mean_x f(a(x)). The clean input is one of the attacker's choices, so an
-example that is wrong when clean counts as wrong whatever the attacks found. The denominator is all examples.
-"""
+"""Robust accuracy under all attacks of a threat model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from robench.metrics.metric import Metric
 
-import numpy as np
-
-from robench.core.errors import IncompleteError
-from robench.metrics.accuracy import proportion
-from robench.metrics.joining import aligned, ids_of
-
-if TYPE_CHECKING:
-    from robench.core.report import Estimate
-    from robench.metrics.metric import Readings
-
-
-def robust_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of all examples that are right (top-1) clean and under every attack, joined by example id.
-
-    Without attacks it is clean accuracy.
-
-    Raises:
-        IncompleteError: there are no outcomes, an example is there twice, or two conditions hold different examples.
-        ContractError: the outcomes are not a classifier's.
-    """
-    attacks = [
-        (f"attack {number} of {len(readings.measured)}", each) for number, each in enumerate(readings.measured, 1)
-    ]
-    conditions = [*([] if readings.clean is None else [("the clean condition", readings.clean)]), *attacks]
-    if not conditions:
-        raise IncompleteError("there are no outcomes; measure an example first")
-    ids = ids_of(conditions[0][1], conditions[0][0])
-    verdicts = [aligned(ids, outcomes, where).column("correct_top1") for where, outcomes in conditions]
-    return proportion(np.logical_and.reduce(verdicts))
+ROBUST_ACCURACY = Metric(
+    name="robust_accuracy",
+    title="robust accuracy",
+    unit="share",
+    task="classification",
+    scope="threat-model",
+    implementation="robench.metrics.robust_accuracy_impl:robust_accuracy",
+)

@@ -1,71 +1,22 @@
-"""Accuracy of victims that draw random numbers: over several predictions of each input, the mean and the worst.
-
-Predictions of one example depend on each other, so that they are no trials of their own. The interval of the mean is
-Wilson's with the number of examples that independent trials would need for the same variance (Kish 1965, Survey
-Sampling, section 8.2, the design effect): with per-example shares m_i of mean m, n m (1 - m) over their variance. That
-is n where all predictions of an example agree, as with one prediction, and never taken as more than all predictions.
-"""
+"""Accuracy over several predictions of each input: the mean and the worst."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from robench.metrics.metric import Metric
 
-import numpy as np
-
-from robench.core.errors import IncompleteError
-from robench.core.report import Estimate
-from robench.metrics.accuracy import only_condition, proportion
-from robench.metrics.intervals import wilson_interval
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from robench.core.columns import Outcomes
-    from robench.metrics.metric import Readings
-
-
-def mean_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of right predictions (top-1) over examples and predictions; of one, it is top-1 accuracy.
-
-    Raises:
-        IncompleteError: there are no outcomes, or examples have different numbers of predictions.
-        ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
-    """
-    made, right = _counts(only_condition(readings))
-    if not len(made):
-        return proportion(right > 0)
-    if made.min() != made.max():
-        raise IncompleteError(
-            f"examples have {made.min()} to {made.max()} predictions, and a mean wants the same number of each"
-        )
-    num_right, num_predictions = int(right.sum()), int(made.sum())
-    scale = _effective(int(made[0]), right) / num_predictions
-    low, high = wilson_interval(num_right * scale, num_predictions * scale)
-    return Estimate(value=num_right / num_predictions, low=low, high=high, num_examples=len(made))
-
-
-def worst_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of examples that every prediction is right about; interval and errors as of top-1."""
-    made, right = _counts(only_condition(readings))
-    return proportion(made == right)
-
-
-def _counts(outcomes: Outcomes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of predictions of each example, and how many of them are right."""
-    made, right = np.ones(len(outcomes), np.int64), outcomes.column("correct_top1").astype(np.int64)
-    several = outcomes.known("num_predictions") & outcomes.known("num_correct")
-    if several.any():
-        counted = outcomes.take(several)
-        made[several], right[several] = counted.column("num_predictions"), counted.column("num_correct")
-    return made, right
-
-
-def _effective(made: int, right: NDArray[np.int64]) -> float:
-    """Return how many independent trials say as much as these examples of ``made`` predictions each."""
-    num_examples, num_right = len(right), int(right.sum())
-    most = num_examples * made
-    # n times the sum of squares less the square of the sum: exact in whole numbers.
-    spread = num_examples * int((right * right).sum()) - num_right * num_right
-    if spread == 0:
-        return float(num_examples if num_right in (0, most) else most)
-    return min(num_examples * num_right * (most - num_right) / spread, float(most))
+MEAN_ACCURACY = Metric(
+    name="mean_accuracy",
+    title="mean accuracy",
+    unit="share",
+    task="classification",
+    scope="condition",
+    implementation="robench.metrics.several_predictions_impl:mean_accuracy",
+)
+WORST_ACCURACY = Metric(
+    name="worst_accuracy",
+    title="worst accuracy",
+    unit="share",
+    task="classification",
+    scope="condition",
+    implementation="robench.metrics.several_predictions_impl:worst_accuracy",
+)

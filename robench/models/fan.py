@@ -15,7 +15,7 @@ from robench.models.transformer import Count, Transformer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.declarations.base import DeclarationBase
+    from robench.declarations.base import DeclarationBase, FieldProblem
 
 TOKEN_MIXINGS: Sequence[type[DeclarationBase]] = (Softmax, Symmetric, Rpc, Twicing)
 FAN_RESIDUALS: Sequence[type[DeclarationBase]] = (PlainResidual, Boost)
@@ -42,9 +42,9 @@ class Fan(Transformer):
     num_class_blocks: Count = 2
     class_attention: Literal["softmax", "symmetric"] = "softmax"
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Sizes that do not divide, layers that do not exist, and what this backbone does not take."""
-        embedded = [] if self.patch_size in (8, 16) else [f"patch_size must be 8 or 16, got {self.patch_size}"]
+        embedded = [] if self.patch_size in (8, 16) else [("patch_size", f"must be 8 or 16, got {self.patch_size}")]
         return [
             *embedded,
             *Transformer.contradictions(self),
@@ -53,8 +53,8 @@ class Fan(Transformer):
         ]
 
 
-def _refused(field_name: str, declared: DeclarationBase, taken: Sequence[type[DeclarationBase]]) -> list[str]:
+def _refused(field_name: str, declared: DeclarationBase, taken: Sequence[type[DeclarationBase]]) -> list[FieldProblem]:
     if type(declared) in taken:
         return []
     kinds = ", ".join(sorted(kind.kind for kind in taken))
-    return [f"{field_name} must be one that backbone fan takes ({kinds}), got {declared.kind}"]
+    return [(field_name, f"must be one that backbone fan takes ({kinds}), got {declared.kind}")]

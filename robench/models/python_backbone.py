@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.user_code import code_digest, is_target, module_of
 from robench.models.base import ArchitectureBase, Argument
+
+if TYPE_CHECKING:
+    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +32,13 @@ class Python(ArchitectureBase):
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     output: Argument = None
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """A target has one colon between two dotted names; an output is an index or a name."""
-        problems = []
+        problems: list[FieldProblem] = []
         if not is_target(self.target):
-            problems.append(f"target must be package.module:function, got {self.target}")
+            problems.append(("target", f"must be package.module:function, got {self.target}"))
         if isinstance(self.output, (bool, float)):
-            problems.append(f"output must be a whole number or a name, got {self.output}")
+            problems.append(("output", f"must be a whole number or a name, got {self.output}"))
         return problems
 
     def code_digest(self) -> str:

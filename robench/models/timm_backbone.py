@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 from robench.models.base import ArchitectureBase, Argument
 
 # What models of timm are made large by; their other numbers are at most LARGEST.
@@ -27,11 +27,13 @@ class Timm(ArchitectureBase):
     name: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """A name that can be printed; sizes within the bounds of robench's own backbones."""
-        problems = [] if self.name.isprintable() else [f"name must be printable text, got {self.name!a}"]
+        problems: list[FieldProblem] = (
+            [] if self.name.isprintable() else [("name", f"must be printable text, got {self.name!a}")]
+        )
         for name, value in self.arguments.items():
             most = ARGUMENT_LIMITS.get(name, LARGEST)
             if isinstance(value, (int, float)) and not -most <= value <= most:
-                problems.append(f"arguments.{name} must lie in -{most}..{most}, got {value}")
+                problems.append((f"arguments.{name}", f"must lie in -{most}..{most}, got {value}"))
         return problems

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le
 
 from robench.attention.base import AttentionBase
 from robench.attention.softmax import Softmax
-from robench.declarations.base import LARGEST
+from robench.declarations.base import LARGEST, FieldProblem
 from robench.models.base import ArchitectureBase
 from robench.models.residuals import PlainResidual, ResidualBase
 
@@ -68,27 +68,32 @@ class Transformer(ArchitectureBase):
         vectors = self.num_tokens + self.num_classes + self.num_channels * self.patch_size**2
         return self.depth * of_block + vectors * self.dim
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Sizes that do not divide, layers that do not exist, and fields of the attention that do not fit the sizes."""
-        problems = []
+        problems: list[FieldProblem] = []
         if self.image_size % self.patch_size:
-            problems.append(f"image_size must be a multiple of patch_size {self.patch_size}, got {self.image_size}")
+            problems.append(
+                ("image_size", f"must be a multiple of patch_size {self.patch_size}, got {self.image_size}")
+            )
         if self.dim % self.num_heads:
-            problems.append(f"dim must be a multiple of num_heads {self.num_heads}, got {self.dim}")
+            problems.append(("dim", f"must be a multiple of num_heads {self.num_heads}, got {self.dim}"))
         if self.num_tokens > MOST_TOKENS:
-            problems.append(f"image_size must give at most {MOST_TOKENS:,} tokens, got {self.num_tokens:,}")
+            problems.append(("image_size", f"must give at most {MOST_TOKENS:,} tokens, got {self.num_tokens:,}"))
         elif self.num_parameters > MOST_PARAMETERS:
             problems.append(
-                f"dim must be so small, with the other sizes, that there are at most {MOST_PARAMETERS:,} parameters,"
-                f" got about {self.num_parameters:,}"
+                (
+                    "dim",
+                    f"must be so small, with the other sizes, that there are at most {MOST_PARAMETERS:,} parameters,"
+                    f" got about {self.num_parameters:,}",
+                )
             )
         layers = self.attention.layers
         if layers != "all" and (wrong := [layer for layer in layers if not 0 <= layer < self.depth]):
             problems.append(
-                f"attention.layers must lie in 0..{self.depth - 1} (depth {self.depth}), got {_some(wrong)}"
+                ("attention.layers", f"must lie in 0..{self.depth - 1} (depth {self.depth}), got {_some(wrong)}")
             )
         found = self.attention.problems_in(num_tokens=self.num_tokens, depth=self.depth)
-        return [*problems, *(f"attention.{problem}" for problem in found)]
+        return [*problems, *((f"attention.{name}", message) for name, message in found)]
 
 
 def _some(values: list[int]) -> str:

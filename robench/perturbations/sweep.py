@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from robench.attacks import ATTACKS
 from robench.attacks.base import BoundedAttack
 from robench.core.identity import to_plain
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import DeclarationBase, FieldProblem
 from robench.declarations.perturbation_base import PerturbationBase
 
 if TYPE_CHECKING:
@@ -83,43 +83,43 @@ class Sweep(PerturbationBase):
         """Library whose code runs."""
         return self.first.backend
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Several budgets that rise; fields that the attack at them can keep to."""
         strangers = [attack for attack in self.attacks if not isinstance(attack, BoundedAttack)]
         if strangers:
             kinds = dict.fromkeys(attack.kind for attack in strangers)
-            return [f"epsilons must be of an attack with a budget, got {kind}, which has none" for kind in kinds]
+            return [("epsilons", f"must be of an attack with a budget, got {kind}, which has none") for kind in kinds]
         if len(self.attacks) < 2:
-            return [f"epsilons must have at least 2 entries, got {len(self.attacks)}; one budget is an epsilon"]
+            return [("epsilons", f"must have at least 2 entries, got {len(self.attacks)}; one budget is an epsilon")]
         problems = _order_problems([attack.epsilon for attack in self.at_budgets])
         if any(_but_epsilon(to_plain(attack)) != _but_epsilon(to_plain(self.first)) for attack in self.at_budgets):
-            problems.append("attacks must be equal but for epsilon, got others")
+            problems.append(("attacks", "must be equal but for epsilon, got others"))
         return problems + self._carry_problems() + self._warm_start_problems()
 
-    def _carry_problems(self) -> list[str]:
+    def _carry_problems(self) -> list[FieldProblem]:
         if not self.carry:
             return []
         problems = []
         if self.first.labels == "predicted":
-            problems.append("carry must be false with labels predicted: what is fooled is wrong of the true class")
+            problems.append(("carry", "must be false with labels predicted: what is fooled is wrong of the true class"))
         if (returns := self.first.returns) != "best":
-            problems.append(f"carry must be false with returns {returns}: a smaller budget returned another point")
+            problems.append(("carry", f"must be false with returns {returns}: a smaller budget returned another point"))
         return problems
 
-    def _warm_start_problems(self) -> list[str]:
+    def _warm_start_problems(self) -> list[FieldProblem]:
         if not self.warm_start:
             return []
         if not self.first.can_warm_start:
             able = ", ".join(kind for kind, each in ATTACKS.loaded() if each.can_warm_start)
-            return [f"warm_start must be false for {self.first.kind}, which begins where it does ({able} can)"]
+            return [("warm_start", f"must be false for {self.first.kind}, which begins where it does ({able} can)")]
         if self.backend != "robench":
-            return [f"warm_start must be false with backend {self.backend}, which begins where it does"]
+            return [("warm_start", f"must be false with backend {self.backend}, which begins where it does")]
         return []
 
 
-def _order_problems(epsilons: list[Fraction]) -> list[str]:
+def _order_problems(epsilons: list[Fraction]) -> list[FieldProblem]:
     return [
-        f"epsilons must ascend, got {epsilon}{' twice' if epsilon == before else f' after {before}'}"
+        ("epsilons", f"must ascend, got {epsilon}{' twice' if epsilon == before else f' after {before}'}")
         for before, epsilon in pairwise(epsilons)
         if epsilon <= before
     ]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from robench.core.errors import IncompleteError, UnknownNameError, UsageError
 from robench.core.providers import releases_of
 from robench.core.report import Cell, Report, Row
-from robench.declarations.audit import audits_of
 from robench.declarations.views import View, views_of
+from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
 from robench.reports.coverage import Coverage, cover
 from robench.reports.estimates import estimate_of

@@ -80,7 +80,7 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
             leans=condition.perturbation.budgets_are_linked,
         )
         for condition in conditions
-        if (coverage := coverages[condition.name]).missing == 0 and coverage.num_in
+        if condition.action.runs_attack and (coverage := coverages[condition.name]).missing == 0 and coverage.num_in
         for view in views_of(condition)
         if (threat_model := view.attack.threat_model) is not None and threat_model.labels == "true"
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
+from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

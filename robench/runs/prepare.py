@@ -9,8 +9,8 @@ from robench.attacks.backends.installed import check_installed
 from robench.core.errors import MissingDataError, WeightsError
 from robench.core.shard import EXACT_DTYPE, Measurement
 from robench.datasets import open_dataset
-from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
-from robench.evaluation import Evaluator
+from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
+from robench.evaluation.evaluator import Evaluator
 from robench.models.weights import resolve
 from robench.reports import report_of_store
 from robench.runs.devices import choose_workers
@@ -73,7 +73,7 @@ class PreparedRun:
         """Return the store in whose eyes a shard lacks its record until its adversarial examples are there as well."""
         if self.request.keep_adversarial is None:
             return store
-        made = {shard.key for shard in self.shards if shard.measurement.condition.perturbation.makes_inputs}
+        made = {shard.key for shard in self.shards if shard.measurement.condition.makes_inputs}
         return WithExamples(store=store, folder=folder_of(store), wanted=frozenset(made))
 
     def report(self, suite: Suite, store: Store) -> Report:
@@ -189,4 +189,4 @@ def _audits(
 
 def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:
     """Of what makes no inputs there is nothing to round, so that it is the same measurement whatever is kept."""
-    return request.keep_adversarial or EXACT_DTYPE if condition.perturbation.makes_inputs else EXACT_DTYPE
+    return request.keep_adversarial or EXACT_DTYPE if condition.makes_inputs else EXACT_DTYPE

@@ -1,8 +1,8 @@
 """How far adversarial examples that were made against one model fool others: a matrix of targets and sources.
 
 What is missing of the attack is measured by the path of any run, and its examples are kept; then every source's
-examples are scored on every other target. These scores are records like all others, under the perturbation
-``Transferred``, so that they too are measured once. The diagonal is the attack's own record.
+examples are scored on every other target (``evaluation.actions.Rescore``). These scores are records like all others, so
+that they too are measured once. The diagonal is the attack's own record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from robench.core.records import Failure, Record
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
 from robench.core.suite import Column, Condition
-from robench.declarations.transferred import Transferred
+from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.kept_examples import folder_of
 from robench.runs.prepare import PreparedRun, prepare
@@ -169,9 +169,9 @@ def _without_attacks_on(run: PreparedRun, targets_alone: set[str]) -> PreparedRu
 
 def _transferred(view: View, source: Measurement) -> Condition:
     mean, std = normalisation_of(source.checkpoint)
-    perturbation = Transferred(source=source.key, attack=view.attack, mean=mean, std=std, budget=view.epsilon)
+    action = Rescore(source=source.key, mean=mean, std=std, budget=view.epsilon)
     name = f"{view.name} from {_marked(source.checkpoint, source.batch_size)}"
-    return replace(view.condition, name=name, perturbation=perturbation, distances=())
+    return replace(view.condition, name=name, perturbation=view.attack, action=action, distances=())
 
 
 def _scored(target: Measurement, condition: Condition) -> Measurement:
@@ -209,6 +209,6 @@ def _matrix(
 
 
 def _source_key(shard: Shard) -> str:
-    declaration = shard.measurement.condition.perturbation
-    assert isinstance(declaration, Transferred)  # prepare_transfer plans no others
+    declaration = shard.measurement.condition.action
+    assert isinstance(declaration, Rescore)  # prepare_transfer plans no others
     return shard_key(declaration.source, shard.start, shard.stop)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.datasets import DATASETS
-from robench.declarations.base import LARGEST, SEEDS
+from robench.declarations.base import LARGEST, SEEDS, FieldProblem
 from robench.training.base import Count, NotNegative, Share, TrainingBase
 
 
@@ -81,18 +81,18 @@ class DeitTraining(TrainingBase):
         """Return the training with so many epochs in all, and no cool-down after them."""
         return replace(self, num_epochs=num_epochs, cooldown_epochs=0)
 
-    def contradictions(self) -> list[str]:
+    def contradictions(self) -> list[FieldProblem]:
         """Mixing pairs the examples of a group, an average needs a decay, and images come from a folder."""
         problems = [
-            f"{name} must be even, since two examples are mixed, got {size}"
+            (name, f"must be even, since two examples are mixed, got {size}")
             for name, size in (("batch_size", self.batch_size), ("mixing_group_size", self.mixing_group_size))
             if size % 2
         ]
         if self.published == "average" and self.ema_decay is None:
-            problems.append("published must be weights where ema_decay is null, got average")
+            problems.append(("published", "must be weights where ema_decay is null, got average"))
         declared = DATASETS.get(self.dataset)
         if declared is not None and declared.folder is None:
-            problems.append(f"dataset must lie in a folder of images, such as imagenet-1k, got {self.dataset}")
+            problems.append(("dataset", f"must lie in a folder of images, such as imagenet-1k, got {self.dataset}"))
         elif declared is not None and not declared.has_training_images:
-            problems.append(f"dataset must have images to learn from, as imagenet-1k has, got {self.dataset}")
+            problems.append(("dataset", f"must have images to learn from, as imagenet-1k has, got {self.dataset}"))
         return problems

@@ -26,7 +26,8 @@ def test_layer_imports_without_torch(layer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "family", ["attacks", "corruptions", "perturbations", "attention", "models", "datasets", "training"]
+    "family",
+    ["attacks", "corruptions", "perturbations", "attention", "models", "datasets", "metrics", "training"],
 )
 def test_what_a_family_declares_imports_without_torch_and_numpy(family: str) -> None:
     code = (

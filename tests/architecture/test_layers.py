@@ -77,7 +77,7 @@ def test_every_layer_exists() -> None:
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("core/seeds.py", "from robench.declarations.audit import Audit"),
+        ("core/seeds.py", "from robench.declarations.base import DeclarationBase"),
         ("metrics/accuracy.py", "import robench.store"),
         ("reports/build.py", "def late():\n    from robench.declare import find_suite"),
         ("perturbations/clean.py", "from robench.attention import rpc"),

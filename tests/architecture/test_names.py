@@ -74,7 +74,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "runs/fit.py": {"top1_accuracy": ACCURACY},
     "runs/transfer.py": {"top1_accuracy": "a transfer matrix is of accuracies"},
 }
-# The audit attacks a model in ways that its definition fixes, and will be a plug-in itself.
+# The audit attacks a model in ways that its definition fixes.
 AUDIT = "the audit is defined by these attacks"
 ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
     "evaluation/comparisons.py": {

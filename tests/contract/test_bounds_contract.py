@@ -15,13 +15,13 @@ from robench.attention import ATTENTIONS
 from robench.attention.scaled import Scaled
 from robench.core.errors import DeclarationError
 from robench.datasets.base import DatasetDeclaration
-from robench.declarations.audit import Audit
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declare import parse_architecture
 from robench.declare.registry import CheckpointEntry, RegistryEntry, WeightsEntry
 from robench.declare.schema import construct
 from robench.declare.suites import ConditionEntry, SuiteEntry
 from robench.declare.sweeps import SweepEntry
+from robench.evaluation.actions import Audit
 from robench.models import BACKBONES, RESIDUALS
 from robench.models.timm_backbone import Timm
 from robench.models.transformer import MOST_PARAMETERS, MOST_TOKENS

@@ -652,8 +652,8 @@ class TestDeclarations:
         ids=["linformer", "nystrom"],
     )
     def test_a_backbone_with_fewer_tokens_than_asked_for_is_a_problem(self, declaration: Any, field: str) -> None:
-        message = f"{field} must be at most the 197 tokens of the backbone, got 198"
-        assert declaration.problems_in(num_tokens=197, depth=12) == [message]
+        message = "must be at most the 197 tokens of the backbone, got 198"
+        assert declaration.problems_in(num_tokens=197, depth=12) == [(field, message)]
         assert declaration.problems_in(num_tokens=198, depth=12) == []
 
     @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from robench.core.identity import key_of
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
-from robench.declarations.audit import Audit
+from robench.evaluation.actions import Audit
 from robench.evaluation.contracts import check_perturbed
 from robench.perturbations import PERTURBATIONS as DECLARED
 from robench.perturbations.clean import Clean

@@ -305,7 +305,7 @@ class TestDeclaration:
         declaration = Primal(num_directions=6)
         assert declaration.problems_in(num_tokens=6, depth=1) == []
         (problem,) = declaration.problems_in(num_tokens=5, depth=1)
-        assert problem == "num_directions must be at most the 5 tokens of the backbone, got 6"
+        assert problem == ("num_directions", "must be at most the 5 tokens of the backbone, got 6")
 
     def test_counts_are_at_least_one(self) -> None:
         with pytest.raises(

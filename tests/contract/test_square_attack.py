@@ -32,7 +32,8 @@ SIZE = math.prod(SHAPE)
 LINF = Square(epsilon=Fraction(8, 256), num_queries=60, p_init=0.6)
 # At 0.4 the first window would have an even side.
 L2 = Square(norm="l2", epsilon=Fraction(1), num_queries=60, p_init=0.4)
-BOTH = pytest.mark.parametrize("declaration", [LINF, L2], ids=["linf", "l2"])
+L1 = Square(norm="l1", epsilon=Fraction(4), num_queries=60, p_init=0.4)
+EACH = pytest.mark.parametrize("declaration", [LINF, L2, L1], ids=["linf", "l2", "l1"])
 SCHEDULES = pytest.mark.parametrize("schedule", ["rescaled", "fixed"])
 
 
@@ -87,7 +88,20 @@ class Reference:
         return best
 
     def cut(self, points: Array) -> Array:
-        return np.clip(points, 0, 1)
+        if self.declaration.norm != "l1":
+            return np.clip(points, 0, 1)
+        # The nearest point of the budget and the box: every change is shortened by the same amount, found by bisection.
+        change = points - self.clean
+        low, high = 0.0, float(np.abs(change).max())
+        for _ in range(100):
+            middle = (low + high) / 2
+            cut = np.clip(self.clean + np.sign(change) * np.maximum(np.abs(change) - middle, 0), 0, 1)
+            low, high = (low, middle) if np.abs(cut - self.clean).sum() <= self.epsilon else (middle, high)
+        whole = np.clip(points, 0, 1)
+        return whole if np.abs(whole - self.clean).sum() <= self.epsilon else cut
+
+    def length(self, change: Array) -> float:
+        return float(np.abs(change).sum()) if self.declaration.norm == "l1" else float(np.linalg.norm(change))
 
     def stripes(self) -> Array:
         signs = self.draws.signs(Stream(purpose="start"), (3, 1, SHAPE[2]))[0].double().numpy()
@@ -117,9 +131,10 @@ class Reference:
             for row in range(height):
                 for column in range(side):
                     ring = max(abs(row - height // 2), abs(column - side // 2))
-                    hill[row, column] = sum(1 / (k + 1) ** 2 for k in range(ring, rings))
-            value[top : top + height] = sign * hill / max(float(np.linalg.norm(hill)), 1e-12)
-        value /= np.linalg.norm(value)
+                    power = 4 if self.declaration.norm == "l1" else 2
+                    hill[row, column] = sum(1 / (k + 1) ** power for k in range(ring, rings))
+            value[top : top + height] = sign * hill / max(self.length(hill), 1e-12)
+        value /= self.length(value)
         return value.T if drawn < 0.5 else value
 
     def bumps(self) -> Array:
@@ -131,7 +146,8 @@ class Reference:
                 for channel in range(3):
                     sign = -1 if drawn[row, column, 1 + channel] < 0.5 else 1
                     change[channel, row, column] = sign * self.bump(1, drawn[row, column, 0])[0, 0]
-        return self.cut(self.clean + self.epsilon * change / np.linalg.norm(change))
+        scale = 1.0 if self.declaration.norm == "l1" else self.epsilon / np.linalg.norm(change)
+        return self.cut(self.clean + scale * change)
 
     def moved(self, best: Array, share: float, drawn: Array) -> Array:
         side = min(max(round(math.sqrt(share * SHAPE[1] * SHAPE[2])), 3) | 1, min(SHAPE[1:]))
@@ -139,20 +155,23 @@ class Reference:
         change = best - self.clean
         either = np.zeros(SHAPE[1:], dtype=bool)
         either[target] = either[source] = True
-        unused = max(self.epsilon**2 - (change**2).sum(), 0.0)
+        power = 1 if self.declaration.norm == "l1" else 2
+        unused = max(self.epsilon**power - (np.abs(change) ** power).sum(), 0.0)
         result = change.copy()
         for channel in range(3):
-            available = math.sqrt(unused / 3 + (change[channel][either] ** 2).sum())
-            old = change[channel][target] / max(float(np.linalg.norm(change[channel][target])), 1e-12)
+            energy = unused / 3 + (np.abs(change[channel][either]) ** power).sum()
+            available = 3 * energy if power == 1 else math.sqrt(energy)
+            old = change[channel][target] / max(self.length(change[channel][target]), 1e-12)
             sign = -1 if drawn[5 + channel] < 0.5 else 1
             new = sign * self.bump(side, drawn[4]) + old
             result[channel][source] = 0
-            result[channel][target] = new / max(float(np.linalg.norm(new)), 1e-12) * available
-        return self.cut(self.clean + result * self.epsilon / max(float(np.linalg.norm(result)), 1e-12))
+            result[channel][target] = new / max(self.length(new), 1e-12) * available
+        scale = 1.0 if power == 1 else self.epsilon / max(float(np.linalg.norm(result)), 1e-12)
+        return self.cut(self.clean + scale * result)
 
 
 @SCHEDULES
-@BOTH
+@EACH
 def test_it_equals_its_reference(declaration: Square, schedule: Any) -> None:
     declaration, batch = replace(declaration, schedule=schedule), batch_of()
     # Pixels at the border of the range leave budget unused.
@@ -184,7 +203,7 @@ def test_with_the_box_inactive_l2_reaches_nearly_half_of_the_best_margin_of_whit
     assert float(gained.min()) > 0.45 * best
 
 
-@BOTH
+@EACH
 def test_more_queries_never_end_lower(declaration: Square) -> None:
     batch, victim = batch_of(), ExactVictim()
     plain = attacked(declaration, batch, victim).inputs
@@ -195,20 +214,20 @@ def test_more_queries_never_end_lower(declaration: Square) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(3, 255), Fraction(1)])
-@BOTH
+@EACH
 def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Square, epsilon: Fraction) -> None:
     batch = batch_of()
     batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
     result = attacked(replace(declaration, epsilon=epsilon), batch, ExactVictim()).inputs
     change = (result.double() - batch.inputs.double()).flatten(1)
-    order = math.inf if declaration.norm == "linf" else 2
+    order = {"linf": math.inf, "l2": 2, "l1": 1}[declaration.norm]
     assert float(change.norm(p=order, dim=1).max()) <= epsilon
     assert float(result.min()) >= 0
     assert float(result.max()) <= 1
     assert epsilon or torch.equal(result, batch.inputs)
 
 
-@BOTH
+@EACH
 def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Square) -> None:
     batch = batch_of()
     first = attacked(declaration, batch, ExactVictim()).inputs
@@ -216,7 +235,7 @@ def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Square) -
     assert not torch.equal(attacked(declaration, batch, ExactVictim(), seeds=range(10, 16)).inputs, first)
 
 
-@BOTH
+@EACH
 def test_examples_do_not_see_each_other(declaration: Square) -> None:
     batch = batch_of()
     whole = attacked(declaration, batch, ExactVictim()).inputs
@@ -227,7 +246,7 @@ def test_examples_do_not_see_each_other(declaration: Square) -> None:
         )
 
 
-@BOTH
+@EACH
 def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Square) -> None:
     victim, batch = ExactVictim(), batch_of(40)
     with torch.no_grad():
@@ -244,7 +263,7 @@ def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaratio
     assert bool((leaving.num_queries[~fooled] == declaration.num_queries + 1).all())
 
 
-@BOTH
+@EACH
 def test_a_constant_added_to_all_logits_changes_nothing(declaration: Square) -> None:
     batch = batch_of()
     shifted = attacked(declaration, batch, ExactVictim(constant=-20.0)).inputs
@@ -252,7 +271,7 @@ def test_a_constant_added_to_all_logits_changes_nothing(declaration: Square) -> 
 
 
 @pytest.mark.parametrize("num_queries", [1, 2, 65, 130])
-@BOTH
+@EACH
 def test_it_asks_as_often_as_stated_and_for_no_gradient(declaration: Square, num_queries: int) -> None:
     declaration = replace(declaration, num_queries=num_queries, num_restarts=2)
     result = attacked(declaration, batch_of(), ExactVictim())
@@ -262,7 +281,7 @@ def test_it_asks_as_often_as_stated_and_for_no_gradient(declaration: Square, num
     assert not result.num_gradients.any()
 
 
-@BOTH
+@EACH
 def test_a_victim_that_never_changes_its_mind_leaves_no_nan(declaration: Square) -> None:
     result = attacked(declaration, batch_of(), ConstantVictim(shape=SHAPE)).inputs
     assert bool(torch.isfinite(result).all())
@@ -374,13 +393,13 @@ def test_a_rescaled_schedule_is_the_default_and_leaves_keys_as_they_were() -> No
 
 @pytest.mark.parametrize("space", ["pixel", "normalised"])
 @pytest.mark.parametrize("clip", ["box", "none"])
-@BOTH
+@EACH
 def test_every_space_and_clipping_is_searched(declaration: Square, space: Any, clip: Any) -> None:
     batch = batch_of()
     result = attacked(replace(declaration, space=space, clip=clip), batch, ExactVictim()).inputs
     scale = 0.25 if space == "normalised" else 1.0
     change = ((result - batch.inputs) / scale).flatten(1)
-    order = math.inf if declaration.norm == "linf" else 2
+    order = {"linf": math.inf, "l2": 2, "l1": 1}[declaration.norm]
     assert float(change.norm(p=order, dim=1).max()) <= float(declaration.epsilon) + 1e-5
     assert float(change.norm(p=order, dim=1).min()) > 0.2 * float(declaration.epsilon)
     assert clip == "none" or float((result - 0.5).abs().max()) <= 0.5
@@ -392,7 +411,6 @@ def test_every_space_and_clipping_is_searched(declaration: Square, space: Any, c
         ({"num_queries": 0}, "num_queries must be at least 1, got 0"),
         ({"p_init": 0.0}, "p_init must be above 0, got 0.0"),
         ({"p_init": 1.5}, "p_init must be at most 1, got 1.5"),
-        ({"norm": "l1"}, "norm must be linf or l2 for square, got l1"),
         ({"epsilon": Fraction(2)}, "epsilon must be at most 1 in pixel space"),
         ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
         ({"returns": "last"}, "returns must be best for square"),
@@ -403,13 +421,13 @@ def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
         replace(LINF, **fields)
 
 
-@pytest.mark.parametrize(("norm", "epsilon"), [("linf", Fraction(32, 255)), ("l2", Fraction(4))])
+@pytest.mark.parametrize(("norm", "epsilon"), [("linf", Fraction(32, 255)), ("l2", Fraction(4)), ("l1", Fraction(40))])
 def test_it_fools_a_published_checkpoint_no_less_than_pyautoattack(norm: Any, epsilon: Fraction) -> None:
     attack = import_module("pyautoattack.square").SquareAttack
     victim, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 32)
     declaration = Square(norm=norm, epsilon=epsilon, num_queries=50, p_init=0.8, stop="at_success")
     ours = attacked(declaration, batch, victim).inputs
-    name = {"linf": "Linf", "l2": "L2"}[norm]
+    name = {"linf": "Linf", "l2": "L2", "l1": "L1"}[norm]
     library = attack(victim.logits, norm=name, eps=float(epsilon), n_queries=50, device="cpu")
     with torch.random.fork_rng(), torch.no_grad():
         theirs = library.perturb(batch.inputs.clone(), batch.targets)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from robench.core.identity import key_of, to_plain
 from robench.core.spelling import Spelled, spelling_of
 from robench.core.suite import ThreatModel
-from robench.declarations.audit import Audit
 from robench.declare import parse_suite
+from robench.evaluation.actions import Audit
 
 
 @given(st.integers(-1000, 1000), st.integers(1, 1000))

@@ -15,10 +15,11 @@ from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
 from robench.attention.rpc import Rpc
 from robench.datasets import DATASETS
-from robench.declarations.base import violations
+from robench.declarations.base import FieldProblem, FieldsError, violations
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
 from robench.models import BACKBONES, RESIDUALS
 from robench.models.python_backbone import Python
+from robench.models.residuals import PlainResidual
 from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
@@ -113,12 +114,12 @@ class Landmarks(AttentionBase):
     num_landmarks: int
     last_layer: int = 0
 
-    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:
+    def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
         problems = []
         if self.num_landmarks > num_tokens:
-            problems.append(f"num_landmarks must be at most {num_tokens}, the tokens, got {self.num_landmarks}")
+            problems.append(("num_landmarks", f"must be at most {num_tokens}, the tokens, got {self.num_landmarks}"))
         if self.last_layer >= depth:
-            problems.append(f"last_layer must be below {depth}, the depth, got {self.last_layer}")
+            problems.append(("last_layer", f"must be below {depth}, the depth, got {self.last_layer}"))
         return problems
 
 
@@ -135,6 +136,21 @@ def test_an_attention_is_asked_what_does_not_fit_its_backbone() -> None:
 def test_what_an_attention_finds_is_told_beside_the_backbones_own_problems() -> None:
     with pytest.raises(ValueError, match=r"dim must be a multiple.*; attention\.num_landmarks must be at most 17"):
         Vit(**VIT | {"num_heads": 5}, attention=Landmarks(num_landmarks=18))
+
+
+def test_problems_are_kept_with_their_fields() -> None:
+    with pytest.raises(FieldsError) as caught:
+        Vit(**VIT | {"dim": 65}, attention=Landmarks(num_landmarks=18))
+    assert caught.value.problems == (
+        ("dim", "must be a multiple of num_heads 4, got 65"),
+        ("attention.num_landmarks", "must be at most 17, the tokens, got 18"),
+    )
+
+
+@pytest.mark.parametrize("wrong", ["softmax", None, PlainResidual(), Landmarks])
+def test_a_member_of_another_type_is_refused(wrong: Any) -> None:
+    with pytest.raises(FieldsError, match=r"^attention must be a declaration of the type AttentionBase, got "):
+        Vit(**VIT, attention=wrong)
 
 
 def test_an_attention_that_fits_its_backbone_is_accepted() -> None:

@@ -16,15 +16,14 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.square import Square
-from robench.core.suite import Condition
+from robench.core.suite import PREDICT, Condition
 from robench.corruptions import TYPES
 from robench.corruptions.corruption import Corruption
 from robench.datasets import DATASETS
 from robench.datasets.corrupted import corrupted_of
-from robench.declarations.audit import Audit
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declarations.perturbation_base import PerturbationBase
-from robench.declarations.transferred import Transferred
+from robench.evaluation.actions import Audit, Rescore
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
@@ -77,8 +76,10 @@ def test_what_says_nothing_has_neutral_answers() -> None:
 
 
 def test_inputs_are_kept_of_nothing_that_makes_none() -> None:
-    asked = [Audit(), Transferred(source="a", attack=PGD, mean=(0.0,), std=(1.0,)), Clean(), PGD]
-    assert [each.makes_inputs for each in asked] == [False, False, False, True]
+    rescore = Rescore(source="a", mean=(0.0,), std=(1.0,))
+    asked = [(Clean(), Audit()), (PGD, rescore), (Clean(), PREDICT), (PGD, PREDICT)]
+    conditions = [Condition(name="c", dataset="digits", perturbation=each, action=action) for each, action in asked]
+    assert [each.makes_inputs for each in conditions] == [False, False, False, True]
 
 
 class TestBudgets:

@@ -88,7 +88,7 @@ class TestByKind:
     def test_no_reference_knows_types_of_others(self, install: Installer, metric: str) -> None:
         install()
         message = refused(*({"kind": "their-fade", "severity": each} for each in range(1, 6)), metrics=[metric])
-        assert f"{metric} needs digits-vit's error under their-fade, which is unknown; take mean_error" in message
+        assert f"{metric} needs digits-vit's errors under their-fade; take mean_error" in message
 
     def test_what_is_broken_is_a_problem_at_its_place(self, install: Installer) -> None:
         entries = {"attack:a": "Nothing", "dataset:b": "Nothing", "metric:c": "Nothing"}

@@ -23,7 +23,7 @@ from robench.attention.softmax import Softmax
 from robench.attention.symmetric import Symmetric
 from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import DeclarationBase, FieldsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import parse_architecture
 from robench.declare.problems import Problem
@@ -140,16 +140,27 @@ def test_contradictions_between_fields_are_problems_at_their_fields() -> None:
     ]
 
 
-def test_contradictions_that_begin_with_no_field_are_problems_of_the_whole() -> None:
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Strange:
-        size: int
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strange:
+    size: int
+    plain: bool = False
 
-        def __post_init__(self) -> None:
-            raise ValueError("nothing fits; size must be a surprise, got one; too")
+    def __post_init__(self) -> None:
+        if self.plain:
+            raise ValueError("size must be a surprise; nothing fits")
+        raise FieldsError(
+            [("", "nothing fits; size must be a surprise"), ("size", "must be odd"), ("width", "must be given")]
+        )
 
-    # get_type_hints cannot see a local class's module-level names otherwise.
-    assert problems_of(Strange, {"size": 1}) == ["nothing fits", "size: must be a surprise, got one; too"]
+
+def test_contradictions_are_problems_of_their_field_or_of_the_whole() -> None:
+    assert problems_of(Strange, {"size": 1}) == [
+        "nothing fits; size must be a surprise",
+        "size: must be odd",
+        "width must be given",
+    ]
+    # No text is taken apart: what a foreign class raises stands as it is.
+    assert problems_of(Strange, {"size": 1, "plain": True}) == ["size must be a surprise; nothing fits"]
 
 
 @pytest.mark.parametrize(

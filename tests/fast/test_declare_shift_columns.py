@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
 from robench.core.errors import DeclarationError
+from robench.core.suite import Condition
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare import parse_suite
+from robench.declare.shift_columns import corruption_problems
+from robench.metrics.references import averaged_types
 
 CLEAN = {"name": "clean", "dataset": "digits"}
 OUT = {"name": "o", "dataset": "digits-o", "negatives": "clean"}
@@ -157,3 +162,36 @@ class TestMistakes:
     def test_datasets_that_cannot_be_attacked_are_refused(self, dataset: str, message: str) -> None:
         attack = {"name": "f", "dataset": dataset, "perturbation": {"kind": "fgsm", "epsilon": "1/255"}}
         assert message in problem([attack], "top1_accuracy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vignette(PerturbationBase):
+    """A corruption that ImageNet-C does not have."""
+
+    kind: ClassVar[str] = "vignette"
+    severity: int
+
+    @property
+    def corruption(self) -> tuple[str, int]:
+        return self.kind, self.severity
+
+
+class TestTypesBesideImagenetC:
+    CONDITIONS = tuple(
+        Condition(name=f"vignette-{severity}", dataset="digits", perturbation=Vignette(severity=severity))
+        for severity in (1, 2, 3, 4, 5)
+    )
+
+    @pytest.mark.parametrize("metric", ["corruption_error", "mean_corruption_error"])
+    def test_errors_in_units_of_a_reference_are_refused(self, metric: str) -> None:
+        assert corruption_problems(self.CONDITIONS, metric) == [
+            f"{metric} needs digits-vit's errors under vignette; take mean_error"
+        ]
+
+    def test_they_have_a_mean_of_their_own(self) -> None:
+        assert corruption_problems(self.CONDITIONS, "mean_error") == []
+        assert averaged_types(["vignette", "another"]) == ("another", "vignette")
+
+    def test_and_none_beside_published_ones(self) -> None:
+        assert averaged_types(["vignette", "snow"]) == COMMON_CORRUPTIONS
+        assert averaged_types(["vignette", "spatter"]) == EXTRA_CORRUPTIONS

@@ -19,7 +19,7 @@ from robench.core.records import Record
 from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Role, Suite
-from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
+from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.models.timm_backbone import Timm
 from robench.perturbations.clean import Clean
 from robench.reports import build_report, needs

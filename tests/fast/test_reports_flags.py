@@ -21,7 +21,7 @@ from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
-from robench.declarations.audit import AUDIT_EXAMPLES, audits_of
+from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, needs

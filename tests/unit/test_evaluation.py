@@ -22,9 +22,11 @@ from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.evaluation import Evaluator, evaluate, evaluator, keeping
+from robench.evaluation import evaluator, keeping
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
+from robench.evaluation.evaluate import evaluate
+from robench.evaluation.evaluator import Evaluator
 from robench.evaluation.judges import JUDGES, Measured, judge_classification
 from robench.perturbations.clean import Clean
 
@@ -327,7 +329,7 @@ class TestEvaluator:
         def fail(*arguments: object) -> Record:
             raise error
 
-        monkeypatch.setattr(evaluator, "evaluate", fail)
+        monkeypatch.setattr("robench.evaluation.evaluate.evaluate", fail)
         failure = Evaluator(limit=3)(shard_of(FGSM))
         assert isinstance(failure, Failure)
         assert str(error) in failure.error

@@ -21,9 +21,11 @@ from robench.core.errors import BudgetExceededError, ContractError, UsageError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
-from robench.core.suite import Condition
-from robench.declarations.transferred import Transferred
-from robench.evaluation import Evaluator, evaluate, evaluator, keeping
+from robench.core.suite import PREDICT, Action, Condition
+from robench.evaluation import evaluator, keeping
+from robench.evaluation.actions import Rescore
+from robench.evaluation.evaluate import evaluate
+from robench.evaluation.evaluator import Evaluator
 from robench.evaluation.keeping import Attacked, moved
 from robench.evaluation.rescore import NormalisedAs, rescore
 from robench.perturbations.clean import Clean
@@ -83,9 +85,17 @@ class Linear:
 
 
 def shard_of(
-    perturbation: Any, *, dtype: str = "float32", start: int = 0, stop: int = SIZE, num_predictions: int = 1
+    perturbation: Any,
+    *,
+    action: Action = PREDICT,
+    dtype: str = "float32",
+    start: int = 0,
+    stop: int = SIZE,
+    num_predictions: int = 1,
 ) -> Shard:
-    condition = Condition(name="c", dataset="digits", perturbation=perturbation, num_predictions=num_predictions)
+    condition = Condition(
+        name="c", dataset="digits", perturbation=perturbation, action=action, num_predictions=num_predictions
+    )
     measurement = replace(
         MEASUREMENT, condition=condition, dataset=Images.identity, batch_size=10, adversarial_dtype=dtype
     )
@@ -246,15 +256,12 @@ class TestKeeping:
 
     def test_of_what_makes_nothing_there_is_nothing(self) -> None:
         assert not Clean().makes_inputs
-        assert not Transferred(source="a", attack=PGD, mean=(0.0,), std=(1.0,)).makes_inputs
         assert all(each.makes_inputs for each in (*BOUNDED.values(), *NEAREST.values()))
 
 
 def transferred(examples: AdversarialExamples, attack: Any, budget: str | None = None, std: float = 0.4) -> Shard:
-    perturbation = Transferred(
-        source=examples.shard.measurement_key, attack=attack, mean=(0.3,), std=(std,), budget=budget
-    )
-    return shard_of(perturbation)
+    action = Rescore(source=examples.shard.measurement_key, mean=(0.3,), std=(std,), budget=budget)
+    return shard_of(attack, action=action)
 
 
 class TestTransfer:
@@ -334,8 +341,8 @@ class TestEvaluator:
         measure, shard = Evaluator(adversarial=folder), shard_of(PGD)
         record = measure(shard)
         assert isinstance(record, Record)
-        perturbation = Transferred(source=shard.measurement.key, attack=PGD, mean=(0.3,), std=(0.4,))
-        again = measure(shard_of(perturbation))
+        action = Rescore(source=shard.measurement.key, mean=(0.3,), std=(0.4,))
+        again = measure(shard_of(PGD, action=action))
         assert isinstance(again, Record)
         assert list(again.outcomes) == but_for_passes(record)
 
@@ -343,8 +350,8 @@ class TestEvaluator:
     def test_what_is_transferred_but_not_there_fails_and_says_so(
         self, folder: AdversarialFolder, is_given: bool
     ) -> None:
-        perturbation = Transferred(source="0" * 32, attack=PGD, mean=(0.3,), std=(0.4,))
-        failure = Evaluator(adversarial=folder if is_given else None)(shard_of(perturbation))
+        action = Rescore(source="0" * 32, mean=(0.3,), std=(0.4,))
+        failure = Evaluator(adversarial=folder if is_given else None)(shard_of(PGD, action=action))
         assert isinstance(failure, Failure)
         assert "are not kept" in failure.error
         assert "makes them anew" in failure.error

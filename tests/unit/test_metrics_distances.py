@@ -25,10 +25,10 @@ from robench.core.protocols import Batch
 from robench.core.report import Estimate
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
-from robench.evaluation import evaluate
+from robench.evaluation.evaluate import evaluate
 from robench.metrics import METRICS, Readings
-from robench.metrics.accuracy import proportion
-from robench.metrics.distances import fallen_at
+from robench.metrics.accuracy_impl import proportion
+from robench.metrics.distances_impl import fallen_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

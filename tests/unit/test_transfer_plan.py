@@ -11,8 +11,8 @@ from robench.attacks.fgsm import Fgsm
 from robench.core.errors import UsageError
 from robench.core.suite import Condition, Suite
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.transferred import Transferred
 from robench.declare import find_checkpoints
+from robench.evaluation.actions import Rescore
 from robench.perturbations.clean import Clean
 from robench.runs import PreparedTransfer, RunRequest, prepare_transfer
 
@@ -82,14 +82,15 @@ def test_what_is_transferred_names_its_source_the_attack_and_the_source_s_normal
     prepared: PreparedTransfer,
 ) -> None:
     shard = prepared.scores.shards[0]
-    transferred = shard.measurement.condition.perturbation
-    assert isinstance(transferred, Transferred)
+    condition = shard.measurement.condition
+    transferred = condition.action
+    assert isinstance(transferred, Rescore)
     (source,) = [
         each
         for each in prepared.attacks.measurements["s"]
         if (each.checkpoint.name, each.condition.name) == ("digits-vit", "fgsm")
     ]
-    assert (transferred.source, transferred.attack) == (source.key, FGSM)
+    assert (transferred.source, condition.perturbation) == (source.key, FGSM)
     preprocessing = source.checkpoint.preprocessing
     assert isinstance(preprocessing, ImagePreprocessing)
     assert (transferred.mean, transferred.std) == (preprocessing.mean, preprocessing.std)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from robench.attacks.base import Attack
+    from robench.declarations.base import FieldProblem
 
 Backend = Literal["robench", "torchattacks", "autoattack", "foolbox", "cleverhans"]
 Fixed = dict[str, tuple[object, ...]]
@@ -63,7 +64,7 @@ SERVED: Mapping[str, Mapping[str, Served]] = {
             norms=("linf", "l2", "l1"), fixed={**IMAGES, **AT_SUCCESS, "loss": ("ce", "dlr", "dlr-targeted")}
         ),
         "fab": Served(norms=("linf", "l2", "l1"), fixed=FAB),
-        "square": Served(norms=("linf", "l2"), fixed=SQUARE),
+        "square": Served(norms=("linf", "l2", "l1"), fixed=SQUARE),
         "autoattack": Served(norms=("linf", "l2", "l1"), fixed={**IMAGES, "variant": ("standard", "plus", "rand")}),
     },
     "foolbox": {
@@ -89,22 +90,29 @@ REASONS = {
 }
 
 
-def backend_problems(attack: Attack) -> list[str]:
+def backend_problems(attack: Attack) -> list[FieldProblem]:
     """Return why the library that a declared attack names cannot run it, one sentence each."""
     backend = attack.backend
     if backend == "robench":
-        return ["exact must be false with backend robench, whose examples never meet, got true"] if attack.exact else []
+        return (
+            [("exact", "must be false with backend robench, whose examples never meet, got true")]
+            if attack.exact
+            else []
+        )
     served = SERVED[backend].get(attack.kind)
     if served is None:
         able = ["robench", *(name for name, kinds in SERVED.items() if attack.kind in kinds)]
         reason = REASONS.get((backend, attack.kind), "")
-        return [f"backend {backend} has no {attack.kind}{reason}: take backend {' or '.join(able)}"]
+        return [("", f"backend {backend} has no {attack.kind}{reason}: take backend {' or '.join(able)}")]
     norm = attack.search_norm or attack.budget[0]
-    problems = []
+    problems: list[FieldProblem] = []
     if norm not in served.norms:
-        problems.append(f"backend {backend} has no {attack.kind} in {norm}, only in {' and '.join(served.norms)}")
+        problems.append(("", f"backend {backend} has no {attack.kind} in {norm}, only in {' and '.join(served.norms)}"))
     problems += [
-        f"{name} must be {' or '.join(map(_said, wanted))} with backend {backend}, which has no other, got {_said(met)}"
+        (
+            name,
+            f"must be {' or '.join(map(_said, wanted))} with backend {backend}, which has no other, got {_said(met)}",
+        )
         for name, wanted in served.fixed.items()
         if (met := getattr(attack, name)) not in wanted
     ]
@@ -116,39 +124,49 @@ def _said(value: object) -> str:
 
 
 # Any: these look at fields of kinds that they know by name.
-def _box_problem(attack: Any) -> str:
+def _box_problem(attack: Any) -> FieldProblem | None:
     """In normalised space the box has other limits in each channel."""
     if "space" in SERVED[attack.backend][attack.kind].fixed or (attack.space, attack.clip) != ("normalised", "box"):
-        return ""
+        return None
     return (
-        f"clip must be none with space normalised and backend {attack.backend}, "
-        "which has the same limits in all channels, got box"
+        "clip",
+        f"must be none with space normalised and backend {attack.backend}, "
+        "which has the same limits in all channels, got box",
     )
 
 
-def _fab_problem(attack: Any) -> str:
+def _fab_problem(attack: Any) -> FieldProblem | None:
     """An example that was fooled within epsilon is left alone between searches."""
     if attack.kind != "fab" or attack.stop == "at_success" or (attack.num_targets, attack.num_restarts) == (None, 1):
-        return ""
+        return None
     return (
-        f"stop must be at_success with backend {attack.backend} and several searches, "
-        "since it attacks what one of them fooled no further, got never"
+        "stop",
+        f"must be at_success with backend {attack.backend} and several searches, "
+        "since it attacks what one of them fooled no further, got never",
     )
 
 
-def _limits_problem(attack: Any) -> str:
+def _limits_problem(attack: Any) -> FieldProblem | None:
     """The search is over the tangent of what lies between two limits."""
     if (attack.backend, attack.kind) != ("cleverhans", "cw") or attack.clip == "box" or attack.clip_min is not None:
-        return ""
-    return "clip_min and clip_max must be given with clip none and backend cleverhans, which has no cw without limits"
+        return None
+    return (
+        "",
+        "clip_min and clip_max must be given with clip none and backend cleverhans, which has no cw without limits",
+    )
 
 
-def _unit_problem(attack: Any) -> str:
+def _unit_problem(attack: Any) -> FieldProblem | None:
     """Limits that an input is cut to after normalisation are robench's own."""
     fixed = SERVED[attack.backend][attack.kind].fixed
     if attack.clip != "unit" or "clip" in fixed:
-        return ""
-    return f"clip must be box or none with backend {attack.backend}, got unit"
+        return None
+    return ("clip", f"must be box or none with backend {attack.backend}, got unit")
 
 
-RELATIONS: tuple[Callable[[Any], str], ...] = (_box_problem, _unit_problem, _fab_problem, _limits_problem)
+RELATIONS: tuple[Callable[[Any], FieldProblem | None], ...] = (
+    _box_problem,
+    _unit_problem,
+    _fab_problem,
+    _limits_problem,
+)

@@ -34,7 +34,14 @@ NORMS = {"linf": "Linf", "l2": "L2"}
 # Any: untyped objects of the library, and a declaration of any kind that is in the table below.
 def run_torchattacks(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
     """Return what the library's attack makes of the inputs (B, C, H, W) in [0, 1]."""
-    if getattr(declaration, "num_targets", None) or getattr(declaration, "loss", "") == "dlr-targeted":
+    match declaration.kind:
+        case "apgd":
+            has_targets = declaration.loss == "dlr-targeted"
+        case "fab":
+            has_targets = declaration.num_targets is not None
+        case _:
+            has_targets = False
+    if has_targets:
         check_targets(declaration, model, inputs)
     attack = _ATTACKS[declaration.kind](library("torchattacks"), declaration, model)
     points: Tensor = attack(inputs, labels)

@@ -1,0 +1,83 @@
+"""The actions besides ``core.suite.Predict``: audit a model, and score stored adversarial examples. No torch.
+
+Both have the identity that they had as perturbations, so that their records keep their keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Gt, Le
+
+from robench.core.identity import to_plain
+from robench.core.suite import Action, Condition
+from robench.declarations.base import DeclarationBase
+from robench.perturbations.clean import Clean
+
+if TYPE_CHECKING:
+    from robench.core.identity import Plain
+    from robench.core.protocols import PerturbationDeclaration
+    from robench.core.suite import Suite
+
+AUDIT_EXAMPLES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit(DeclarationBase, Action):
+    """Predictions of clean examples, and the flags of ``evaluation.audit``: the same probes whatever a suite's budgets.
+
+    Attributes:
+        epsilon: budget of the probes in l-infinity, in pixel units.
+    """
+
+    kind: ClassVar[str] = "audit"
+    version: ClassVar[int] = 3
+    implementation: ClassVar[str] = "robench.evaluation.audit:measure"
+    runs_attack: ClassVar[bool] = False
+
+    epsilon: Annotated[Fraction, Gt(0), Le(1)] = Fraction(8, 255)
+
+    def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
+        """Return the audit alone: its inputs are always clean."""
+        return to_plain(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescore(DeclarationBase, Action):
+    """Predictions of stored adversarial examples, which were made against another model; see ``robench transfer``.
+
+    The condition's perturbation is the attack that made them, at one budget; they must keep to its threat model.
+
+    Attributes:
+        source: key of the measurement that made them.
+        budget: budget within a sweep, such as ``4/255``; None where the measurement has one.
+        mean, std: normalisation of the attacked model, per channel, in which the attack's budget may be meant.
+    """
+
+    kind: ClassVar[str] = "transferred"
+    implementation: ClassVar[str] = "robench.evaluation.rescore:measure"
+    runs_attack: ClassVar[bool] = False
+
+    source: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    budget: str | None = None
+
+    def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
+        """Return the action's fields and the attack."""
+        plain = to_plain(self)
+        assert isinstance(plain, dict)  # of a dataclass
+        return plain | {"attack": to_plain(perturbation)}
+
+
+def audits_of(suite: Suite) -> tuple[Condition, ...]:
+    """Return the audit of each dataset on which a suite attacks, to be measured in one batch of its own size."""
+    attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
+    return tuple(
+        Condition(
+            name=f"audit-{dataset}", dataset=dataset, perturbation=Clean(), action=Audit(), num_examples=AUDIT_EXAMPLES
+        )
+        for dataset in (dict.fromkeys(attacked) if suite.audit else ())
+    )

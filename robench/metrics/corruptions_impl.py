@@ -1,0 +1,54 @@
+"""Corruption errors as metrics of a suite: each family has a reference, and each mean its types (``references``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import IncompleteError
+from robench.metrics import corruption_error as errors
+from robench.metrics.references import REFERENCES, averaged_types
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.core.columns import Outcomes
+    from robench.core.report import Estimate
+    from robench.metrics.metric import Readings
+    from robench.metrics.reference_errors import ReferenceErrors
+
+
+def corruption_error(readings: Readings) -> Estimate:
+    """Return the corruption error of the one type that is measured.
+
+    Raises:
+        IncompleteError: a severity or an example is missing.
+        ContractError: the outcomes are not a classifier's.
+    """
+    ((corruption, severities),) = readings.corrupted.items()
+    return errors.corruption_error(corruption, severities, REFERENCES[readings.family])
+
+
+def mean_corruption_error(readings: Readings) -> Estimate:
+    """Return the mCE; errors as ``corruption_error``'s, or a type is missing."""
+    return errors.mean_corruption_error(_averaged(readings), _reference(readings))
+
+
+def relative_mean_corruption_error(readings: Readings) -> Estimate:
+    """Return the relative mCE; errors as ``mean_corruption_error``'s, or the clean condition is missing."""
+    if readings.clean is None:
+        raise IncompleteError("the relative mCE needs the images without corruption; add {name: clean}")
+    return errors.relative_mean_corruption_error(readings.clean, _averaged(readings), _reference(readings))
+
+
+def mean_error(readings: Readings) -> Estimate:
+    """Return the mean error without a reference; errors as ``mean_corruption_error``'s."""
+    return errors.mean_error(_averaged(readings))
+
+
+def _averaged(readings: Readings) -> Mapping[str, Mapping[int, Outcomes]]:
+    types = averaged_types(readings.corrupted)
+    return {corruption: each for corruption, each in readings.corrupted.items() if corruption in types}
+
+
+def _reference(readings: Readings) -> ReferenceErrors:
+    return REFERENCES[readings.family].over(averaged_types(readings.corrupted))
