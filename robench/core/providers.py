@@ -93,6 +93,11 @@ def nested_in(thing: object) -> Iterator[object]:
             yield from nested_in(getattr(thing, field.name))
 
 
+def foreign_in(thing: object) -> object | None:
+    """Return a declaration, or the first that it holds, that is not robench's; None where all are."""
+    return next((nested for nested in nested_in(thing) if provider_of(nested) is not None), None)
+
+
 def _names(claim: Claim, thing: object, declared: type) -> bool:
     try:
         member = declared_by(claim)

@@ -15,7 +15,7 @@ import torch
 from robench.core.containment import generator_states
 from robench.core.errors import ContractError, RobenchError, described
 from robench.core.protocols import Perturbed
-from robench.core.providers import nested_in, provider_of, title_of
+from robench.core.providers import foreign_in, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,10 +61,10 @@ def watched(
 
 def title_of_foreign(declaration: PerturbationDeclaration) -> str | None:
     """Return how messages name the perturbation, or the first that it holds, that is not robench's; None for none."""
-    for nested in nested_in(declaration):
-        if provider_of(nested) is not None:
-            return title_of("perturbation", nested, str(getattr(type(nested), "kind", type(nested).__name__)))
-    return None
+    found = foreign_in(declaration)
+    if found is None:
+        return None
+    return title_of("perturbation", found, str(getattr(type(found), "kind", type(found).__name__)))
 
 
 class _Watch:

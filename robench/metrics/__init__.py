@@ -16,7 +16,7 @@ from robench.metrics.metric import Metric, Readings, Scope
 from robench.metrics.robust_accuracy import ROBUST_ACCURACY
 from robench.metrics.several_predictions import MEAN_ACCURACY, WORST_ACCURACY
 
-_BUILTIN = {
+_BUILTIN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         TOP1_ACCURACY,

@@ -1,8 +1,7 @@
 """Reference models of corruption errors by family of corruptions, and the types that a mean is over.
 
 A mean is over the fifteen types of ImageNet-C, whatever others a suite has beside them; over the others where it has
-none of the fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra), and over those of other
-distributions where it has none of ImageNet-C at all.
+none of the fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra).
 """
 
 from __future__ import annotations

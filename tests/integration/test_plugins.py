@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from plugin_examples import COMPUTED
+from plugin_examples import COMPUTED, ENTRIES
 
 from robench.store import FolderStore
 
@@ -83,7 +83,8 @@ def test_plug_ins_of_others_run_like_robenchs_own(
     install(entries=None if owner else {})
     named = written(tmp_path, words)
     assert robench("validate", tmp_path / "suite.yaml").code == 0
-    assert robench("run", *named, "--model", "halved", "--dry-run", "--results", tmp_path / "dry").code == 0
+    dry = ["--model", "halved", "--dry-run", "--results", tmp_path / "dry", "--executor", "serial"]
+    assert robench("run", *named, *dry).code == 0
     found: list[dict[str, Record]] = []
     for workers in (1, 2):
         results = tmp_path / f"results-{workers}"
@@ -107,10 +108,7 @@ def test_plug_ins_of_others_run_like_robenchs_own(
 
 
 def test_what_breaks_its_promise_fails_alone_and_is_named(install: Installer, robench: Robench, tmp_path: Path) -> None:
-    computed = COMPUTED.replace(
-        "def fade(declaration, batch, victim, draws):", "def fade(*_):\n    return 3\n\ndef old(d):"
-    )
-    install(computed=computed)
+    install(computed=COMPUTED.replace("return Perturbed(inputs=batch.inputs", "return 3 or (batch.inputs"))
     run = ["--model", "halved", "--results", tmp_path, "--device", "cpu", "--workers", 1]
     ended = robench("run", *written(tmp_path, BY_KIND), *run)
     assert ended.code == 1
@@ -138,3 +136,18 @@ def test_a_metric_that_returns_no_estimate_is_named(
     assert ended.code == 1
     assert "metric 'their_error' of their-plugins 1.0" in ended.stderr
     assert shown in ended.stderr
+
+
+def test_doctor_lists_distributions_and_what_is_broken(install: Installer, robench: Robench, tmp_path: Path) -> None:
+    install(entries={"attack:bad": "Nothing", "atack:x": "X", **ENTRIES})
+    ended = robench("doctor", "--json", "--results", tmp_path)
+    checks = json.loads(ended.stdout)
+    (found,) = [check for check in checks if check["name"] == "plug-ins of their-plugins 1.0"]
+    assert found["state"] == "ok"
+    assert "corruption:their-fade" in found["message"]
+    notes = [check["message"] for check in checks if check["name"] == "plug-in"]
+    assert len(notes) == 2
+    assert "attack 'bad' of their-plugins 1.0 cannot be used" in notes[0] + notes[1]
+    assert ended.code == robench("doctor", "--results", tmp_path).code == 0
+    stripes = [check for check in checks if check["name"] == "dataset their-stripes"]
+    assert [check["state"] for check in stripes] == ["ok"]
