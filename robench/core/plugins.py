@@ -116,8 +116,14 @@ class Plugins(Mapping[str, T]):
 
     @classmethod
     def joined(cls, builtin: Mapping[str, T], *parts: Plugins[Any], base: type) -> Plugins[T]:
-        """Return several families as one, in which no kind may be declared twice; ``base`` is a base of all."""
-        whole: Plugins[T] = cls("", builtin, base=base)
+        """Return several families and ``builtin`` as one, in which no kind may be declared twice.
+
+        ``base`` is a base class of all.
+        """
+        members = dict(builtin)
+        for part in parts:
+            members |= part.builtin
+        whole: Plugins[T] = cls("", members, base=base)
         whole._wanted = {family: wanted for part in parts for family, wanted in part._wanted.items()}
         whole._reserved = frozenset[str]().union(*(part._reserved for part in parts))
         return whole

@@ -14,5 +14,5 @@ from robench.perturbations.clean import Clean
 
 __all__ = ["PERTURBATIONS", "Clean"]
 
-_BUILTIN: dict[str, type[PerturbationBase]] = {"clean": Clean, **ATTACKS.builtin, "corruption": Corruption}
+_BUILTIN: dict[str, type[PerturbationBase]] = {"clean": Clean, "corruption": Corruption}
 PERTURBATIONS = Plugins.joined(_BUILTIN, ATTACKS, CORRUPTIONS, base=PerturbationBase)

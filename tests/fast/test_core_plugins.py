@@ -11,7 +11,7 @@ from plugin_examples import DECLARED
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.core.errors import DeclarationError, PluginError, RobenchError
-from robench.core.plugins import EXAMINERS, claims, strays
+from robench.core.plugins import EXAMINERS, Plugins, claims, strays
 from robench.corruptions import CORRUPTIONS
 from robench.datasets import DATASETS
 from robench.declare import schema
@@ -22,7 +22,6 @@ from robench.perturbations import PERTURBATIONS
 if TYPE_CHECKING:
     from plugin_examples import Installer
 
-    from robench.core.plugins import Plugins
 
 OF_FAMILY: dict[str, Plugins[object]] = {
     "attack": ATTACKS,
@@ -85,6 +84,13 @@ class TestNames:
         assert PERTURBATIONS["their-fade"] is CORRUPTIONS["their-fade"]
         assert PERTURBATIONS["their-brighten"] is ATTACKS["their-brighten"]
         assert "their-fade" not in ATTACKS
+
+    def test_perturbations_have_each_member_of_their_parts(self) -> None:
+        fade = type("Fade", (PERTURBATIONS["clean"],), {})
+        parts = [Plugins(family, {family: fade}, base=object) for family in ("attack", "corruption")]
+        joined = Plugins.joined({"clean": fade}, *parts, base=object)
+        assert list(joined) == ["clean", "attack", "corruption"]
+        assert {*ATTACKS.builtin, *CORRUPTIONS.builtin} < {*PERTURBATIONS.builtin}
 
     def test_an_unknown_name_is_a_key_error(self, install: Installer) -> None:
         install()
