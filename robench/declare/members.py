@@ -91,6 +91,12 @@ def fields_problem(declared: type, model_of: Callable[[type], type[BaseModel]]) 
     return ""
 
 
+def holds_foreign(given: Mapping[str, object]) -> bool:
+    """Return whether the fields of a declaration hold one that is not robench's, which may be asked when it is made."""
+    items = [item for value in given.values() for item in (value if isinstance(value, tuple) else (value,))]
+    return any(isinstance(item, DeclarationBase) and not is_own(type(item)) for item in items)
+
+
 def checked(declaration: T, value: object) -> T:
     """Return a declaration; of a foreign one, after all that generic code asks of it was asked.
 

@@ -31,7 +31,15 @@ from robench.core.plugins import EXAMINERS
 from robench.core.providers import is_own
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import PREPROCESSINGS
-from robench.declare.members import TARGET, attempted, checked, fields_problem, is_by_target, member_class
+from robench.declare.members import (
+    TARGET,
+    attempted,
+    checked,
+    fields_problem,
+    holds_foreign,
+    is_by_target,
+    member_class,
+)
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
 from robench.declare.sweeps import KEY, construct_sweep
 from robench.declare.values import UNREADABLE
@@ -108,7 +116,9 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
         raise reworded(error, known) from None
     given = {name: getattr(fields, name) for name in fields.model_fields_set}
     try:
-        return declared(**given) if is_own(declared) else checked(_constructed(declared, given, value), value)
+        if is_own(declared) and not holds_foreign(given):
+            return declared(**given)
+        return checked(_constructed(declared, given, value), value)
     except ValidationError:
         raise
     except ValueError as error:
@@ -116,7 +126,7 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
 
 
 def _constructed(declared: type[T], given: Mapping[str, object], value: object) -> T:
-    """Return a foreign declaration, whose ValueErrors are contradictions like others'."""
+    """Return a declaration with code of others, whose ValueErrors are contradictions like all."""
     refusals: list[ValueError] = []
 
     def construct() -> T | None:

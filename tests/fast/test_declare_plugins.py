@@ -115,6 +115,12 @@ class TestByKind:
         install(declared=DECLARED.replace("Le(10)] = 1\n", f"Le(10)] = 1{checks}"))
         assert "it raised TypeError: no" in refused({"kind": "their-brighten", "epsilon": EPSILON})
 
+    def test_what_an_attention_answers_its_backbone_is_a_problem(self, install: Installer) -> None:
+        asked = "    def problems_in(self, *, num_tokens: int, depth: int) -> list[str]:\n        raise KeyError('x')\n"
+        install(declared=DECLARED.replace('computed:HalvedAttention"\n', f'computed:HalvedAttention"\n\n{asked}'))
+        with pytest.raises(DeclarationError, match="Vit: it raised KeyError: 'x'"):
+            parse_architecture({**VIT, "attention": {"kind": "their-halved"}})
+
     @pytest.mark.parametrize("answer", ["(1, self.severity)", "(self.kind, 0)", "(self.kind, 6)", "3", "(self.kind,)"])
     def test_a_corruption_tells_its_kind_and_a_severity(self, install: Installer, answer: str) -> None:
         install(declared=DECLARED.replace("return self.kind, self.severity", f"return {answer}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -46,6 +47,18 @@ def test_errors_that_would_end_the_process_become_errors_of_the_model(error: Bas
     with pytest.raises(ContractError, match=f"{type(error).__name__}.*which ends a process") as caught, Contained():
         raise error
     assert caught.value.__cause__ is error
+
+
+def test_settings_of_code_that_imports_torch_first_are_undone() -> None:
+    """A plug-in may be declared before anything of robench's needs torch."""
+    probe = (
+        "import sys\nfrom robench.core.containment import Contained\nassert 'torch' not in sys.modules\n"
+        "with Contained():\n    import torch\n    torch.set_default_dtype(torch.float64)\n"
+        "    torch.set_grad_enabled(False)\n"
+        "print(torch.get_default_dtype(), torch.is_grad_enabled())"
+    )
+    ended = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["torch.float32", "True"]
 
 
 def test_other_errors_stay_as_they_are() -> None:
