@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("robench", "tests", "checkpoints", "suites", "scripts", "checkpoints.yaml", "pyproject.toml")
+COPIED = (
+    "robench",
+    "tests",
+    "checkpoints",
+    "suites",
+    "scripts",
+    "examples",
+    "docs",
+    "checkpoints.yaml",
+    "pyproject.toml",
+    "CONTRIBUTING.md",
+)
 TESTS = ("tests/contract/test_perturbations_contract.py", "tests/fast", "tests/unit", "tests/contract")
 # It would fail on any change to the code, whatever the tests of attacks say.
 LEFT_OUT = ("--ignore", "tests/unit/test_planted_bugs.py")
