@@ -9,23 +9,19 @@ from torch import Tensor, nn
 
 from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
-from robench.core.errors import ContractError, UnknownNameError
+from robench.core.errors import ContractError
 from robench.core.providers import provider_of, title_of
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
-    from robench.core.protocols import Declaration
 
 
-def build_attention(declaration: Declaration, geometry: Geometry) -> nn.Module:
+def build_attention(declaration: AttentionBase, geometry: Geometry) -> nn.Module:
     """Return the declared mechanism for one layer, with initial weights from torch's global generator.
 
     Raises:
-        UnknownNameError: the declaration is of no attention mechanism.
         ContractError: a mechanism that is not robench's is no module.
     """
-    if not isinstance(declaration, AttentionBase):
-        raise UnknownNameError("attention", declaration.kind, ATTENTIONS)
     declared = declaration_at(declaration, geometry.layer)
     module: nn.Module = declared.implemented()(declared, geometry)
     if provider_of(declared) is not None:

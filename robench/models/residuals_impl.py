@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.core.errors import UnknownNameError
-from robench.models import RESIDUALS
 from robench.models.residuals import ResidualBase
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import Block
 
     from robench.attention.state import ForwardState
-    from robench.core.protocols import Declaration
     from robench.models.residuals import Boost, FeatScale
 
 
@@ -57,14 +54,8 @@ def parts_of(block: Block, attention: nn.Module) -> BlockParts:
     )
 
 
-def build_block(declaration: Declaration, parts: BlockParts) -> PlainBlock:
-    """Return a block with the declared residual connection.
-
-    Raises:
-        UnknownNameError: the declaration is of no residual connection.
-    """
-    if not isinstance(declaration, ResidualBase):
-        raise UnknownNameError("residual", declaration.kind, RESIDUALS)
+def build_block(declaration: ResidualBase, parts: BlockParts) -> PlainBlock:
+    """Return a block with the declared residual connection."""
     block: PlainBlock = declaration.implemented()(declaration, parts)
     return block
 

@@ -24,9 +24,7 @@ from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
-from robench.core.errors import UnknownNameError
 from robench.core.identity import to_plain
-from robench.declarations.base import DeclarationBase
 from robench.models.residuals import PlainResidual
 from robench.models.residuals_impl import PlainBlock, parts_of
 from robench.testing.attention import (
@@ -359,13 +357,6 @@ class TestBuildAttention:
             again = build_attention(Symmetric(), GEOMETRY).get_parameter("qkv.weight")
         assert torch.equal(first, again)
         assert not torch.equal(first, second)
-
-    def test_a_declaration_that_nothing_implements_is_refused_with_the_known_ones(self) -> None:
-        class Unheard(DeclarationBase):
-            kind = "sofmax"
-
-        with pytest.raises(UnknownNameError, match=r"unknown attention 'sofmax'\. Did you mean 'softmax'\?"):
-            build_attention(Unheard(), GEOMETRY)
 
 
 class TestGeometry:

@@ -19,7 +19,7 @@ from robench.attention.softmax_impl import SoftmaxAttention
 from robench.attention.symmetric import Symmetric
 from robench.attention.symmetric_impl import SymmetricAttention
 from robench.core.errors import UnknownNameError
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import DeclarationBase, FieldsError
 from robench.models import BACKBONES
 from robench.models.build import build
 from robench.models.vit import Vit
@@ -132,11 +132,11 @@ class TestDeclaration:
     def test_a_fractional_mlp_ratio_is_taken(self) -> None:
         assert build(replace(SMALL, mlp_ratio=1.5)).get_parameter("blocks.0.mlp.fc1.weight").shape == (18, 12)
 
-    def test_an_unknown_residual_or_backbone_is_refused_with_the_known_ones(self) -> None:
+    def test_what_is_no_residual_and_an_unknown_backbone_are_refused(self) -> None:
         class Unheard(DeclarationBase):
             kind = "plane"
 
-        with pytest.raises(UnknownNameError, match=r"unknown residual 'plane'\. Did you mean 'plain'\?"):
+        with pytest.raises(FieldsError, match="residual must be a declaration of the type ResidualBase, got "):
             build(replace(SMALL, residual=Unheard()))
         with pytest.raises(UnknownNameError, match=r"unknown backbone 'plane'\. Known: fan, python, timm, vit"):
             build(Unheard())
