@@ -34,7 +34,6 @@ def fill(folder: Path, num_models: int, num_shards: int, num_examples: int) -> N
     from dataclasses import replace
 
     from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
-
     from robench.core.shard import DatasetIdentity, Shard
     from robench.store.parquet import encode_record
     from robench.store.paths import Paths

@@ -39,7 +39,7 @@ BESIDE: Mapping[str, type] = {
 
 def page() -> str:
     """Return the page: each kind with its fields, what it computes, its source, and known disagreements."""
-    kinds = ATTENTIONS.items()
+    kinds = ATTENTIONS.builtin.items()
     contents = [f"- [`{kind}`](#{kind}): {_title(declared)}" for kind, declared in kinds]
     contents += [f"- [{name}](#{name.replace(' ', '-')}): {_text(part)[0]}" for name, part in BESIDE.items()]
     sections = [_section(kind, declared) for kind, declared in kinds]

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+from plugin_examples import Installer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,6 +69,16 @@ def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in [name for name in os.environ if name.startswith("ROBENCH_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installer]:
+    """Install distributions of other people for one test."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    installer = Installer(folder, monkeypatch)
+    yield installer
+    installer.forget()
 
 
 @pytest.fixture

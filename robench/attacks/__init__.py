@@ -5,10 +5,9 @@ All run in ``attack``, meet a ``problem``, and most share the loop in ``search``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
+from robench.attacks.base import Attack
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
@@ -17,13 +16,9 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
+from robench.core.plugins import Plugins
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.attacks.base import Attack
-
-ATTACKS: Mapping[str, type[Attack]] = {
+_BUILTIN: dict[str, type[Attack]] = {
     "uniform-noise": UniformNoise,
     "gaussian-noise": GaussianNoise,
     "fgsm": Fgsm,
@@ -36,3 +31,4 @@ ATTACKS: Mapping[str, type[Attack]] = {
     "apgd": Apgd,
     "autoattack": AutoAttack,
 }
+ATTACKS = Plugins("attack", _BUILTIN, base=Attack)

@@ -10,7 +10,9 @@ import torch
 from robench.attacks.losses import predicted
 from robench.attacks.problem import Ledger, Problem, Reached
 from robench.attacks.regions import region_of
+from robench.core.errors import ContractError
 from robench.core.protocols import Perturbed
+from robench.core.providers import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +45,12 @@ def attack(
     """
     problem = problem_of(declaration, batch, victim, draws, len(batch.ids) if batch_size is None else batch_size)
     reached = function(declaration, problem)
+    if not isinstance(reached, Reached) or reached.points.shape != problem.inputs.shape:
+        met = tuple(reached.points.shape) if isinstance(reached, Reached) else type(reached).__name__
+        title = title_of("attack", declaration, declaration.kind)
+        raise ContractError(
+            f"{title} returned {met}, wanted Reached with points of shape {tuple(problem.inputs.shape)}"
+        )
     inputs = problem.pixels(reached.points).detach()
     num_clamped = None
     if declaration.clip == "box":

@@ -7,10 +7,9 @@ that stands alone may be called without a state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from robench.attention.alibi import Alibi
 from robench.attention.attnscale import AttnScale
+from robench.attention.base import AttentionBase
 from robench.attention.bilateral import Bilateral
 from robench.attention.elliptical import Elliptical
 from robench.attention.fourier import Fourier
@@ -34,15 +33,11 @@ from robench.attention.softmax import Softmax
 from robench.attention.spkde import Spkde
 from robench.attention.symmetric import Symmetric
 from robench.attention.twicing import Twicing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.attention.base import AttentionBase
+from robench.core.plugins import Plugins
 
 __all__ = ["ATTENTIONS"]
 
-ATTENTIONS: Mapping[str, type[AttentionBase]] = {
+_BUILTIN: dict[str, type[AttentionBase]] = {
     "softmax": Softmax,
     "symmetric": Symmetric,
     "rpc": Rpc,
@@ -69,3 +64,4 @@ ATTENTIONS: Mapping[str, type[AttentionBase]] = {
     "linformer": Linformer,
     "nystrom": Nystrom,
 }
+ATTENTIONS = Plugins("attention", _BUILTIN, base=AttentionBase)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
+from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.core.identity import Plain, to_plain
+from robench.core.plugins import Claim, Plugins, strays
+from robench.corruptions import CORRUPTIONS, TYPES
 from robench.datasets import DATASETS
 from robench.declare import find_suite, read_registries, shipped_suites
 from robench.metrics import METRICS
+from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.sweep import Sweep
+from robench.training import TRAININGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from robench.declarations.base import DeclarationBase
 
 Entry = dict[str, Plain]
+LIVE = "One of ImageNet-C's corruptions, made on the fly at a severity from 1 to 5"
 
 
 def _models(registries: Sequence[Path]) -> list[Entry]:
@@ -73,17 +79,34 @@ def _suite(suite: Suite, path: Path) -> Entry:
     }
 
 
-def _declared(declarations: Mapping[str, type[DeclarationBase]]) -> list[Entry]:
-    return [
-        {
-            "name": name,
-            "summary": (inspect.getdoc(declaration) or "").split("\n\n")[0].replace("\n", " "),
-            "description": inspect.getdoc(declaration) or "",
-            "version": declaration.version,
-            "fields": _fields(declaration),
-        }
-        for name, declaration in declarations.items()
-    ]
+def _family(members: Plugins[Any], described: Callable[[str, Any], Entry]) -> list[Entry]:
+    """Return an entry for each member, those of other distributions with their names, and what of them is broken."""
+    entries: list[Entry] = []
+    for name, member in members.loaded():
+        entry = {"name": name, **described(name, member)}
+        for claim in members.claims_of(name):
+            entry |= {"summary": f"{entry['summary']} [{claim.owner}]", **_from(claim)}
+        entries.append(entry)
+    entries += [_broken(name, message, members.claims_of(name)[0]) for name, message in members.broken()]
+    return entries + [_broken(claim.name, f"{claim.owner}: {wrong}", claim) for claim, wrong in strays().items()]
+
+
+def _broken(name: str, message: str, claim: Claim) -> Entry:
+    return {"name": name, "summary": f"broken: {message}", "broken": message, **_from(claim)}
+
+
+def _from(claim: Claim) -> Entry:
+    return {"distribution": claim.distribution, "distribution_version": claim.release}
+
+
+def _declared(name: str, declaration: type[DeclarationBase]) -> Entry:
+    description = inspect.getdoc(declaration) or ""
+    return {
+        "summary": description.split("\n\n")[0].replace("\n", " "),
+        "description": description,
+        "version": declaration.version,
+        "fields": _fields(declaration),
+    }
 
 
 def _fields(declaration: type[DeclarationBase]) -> Entry:
@@ -100,10 +123,7 @@ def _fields(declaration: type[DeclarationBase]) -> Entry:
 
 
 def _datasets(registries: Sequence[Path]) -> list[Entry]:
-    return [
-        {"name": name, "summary": declared.title, **_without_kind(to_plain(declared))}
-        for name, declared in DATASETS.items()
-    ]
+    return _family(DATASETS, lambda name, declared: {"summary": declared.title, **_without_kind(to_plain(declared))})
 
 
 def _without_kind(plain: Plain) -> Entry:
@@ -112,18 +132,32 @@ def _without_kind(plain: Plain) -> Entry:
 
 
 def _metrics(registries: Sequence[Path]) -> list[Entry]:
-    return [
-        {"name": name, "summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
-        for name, metric in METRICS.items()
-    ]
+    return _family(
+        METRICS, lambda name, metric: {"summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
+    )
+
+
+def _attacks(registries: Sequence[Path]) -> list[Entry]:
+    others = {name: declared for name, declared in PERTURBATIONS.builtin.items() if name not in ATTACKS.builtin}
+    own = [{"name": name, **_declared(name, declared)} for name, declared in others.items()]
+    return [*own, *_family(ATTACKS, _declared), {"name": Sweep.kind, **_declared(Sweep.kind, Sweep)}]
+
+
+def _corruptions(registries: Sequence[Path]) -> list[Entry]:
+    own: list[Entry] = [{"name": name, "summary": LIVE, "implementation": path} for name, path in TYPES.items()]
+    return [*own, *_family(CORRUPTIONS, _declared)]
 
 
 # Kind of thing to a function from further registry files to its entries, each with `name` and `summary`.
 CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "models": _models,
     "suites": _suites,
-    "attacks": lambda registries: _declared({**PERTURBATIONS, Sweep.kind: Sweep}),
+    "attacks": _attacks,
+    "corruptions": _corruptions,
     "datasets": _datasets,
-    "attentions": lambda registries: _declared(ATTENTIONS),
+    "attentions": lambda registries: _family(ATTENTIONS, _declared),
     "metrics": _metrics,
+    "backbones": lambda registries: _family(BACKBONES, _declared),
+    "residuals": lambda registries: _family(RESIDUALS, _declared),
+    "trainings": lambda registries: _family(TRAININGS, _declared),
 }

@@ -104,7 +104,7 @@ def _entries() -> list[dict[str, Any]]:
             "archives": [],
             "datasets": [name],
         }
-        for name, declared in DATASETS.items()
+        for name, declared in DATASETS.loaded()
         if declared.folder is None
     ]
     on_disk = [

@@ -63,9 +63,10 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     yield _check("results", _results, results)
     yield _check("suites", lambda: ", ".join(shipped_suites()))
     # Parts of a published set lie beside each other: they are there together.
-    for name, declared in ((name, declared) for name, declared in DATASETS.items() if "/" not in name):
-        # What is embedded in a library must be there; anything else is the user's to place.
-        yield _check(f"dataset {name}", _dataset, name, data_root, if_not="missing" if declared.folder else "broken")
+    for name, declared in ((name, declared) for name, declared in DATASETS.loaded() if "/" not in name):
+        # What is embedded in a library must be there; anything else is the user's to place, or is others'.
+        is_own_part = declared.folder is None and name in DATASETS.builtin
+        yield _check(f"dataset {name}", _dataset, name, data_root, if_not="broken" if is_own_part else "missing")
     unplaced = []
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)
@@ -79,7 +80,25 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
             f"{', '.join(unplaced)}; 'robench show NAME' says where to put the weights of one, and how to get them"
         )
         yield _Check(f"weights of {len(unplaced)} models", "missing", (message,))
+    yield from _plugins()
     yield from _notes()
+
+
+def _plugins() -> Iterator[_Check]:
+    """Yield a check of each distribution that declares plug-ins, and a note of each plug-in that is broken."""
+    # Imported here, so that help needs no pydantic.
+    from robench.cli.catalogue import CATALOGUE
+    from robench.core.plugins import claims
+
+    owners: dict[str, list[str]] = {}
+    for claim in claims():
+        owners.setdefault(claim.owner, []).append(claim.name)
+    for owner, names in owners.items():
+        yield _Check(f"plug-ins of {owner}", "ok", (", ".join(names),))
+    families = [list_of for name, list_of in CATALOGUE.items() if owners and name not in ("models", "suites")]
+    broken = [str(entry["broken"]) for list_of in families for entry in list_of(()) if "broken" in entry]
+    for message in dict.fromkeys(broken):
+        yield _Check("plug-in", "note", (message,))
 
 
 def _check(name: str, find: Callable[..., str], *arguments: object, if_not: str = "broken") -> _Check:

@@ -16,7 +16,7 @@ from robench.cli.terminal import out_json, out_table
 @registry_option
 @json_option
 def command(kind: str, registries: tuple[Path, ...], as_json: bool) -> int:
-    """List all models, suites, attacks, datasets, attentions or metrics."""
+    """List all models, suites, or plug-ins of a family, those of other distributions included."""
     entries = CATALOGUE[kind](registries)
     if as_json:
         out_json(entries)

@@ -174,14 +174,16 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     from safetensors.torch import save
 
     from robench.cli.progress import epochs_shown
-    from robench.models.containment import Contained, blamed
+    from robench.core.containment import Contained, blamed
+    from robench.core.providers import foreign_in
     from robench.runs.devices import choose_workers
     from robench.training.base import Host
     from robench.training.state_file import state_path
 
     training = checkpoint.training
     assert training is not None  # _check has seen to it
-    is_users = checkpoint.architecture.runs_user_code
+    architecture = checkpoint.architecture
+    is_users = architecture.runs_user_code or foreign_in((architecture, training)) is not None
     containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
     with epochs_shown(checkpoint.name) as on_epoch, containment:
         found = choose_workers(asked.device, 1, "serial")

@@ -3,7 +3,8 @@
 RobenchError                     1  something could not be measured or kept
 ├── UsageError                   2  the request itself cannot be met (no such device, no such file)
 ├── DeclarationError             2  a suite, registry or mapping says something impossible
-│   └── UnknownNameError         2  it names something that nobody declared
+│   ├── UnknownNameError         2  it names something that nobody declared
+│   └── PluginError              2  it names a plug-in of somebody else's that is broken
 ├── MissingDataError             4  a dataset is not where it was looked for
 ├── WeightsError                 4  weights are missing, or are not what the registry says
 ├── ExampleError                 1  one example of a dataset cannot be read
@@ -68,6 +69,10 @@ class UnknownNameError(DeclarationError):
 
     def __init__(self, noun: str, name: str, known: Iterable[str], advice: str = "") -> None:
         super().__init__(f"unknown {noun} {name!r}.{did_you_mean(name, known)}{' ' + advice if advice else ''}")
+
+
+class PluginError(DeclarationError):
+    """A plug-in of another distribution is broken; the message names both, and what is to be done."""
 
 
 class MissingDataError(RobenchError):

@@ -2,6 +2,7 @@
 
 Fields at their default are left out, so that a field added later changes no key that exists.
 A declaration whose implementation changed its numbers raises its class variable ``version``, which is part of the key.
+What another distribution declares has that distribution's name in its key, and code of the user's own its digest.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from fractions import Fraction
+
+from robench.core.providers import is_own, provider_of
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
@@ -50,6 +53,9 @@ def _plain_dataclass(value: object) -> dict[str, Plain]:
         item = getattr(value, field.name)
         if not _is_default(field, item):
             plain[field.name] = to_plain(item)
+    # Only what is implemented somewhere is a declaration.
+    if not is_own(type(value)) and hasattr(type(value), "implemented") and (provider := provider_of(value)):
+        plain |= provider.identity
     return plain
 
 

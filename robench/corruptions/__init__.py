@@ -12,12 +12,16 @@ No sum depends on its order: weights of filters are rounded to binary fractions 
 (see ``weights``). All else is one rounded operation after another, element by element. So neither the batch nor the
 number of threads changes a byte.
 
-``corruption.py`` declares one. No torch here: algorithms are imported on use.
+``corruption.py`` declares one. No torch here: algorithms are imported on use. Those of other distributions
+(``CORRUPTIONS``) are perturbations with declarations of their own, which tell their kind and severity.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from robench.core.plugins import Plugins
+from robench.declarations.perturbation_base import PerturbationBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,3 +48,5 @@ TYPES: Mapping[str, str] = {
     "spatter": "robench.corruptions.spatter_impl:spatter",
     "saturate": "robench.corruptions.colours_impl:saturate",
 }
+_BUILTIN: dict[str, type[PerturbationBase]] = {}
+CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TYPES, overrides=("corruption",))

@@ -9,23 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
-from robench.datasets.base import TEST_SPLIT
+from robench.core.plugins import Plugins
+from robench.datasets.base import TEST_SPLIT, DatasetDeclaration, opened_by_others
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from robench.core.protocols import Dataset, Declaration
-    from robench.datasets.base import DatasetDeclaration, Opener
+    from robench.datasets.base import Opener
 
 __all__ = ["DATASETS", "open_dataset"]
 
-DATASETS: Mapping[str, DatasetDeclaration] = {
+_BUILTIN: dict[str, DatasetDeclaration] = {
     declared.name: declared for declared in (DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS)
 }
+DATASETS = Plugins("dataset", _BUILTIN, base=DatasetDeclaration, instances=True)
 
 
 def open_dataset(
@@ -50,6 +51,7 @@ def open_dataset(
         UsageError: the dataset has no such split, or the number of processes is negative.
         MissingDataError: it is not where it was looked for.
         DeclarationError: the preprocessing does not go with the dataset.
+        ContractError: a dataset that is not robench's cannot be opened, or is not what it declares.
     """
     if name not in DATASETS:
         raise UnknownNameError("dataset", name, DATASETS)
@@ -58,7 +60,11 @@ def open_dataset(
     if not isinstance(preprocessing, ImagePreprocessing | None):
         raise DeclarationError(f"dataset {name!r} holds images: preprocessing must be 'image', got {preprocessing}")
     declared = DATASETS[name]
-    implementation: Opener = declared.implemented()
-    return implementation(
-        declared, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split
-    )
+
+    def opened() -> Dataset:
+        implementation: Opener = declared.implemented()
+        return implementation(
+            declared, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split
+        )
+
+    return opened() if name in DATASETS.builtin else opened_by_others(name, declared, opened)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
 
-from robench.core.errors import UsageError
+from robench.core.errors import ContractError, DeclarationError, MissingDataError, UsageError, described
+from robench.core.providers import title_of
+from robench.core.shard import DatasetIdentity
+from robench.core.user_code import what_was_raised
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from robench.core.protocols import Dataset
@@ -91,6 +95,35 @@ class DatasetDeclaration(DeclarationBase):
             images = " (the validation images)" if self.has_training_images else ""
             known = " and ".join(map(repr, self.splits))
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
+
+
+def opened_by_others(name: str, declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:
+    """Return a dataset that is not robench's, after it was opened and found to be what it declares.
+
+    Raises:
+        ContractError: it raised an error, or has another name or size.
+    """
+    # Imported here, since most datasets are robench's.
+    from robench.core.containment import Contained
+
+    title = title_of("dataset", declared, name)
+    try:
+        with Contained(keeps_environment=True):
+            dataset = opened()
+            identity = dataset.identity
+    except (UsageError, DeclarationError, MissingDataError):
+        raise
+    # Broad because it is code of others.
+    except Exception as error:
+        raise ContractError(f"{title} cannot be opened: {described(what_was_raised(error))}") from error
+    if not isinstance(identity, DatasetIdentity):
+        raise ContractError(f"{title} has an identity of type {type(identity).__name__}, wanted a DatasetIdentity")
+    if identity.name != name or len(dataset) != identity.num_examples:
+        raise ContractError(
+            f"{title} calls itself {identity.name!r} with {identity.num_examples} examples and has {len(dataset)}; "
+            "its identity must be of the declared name and its own size"
+        )
+    return dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

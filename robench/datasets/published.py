@@ -46,7 +46,7 @@ class PublishedSet:
         """Names of the datasets that are read from it."""
         return tuple(
             name
-            for name, declared in DATASETS.items()
+            for name, declared in DATASETS.builtin.items()
             if declared.folder is not None and set_folder(declared.folder) == self.folder
         )
 

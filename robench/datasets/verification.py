@@ -105,7 +105,7 @@ def verify(name: str, data_root: Path | None, *, decode: bool = False) -> Iterat
     elif name in PUBLISHED_SETS:
         names = PUBLISHED_SETS[name].datasets
     else:
-        embedded = [each for each, declared in DATASETS.items() if declared.folder is None]
+        embedded = [each for each, declared in DATASETS.loaded() if declared.folder is None]
         raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS])
     for declared in (DATASETS[each] for each in names):
         if declared.folder is None:

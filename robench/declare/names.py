@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from robench.core.errors import did_you_mean
+from robench.core.errors import PluginError, did_you_mean
 from robench.core.outcomes import OUTCOME_TYPES
+from robench.core.user_code import is_target
 from robench.datasets import DATASETS
-from robench.declare.scalars import Checked
+from robench.declare.members import TARGET, is_by_target, of_target
+from robench.declare.scalars import Checked, ReadBy, scalar_reader
 from robench.declare.values import show
+from robench.declare.wording import one_error
 from robench.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -28,7 +31,14 @@ def _name_problem(name: object) -> str | None:
 
 def _known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], str | None]:
     def unknown(name: object) -> str | None:
-        return None if name in declared else f"unknown {noun} {show(name)}.{did_you_mean(str(name), declared)}"
+        # What is in the user's own code is named by a mapping.
+        if name not in declared or is_target(str(name)):
+            return f"unknown {noun} {show(name)}.{did_you_mean(str(name), declared)}"
+        try:
+            declared[str(name)]
+        except PluginError as error:
+            return str(error)
+        return None
 
     return unknown
 
@@ -38,4 +48,25 @@ dataset_problem = _known_in("dataset", DATASETS)
 Name = Annotated[str, Checked(_name_problem)]
 DatasetName = Annotated[str, Checked(dataset_problem)]
 MetricName = Annotated[str, Checked(_known_in("metric", METRICS))]
+_read_metric = scalar_reader(str, (Checked(_known_in("metric", METRICS)),))
+
+
+def metric_name(value: object) -> object:
+    """Return the name of a metric in ``METRICS``: as it is given, or the target of one of the user's own.
+
+    Raises:
+        RefusedError: it is no name of a metric.
+        ValidationError: there is no such metric in the user's code.
+    """
+    if not isinstance(value, dict) or not is_by_target(METRICS, value.get("kind")):
+        return _read_metric(value)
+    if strangers := value.keys() - {"kind", TARGET}:
+        message = f"unknown field {show(min(strangers))}.{did_you_mean(min(strangers), [TARGET])}"
+        raise one_error("metric", message, value, min(strangers))
+    of_target("metric", METRICS, value)
+    return value[TARGET]
+
+
+# A metric of a suite, which may be of the user's own.
+MetricEntry = Annotated[str, ReadBy(metric_name)]
 Task = Annotated[str, Checked(_known_in("task", OUTCOME_TYPES))]

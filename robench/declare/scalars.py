@@ -38,8 +38,17 @@ class Checked:
     check: Callable[[object], str | None]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadBy:
+    """Mark of an annotation: ``read`` reads the value in place of the type's own reader."""
+
+    read: Reader
+
+
 def scalar_reader(hint: object, marks: tuple[object, ...]) -> Reader:
     """Return the reader of a field of type ``hint`` (a key of ``SCALARS``) within the bounds among ``marks``."""
+    if own := next((mark.read for mark in marks if isinstance(mark, ReadBy)), None):
+        return own
     read = SCALARS[hint]
     checks = [mark.check for mark in marks if isinstance(mark, Checked)]
 

@@ -27,11 +27,14 @@ from pydantic import (
 
 from robench.attention import ATTENTIONS
 from robench.core.errors import did_you_mean
+from robench.core.plugins import EXAMINERS
+from robench.core.providers import is_own
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import PREPROCESSINGS
+from robench.declare.members import TARGET, attempted, checked, fields_problem, is_by_target, member_class
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
 from robench.declare.sweeps import KEY, construct_sweep
-from robench.declare.values import UNREADABLE, show
+from robench.declare.values import UNREADABLE
 from robench.declare.wording import contradictions, one_error, reworded
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
@@ -70,7 +73,7 @@ FAMILIES: Mapping[str, Family] = {
     "attention": Family("attention", ATTENTIONS),
     "residual": Family("residual", RESIDUALS),
     "preprocessing": Family("preprocessing", PREPROCESSINGS),
-    "training": Family("training", TRAININGS, untagged=next(iter(TRAININGS.values()))),
+    "training": Family("training", TRAININGS, untagged=next(iter(TRAININGS.builtin.values()))),
 }
 
 
@@ -103,10 +106,30 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
         fields = model.model_validate({name: item for name, item in value.items() if name != tag})
     except ValidationError as error:
         raise reworded(error, known) from None
+    given = {name: getattr(fields, name) for name in fields.model_fields_set}
     try:
-        return declared(**{name: getattr(fields, name) for name in fields.model_fields_set})
+        return declared(**given) if is_own(declared) else checked(_constructed(declared, given, value), value)
+    except ValidationError:
+        raise
     except ValueError as error:
         raise contradictions(error, known, value) from None
+
+
+def _constructed(declared: type[T], given: Mapping[str, object], value: object) -> T:
+    """Return a foreign declaration, whose ValueErrors are contradictions like others'."""
+    refusals: list[ValueError] = []
+
+    def construct() -> T | None:
+        try:
+            return declared(**given)
+        except ValueError as error:
+            refusals.append(error)
+        return None
+
+    made = attempted(declared, "it raised", construct, value)
+    if refusals or made is None:
+        raise refusals[0]
+    return made
 
 
 def construct_member(family: Family, value: object) -> DeclarationBase:
@@ -128,15 +151,20 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
         return construct(family.untagged, value, tag)
     if not given:
         raise one_error(family.noun, f"missing. Known: {known}.", value, tag)
-    name = value[tag]
-    if not isinstance(name, str):
-        raise one_error(family.noun, str(refused(f"one of {known}", name)), name, tag)
-    if name not in family.members:
-        message = f"unknown {family.noun} {show(name)}.{did_you_mean(name, family.members)}"
-        raise one_error(family.noun, message, name, tag)
+    declared = member_class(family.noun, family.members, value, tag)
+    if is_by_target(family.members, value[tag]):
+        value = {name: item for name, item in value.items() if name != TARGET}
     if family.sweeps and KEY in value:
-        return construct_sweep(family.members, value, construct)
-    return construct(family.members[name], value, tag)
+        return construct_sweep(declared, value, construct, partial(_class_of, family))
+    return construct(declared, value, tag)
+
+
+def _class_of(family: Family, value: Mapping[str, object]) -> type:
+    """Return the class that a mapping stands for, ``object`` where that cannot be told."""
+    try:
+        return member_class(family.noun, family.members, value, family.tag) if family.tag in value else object
+    except ValidationError:
+        return object
 
 
 @cache
@@ -150,6 +178,9 @@ def model_of(declared: type) -> type[BaseModel]:
         fields[field.name] = (_field_type(hints[field.name], field.name), ... if required else None)
     config = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
     return create_model(declared.__name__, __config__=config, **fields)
+
+
+EXAMINERS.append(partial(fields_problem, model_of=model_of))
 
 
 def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:

@@ -9,14 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import ValidationError
 
 from robench.core.suite import Condition, Suite
 from robench.datasets import DATASETS
 from robench.declarations.base import LARGEST, SEEDS
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
-from robench.declare.names import DatasetName, MetricName, Name
+from robench.declare.names import DatasetName, MetricEntry, Name, dataset_problem, metric_name
 from robench.declare.python_source import document_from_python
+from robench.declare.scalars import RefusedError
 from robench.declare.schema import LONGEST, attempt, construct
 from robench.declare.searches import distance_problems
 from robench.declare.shift_columns import (
@@ -65,7 +67,7 @@ class SuiteEntry:
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
     batch_size: BatchSize
     conditions: Annotated[tuple[ConditionEntry, ...], MinLen(1)]
-    metrics: Annotated[tuple[MetricName, ...], MinLen(1)]
+    metrics: Annotated[tuple[MetricEntry, ...], MinLen(1)]
     dataset: DatasetName | None = None
     batches_per_shard: Count = 1
     audit: bool = True
@@ -126,7 +128,7 @@ def _readable_conditions(document: Document) -> dict[int, Condition]:
     for index in range(count if count <= LONGEST else 0):
         entry = attempt(partial(construct, ConditionEntry), document, ("conditions", index), [])
         dataset = entry.dataset or default if entry else None
-        if entry and isinstance(dataset, str) and dataset in DATASETS:
+        if entry and isinstance(dataset, str) and not dataset_problem(dataset):
             conditions[index] = Condition(
                 name=entry.name,
                 dataset=dataset,
@@ -187,7 +189,7 @@ def _task_problems(document: Document, conditions: Mapping[int, Condition]) -> I
 
 
 def _metric_problems(document: Document, conditions: Mapping[int, Condition]) -> Iterator[Problem]:
-    yield from _repeated(document, "metrics")
+    yield from _repeated(document, "metrics", name_of=lambda value: _metric_name(value) or value)
     if len(conditions) < len(document.list_at("conditions")) or not conditions:
         # Whether an attack or a clean condition is missing shows only once all conditions can be read.
         return
@@ -219,15 +221,25 @@ def _known_metrics(document: Document) -> dict[int, str]:
     names = document.list_at("metrics")
     first: dict[str, int] = {}
     for index, name in enumerate(names):
-        if isinstance(name, str) and name in METRICS:
-            first.setdefault(name, index)
+        if (known := _metric_name(name)) is not None:
+            first.setdefault(known, index)
     return {index: name for name, index in first.items()}
 
 
-def _repeated(document: Document, items: str, *below: str) -> Iterator[Problem]:
+def _metric_name(value: object) -> str | None:
+    """Return the name of a metric that there is, whatever stands for it; None where there is none."""
+    try:
+        return str(metric_name(value))
+    except (RefusedError, ValidationError):
+        return None
+
+
+def _repeated(
+    document: Document, items: str, *below: str, name_of: Callable[[object], object] = lambda value: value
+) -> Iterator[Problem]:
     first: dict[str, int] = {}
     for index in range(len(document.list_at(items))):
-        name = document.at(items, index, *below)
+        name = name_of(document.at(items, index, *below))
         if isinstance(name, str) and first.setdefault(name, index) != index:
             message = f"{show(name)} is given twice, first as {items}[{first[name]}]; give each its own"
             yield document.problem((items, index, *below), message)

@@ -6,6 +6,7 @@ ensemble that name no budget have the ensemble's.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -18,8 +19,6 @@ from robench.declare.wording import contradictions, one_error
 from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from robench.declarations.base import DeclarationBase
     from robench.declare.problems import Place
 
@@ -27,6 +26,10 @@ T = TypeVar("T")
 KEY = "epsilons"
 # Where no budget can be read: what relates fields to the budget then finds nothing wrong.
 NO_BUDGET = 0
+
+
+# Of a mapping that may stand for an attack, its class.
+ClassOf = Callable[[Mapping[str, object]], type]
 
 
 class Construct(Protocol):
@@ -49,14 +52,13 @@ OWN = tuple(SweepEntry.__dataclass_fields__)
 
 
 def construct_sweep(
-    kinds: Mapping[str, type[DeclarationBase]], value: Mapping[str, object], construct: Construct
+    declared: type[DeclarationBase], value: Mapping[str, object], construct: Construct, class_of: ClassOf
 ) -> Sweep:
-    """Return the sweep of a mapping that has ``epsilons``, and names one of ``kinds`` in ``kind``.
+    """Return the sweep of a mapping that has ``epsilons``, and stands for an attack of the class ``declared``.
 
     Raises:
         ValidationError: every problem of every field, with its place.
     """
-    declared = kinds[str(value["kind"])]
     if not issubclass(declared, BoundedAttack):
         raise one_error("sweep", f"must be left out for {declared.kind}, which has no budget", value[KEY], KEY)
     problems = _Problems()
@@ -66,7 +68,7 @@ def construct_sweep(
     entry = problems.attempt(partial(construct, SweepEntry, own))
     given = value[KEY]
     attacks = [
-        problems.attempt(partial(construct, declared, _at_budget(kinds, value, epsilon), "kind"), (KEY, place))
+        problems.attempt(partial(construct, declared, _at_budget(value, epsilon, class_of), "kind"), (KEY, place))
         for place, epsilon in enumerate(given if entry and isinstance(given, list) and given else [NO_BUDGET])
     ]
     if entry is None or problems.found:
@@ -78,15 +80,13 @@ def construct_sweep(
         raise contradictions(error, OWN, value) from None
 
 
-def _at_budget(
-    kinds: Mapping[str, type[DeclarationBase]], value: Mapping[str, object], epsilon: object
-) -> dict[str, object]:
+def _at_budget(value: Mapping[str, object], epsilon: object, class_of: ClassOf) -> dict[str, object]:
     """Return the mapping of the attack alone."""
     fields = {name: item for name, item in value.items() if name not in OWN} | {"epsilon": epsilon}
     if isinstance(members := fields.get("members"), list):
         fields["members"] = [
             {"epsilon": epsilon, **member}
-            if isinstance(member, dict) and issubclass(kinds.get(str(member.get("kind")), object), BoundedAttack)
+            if isinstance(member, dict) and issubclass(class_of(member), BoundedAttack)
             else member
             for member in members
         ]

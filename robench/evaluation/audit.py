@@ -40,7 +40,8 @@ def measure(
     assert isinstance(declaration, Audit)  # whose implementation this is
     batch = dataset.batch(shard.start, shard.stop)
     flags = audit(model, batch, dataset.identity, declaration.epsilon, seed=shard.measurement.seed)
-    return replace(record, flags=tuple(flags), provenance=provenance(model.device, started, limit))
+    whole = replace(provenance(model.device, started, limit), versions=record.provenance.versions)
+    return replace(record, flags=tuple(flags), provenance=whole)
 
 
 def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.errors import BudgetExceededError, ContractError
+from robench.core.providers import title_of
 
 if TYPE_CHECKING:
     from robench.core.protocols import Batch, PerturbationDeclaration, Victim
@@ -49,20 +50,18 @@ def check_perturbed(
         ContractError: another shape, NaN, or values outside the limits of ``clip``.
         BudgetExceededError: an input was moved by more than the threat model allows.
     """
-    kind, threat_model = declaration.kind, declaration.threat_model
+    title, threat_model = title_of("perturbation", declaration, declaration.kind), declaration.threat_model
     if perturbed.shape != clean.shape:
-        raise ContractError(
-            f"perturbation {kind!r} returned shape {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}"
-        )
+        raise ContractError(f"{title} returned shape {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}")
     if declaration.clip == "box":
-        _check_range(perturbed, f"perturbation {kind!r} returned inputs")
+        _check_range(perturbed, f"{title} returned inputs")
     elif not bool(torch.isfinite(perturbed).all()):
-        raise ContractError(f"perturbation {kind!r} returned NaN or infinite inputs")
+        raise ContractError(f"{title} returned NaN or infinite inputs")
     change = within = perturbed.double() - clean.double()
     if declaration.clip == "unit":
         within = _change_but_cut(perturbed, clean, declaration, victim)
     if threat_model is not None:
-        _check_budget(within, kind, threat_model, victim)
+        _check_budget(within, title, threat_model, victim)
     return _distances(change)
 
 
@@ -79,8 +78,9 @@ def _change_but_cut(
     inside = torch.clamp(points, mean - BUDGET_TOLERANCE, mean + std + BUDGET_TOLERANCE)
     if not bool(((inside == points).flatten(1).all(1) | whole).all()):
         normalised = ((points - mean) / std)[~whole]
+        title = title_of("perturbation", declaration, declaration.kind)
         raise ContractError(
-            f"perturbation {declaration.kind!r} returned inputs from {float(normalised.min()):.6g} to "
+            f"{title} returned inputs from {float(normalised.min()):.6g} to "
             f"{float(normalised.max()):.6g} after normalisation, wanted [0, 1]"
         )
     is_cut = (points - torch.clamp(clean.double(), mean, mean + std)).abs() <= BUDGET_TOLERANCE
@@ -92,13 +92,13 @@ def _distances(change: torch.Tensor) -> Distances:
     return Distances(linf=rows.amax(1), l2=rows.square().sum(1).sqrt(), l1=rows.sum(1))
 
 
-def _check_budget(change: torch.Tensor, kind: str, threat_model: ThreatModel, victim: Victim) -> None:
+def _check_budget(change: torch.Tensor, title: str, threat_model: ThreatModel, victim: Victim) -> None:
     if threat_model.space == "normalised":
         change = change / victim.normalisation[1].double()
     met = float(getattr(_distances(change), threat_model.norm).max())
     if met > float(threat_model.epsilon) + BUDGET_TOLERANCE * max(1.0, float(threat_model.epsilon)):
         raise BudgetExceededError(
-            f"perturbation {kind!r} moved an input by {met:.6g} in {threat_model.norm}, "
+            f"{title} moved an input by {met:.6g} in {threat_model.norm}, "
             f"more than its budget {float(threat_model.epsilon):.6g} ({threat_model.epsilon_text})"
         )
 

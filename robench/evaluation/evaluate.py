@@ -12,6 +12,7 @@ import torch
 from robench.attacks.backends.installed import release_of
 from robench.core.columns import Outcomes
 from robench.core.protocols import Batch
+from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.datasets import DATASETS
@@ -24,6 +25,8 @@ from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.prediction import predict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robench.core.protocols import AdversarialStore, Dataset, Victim
     from robench.core.shard import Measurement, Shard
     from robench.evaluation.keeping import Source
@@ -62,18 +65,27 @@ def evaluate(
         for start in range(shard.start, shard.stop, size := _rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
             outcomes.append(_measure(measurement, batch, victim, source))
-    measured = provenance(victim.device, started, limit, measurement.condition.perturbation.backend)
+    measured = provenance(victim.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
     return Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
 
 
-def provenance(device: torch.device, started: float, limit: int | None, backend: str = "robench") -> Provenance:
+def _used(measurement: Measurement) -> tuple[object, ...]:
+    """Return all declarations that a measurement uses."""
+    checkpoint = measurement.checkpoint
+    declared = DATASETS.get(measurement.dataset.name)
+    return measurement.condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, declared
+
+
+def provenance(
+    device: torch.device, started: float, limit: int | None, backend: str = "robench", used: Sequence[object] = ()
+) -> Provenance:
     """Return where and when something was measured that began at ``started`` (``time.perf_counter``), and with what.
 
-    ``backend`` is the library whose attack was run, if any.
+    ``backend`` is the library whose attack was run, if any; ``used`` are declarations, whose distributions count.
     """
     return Provenance(
         device=device_kind(device),
-        versions=library_versions() | release_of(backend),
+        versions=library_versions() | release_of(backend) | releases_of(*used),
         seconds=time.perf_counter() - started,
         finished_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         limit=limit,

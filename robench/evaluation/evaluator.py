@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.containment import Contained
 from robench.core.errors import UsageError, described, shortened
 from robench.core.records import Failure
 from robench.datasets import open_dataset
 from robench.evaluation.evaluate import provenance
-from robench.models.containment import Contained
 from robench.models.loading import load_victim
 
 if TYPE_CHECKING:

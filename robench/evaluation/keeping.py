@@ -16,6 +16,7 @@ import torch
 
 from robench.core.shard import EXACT_DTYPE
 from robench.evaluation.contracts import check_perturbed
+from robench.evaluation.foreign import watched
 from robench.perturbations.dispatch import perturb_each
 from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
 
@@ -50,7 +51,11 @@ class Attacked:
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack with what it made, rounded as the measurement says."""
         declaration = measurement.condition.perturbation
-        for attack, perturbed in perturb_each(declaration, batch, victim, draws, measurement.batch_size):
+
+        def made(seen: Victim) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
+            return perturb_each(declaration, batch, seen, draws, measurement.batch_size)
+
+        for attack, perturbed in watched(declaration, batch, victim, made):
             points = perturbed.inputs
             if measurement.adversarial_dtype != EXACT_DTYPE:
                 # Before rounding, which could hide that the attack left its budget.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from robench.core.plugins import Plugins
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
 from robench.metrics.corruptions import (
     CORRUPTION_ERROR,
@@ -17,10 +16,7 @@ from robench.metrics.metric import Metric, Readings, Scope
 from robench.metrics.robust_accuracy import ROBUST_ACCURACY
 from robench.metrics.several_predictions import MEAN_ACCURACY, WORST_ACCURACY
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-METRICS: Mapping[str, Metric] = {
+_BUILTIN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         TOP1_ACCURACY,
@@ -39,5 +35,6 @@ METRICS: Mapping[str, Metric] = {
         FPR95,
     )
 }
+METRICS = Plugins("metric", _BUILTIN, base=Metric, instances=True, by_target=True)
 
 __all__ = ["METRICS", "Metric", "Readings", "Scope"]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
+from robench.core.errors import ContractError, IncompleteError, described
+from robench.core.providers import OWN, title_of
+from robench.core.report import Estimate
+from robench.core.user_code import what_was_raised
+from robench.declarations.base import imported
 from robench.metrics.intervals import INTERVAL as WILSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robench.core.columns import Outcomes
-    from robench.core.report import Estimate
 
 Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family"]
 
@@ -53,10 +56,31 @@ class Metric:
 
         Raises:
             IncompleteError: there are no outcomes, or those of two conditions do not belong together.
-            ContractError: they are not of the metric's task or scope.
+            ContractError: they are not of the metric's task or scope; or a metric that is not robench's raised an
+                error, or returned no estimate in its unit.
         """
-        module, _, name = self.implementation.partition(":")
-        estimate: Estimate = getattr(import_module(module), name)(readings)
+        if self.implementation.startswith(f"{OWN}."):
+            estimate: Estimate = imported(self.implementation)(readings)
+            return estimate
+        return self._foreign_estimate(readings)
+
+    def _foreign_estimate(self, readings: Readings) -> Estimate:
+        # Imported here, since most metrics are robench's.
+        from robench.core.containment import Contained
+
+        title = title_of("metric", self, self.name)
+        try:
+            with Contained():
+                estimate = imported(self.implementation)(readings)
+        except IncompleteError:
+            raise
+        # Broad because it is code of others.
+        except Exception as error:
+            raise ContractError(f"{title} raised {described(what_was_raised(error))}") from error
+        if not isinstance(estimate, Estimate):
+            raise ContractError(f"{title} returned a {type(estimate).__name__}, wanted robench.core.report.Estimate")
+        if estimate.unit != self.unit:
+            raise ContractError(f"{title} returned an estimate in {estimate.unit!r}, wanted its unit {self.unit!r}")
         return estimate
 
 

@@ -6,21 +6,17 @@ victims by ``victim.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from robench.core.plugins import Plugins
+from robench.models.base import ArchitectureBase
 from robench.models.fan import Fan
 from robench.models.python_backbone import Python
-from robench.models.residuals import Boost, FeatScale, PlainResidual
+from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.models.base import ArchitectureBase
-    from robench.models.residuals import ResidualBase
-
 __all__ = ["BACKBONES", "RESIDUALS"]
 
-BACKBONES: Mapping[str, type[ArchitectureBase]] = {"vit": Vit, "fan": Fan, "timm": Timm, "python": Python}
-RESIDUALS: Mapping[str, type[ResidualBase]] = {"plain": PlainResidual, "boost": Boost, "featscale": FeatScale}
+_BACKBONES: dict[str, type[ArchitectureBase]] = {"vit": Vit, "fan": Fan, "timm": Timm, "python": Python}
+_RESIDUALS: dict[str, type[ResidualBase]] = {"plain": PlainResidual, "boost": Boost, "featscale": FeatScale}
+BACKBONES = Plugins("backbone", _BACKBONES, base=ArchitectureBase)
+RESIDUALS = Plugins("residual", _RESIDUALS, base=ResidualBase)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.models.containment import Contained
 from robench.models.layouts_impl import layouts_for
 from robench.models.state_files import load_state
 from robench.models.victim import ClassifierVictim

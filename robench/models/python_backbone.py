@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from robench.core.user_code import is_target, target_digest
 from robench.models.base import ArchitectureBase, Argument
 
 if TYPE_CHECKING:
@@ -34,20 +35,18 @@ class Python(ArchitectureBase):
     def contradictions(self) -> list[FieldProblem]:
         """A target has one colon between two dotted names; an output is an index or a name."""
         problems: list[FieldProblem] = []
-        module, _, function = self.target.partition(":")
-        if not all(part.isidentifier() for part in module.split(".")) or not function.isidentifier():
+        if not is_target(self.target):
             problems.append(("target", f"must be package.module:function, got {self.target}"))
         if isinstance(self.output, (bool, float)):
             problems.append(("output", f"must be a whole number or a name, got {self.output}"))
         return problems
 
     def code_digest(self) -> str:
-        """Return the SHA-256 of the target's sources (``python_backbone_impl.code_digest``).
+        """Return the SHA-256 of the target's sources (``core.user_code.target_digest``): other code is another model.
+
+        None of it is run.
 
         Raises:
-            DeclarationError: there is no such module, or it fails on import.
+            DeclarationError: there is no such module.
         """
-        # Imported here, so that declarations need no torch.
-        from robench.models.python_backbone_impl import code_digest
-
-        return code_digest(self)
+        return target_digest(self.target)

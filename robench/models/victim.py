@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.containment import KeptSettings
 from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
-from robench.models.containment import KeptSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

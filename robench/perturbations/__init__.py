@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from robench.attacks import ATTACKS
+from robench.core.plugins import Plugins
+from robench.corruptions import CORRUPTIONS
 from robench.corruptions.corruption import Corruption
+from robench.declarations.perturbation_base import PerturbationBase
 from robench.perturbations.clean import Clean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.declarations.perturbation_base import PerturbationBase
 
 __all__ = ["PERTURBATIONS", "Clean"]
 
-PERTURBATIONS: Mapping[str, type[PerturbationBase]] = {"clean": Clean, **ATTACKS, "corruption": Corruption}
+_BUILTIN: dict[str, type[PerturbationBase]] = {"clean": Clean, "corruption": Corruption}
+PERTURBATIONS = Plugins.joined(_BUILTIN, ATTACKS, CORRUPTIONS, base=PerturbationBase)

@@ -110,7 +110,7 @@ class Sweep(PerturbationBase):
         if not self.warm_start:
             return []
         if not self.first.can_warm_start:
-            able = ", ".join(kind for kind, each in ATTACKS.items() if each.can_warm_start)
+            able = ", ".join(kind for kind, each in ATTACKS.loaded() if each.can_warm_start)
             return [("warm_start", f"must be false for {self.first.kind}, which begins where it does ({able} can)")]
         if self.backend != "robench":
             return [("warm_start", f"must be false with backend {self.backend}, which begins where it does")]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError, UnknownNameError, UsageError
+from robench.core.providers import releases_of
 from robench.core.report import Cell, Report, Row
 from robench.declarations.views import View, views_of
 from robench.evaluation.actions import audits_of
@@ -128,7 +129,7 @@ def _report(
         seed=seed,
         columns=suite.columns,
         rows=tuple(rows),
-        provenance=provenance_of(used, seed, intervals),
+        provenance=releases_of(*(METRICS[name] for name in suite.metrics)) | provenance_of(used, seed, intervals),
     )
 
 

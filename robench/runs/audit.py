@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robench.core.containment import blamed
 from robench.core.errors import UnknownNameError, UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.evaluation.audit import audit
-from robench.models.containment import blamed
 from robench.models.loading import load_victim
 from robench.runs.devices import choose_workers
 

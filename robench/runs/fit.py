@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
 from robench.datasets import DATASETS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
-from robench.models.containment import Contained, blamed
 from robench.models.loading import load_victim
 
 if TYPE_CHECKING:

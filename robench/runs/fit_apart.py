@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UsageError, WeightsError
+from robench.core.providers import foreign_in
 from robench.datasets import open_dataset
 from robench.runs.fit import check_fit
 from robench.scheduling import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
@@ -26,9 +27,10 @@ _ERRORS: tuple[type[RobenchError], ...] = (WeightsError, MissingDataError, Decla
 def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
     """Return whether a model is checked in a process of its own.
 
-    With worker processes that is a model of the user's own code, and with ``shard_timeout`` any.
+    With worker processes that is a model with code of others, and with ``shard_timeout`` any.
     """
-    is_users = checkpoint.architecture.runs_user_code
+    architecture = checkpoint.architecture
+    is_users = architecture.runs_user_code or foreign_in(architecture) is not None
     return not workers.in_process and (is_users or request.shard_timeout is not None)
 
 

@@ -7,6 +7,7 @@ import os
 import pickle
 from typing import TYPE_CHECKING, Any
 
+from robench.core.containment import Contained
 from robench.core.parent_process import end_with_parent
 from robench.core.standard_output import divert_for_good
 
@@ -31,11 +32,18 @@ def work(pipe: Connection, answer: Callable[[Any], object], token: bytes) -> Non
     logging.getLogger("robench").setLevel(logging.ERROR)
     try:
         _send(pipe, token, None)
-        while (task := pipe.recv()) is not None:
+        while (task := _received(pipe)) is not None:
             _send(pipe, token, answer(task))
     except (EOFError, OSError):
         # The pipe is closed: leave at once, before libraries' own threads hold the exit up.
         os._exit(1)
+
+
+def _received(pipe: Connection) -> Any:
+    content = pipe.recv_bytes()
+    # What a task holds may be of other distributions, whose modules are imported here, and by the run were contained.
+    with Contained(keeps_environment=True):
+        return pickle.loads(content)
 
 
 def _send(pipe: Connection, token: bytes, message: object) -> None:

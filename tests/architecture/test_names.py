@@ -67,6 +67,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "evaluation/arithmetic.py": {"timm": TIMM},
     "cli/terminal.py": {"plain": "a way of printing tables"},
     "core/checkpoint.py": {"plain": LAYOUT},
+    "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "declare/rewriting.py": {"plain": LAYOUT},
     "cli/train_command.py": {"top1_accuracy": ACCURACY},
     "runs/clean_accuracy.py": {"top1_accuracy": ACCURACY},

@@ -128,8 +128,8 @@ def test_a_mistake_of_a_corruption_is_found(declared: Any, found: str) -> None:
     [
         (planted.MixesRows, "declares is_coupled False, but rows of a batch change each other's outputs"),
         (planted.ClaimsToMix, "declares is_coupled True, and yet"),
-        (planted.DropsATokens, "returns (1, 16, 16) for tokens of shape (1, 17, 16)"),
-        (planted.ReturnsDouble, "returns torch.float64 for torch.float32"),
+        (planted.DropsATokens, "returned (1, 16, 16) of torch.float32, wanted (1, 17, 16)"),
+        (planted.ReturnsDouble, "returned (1, 17, 16) of torch.float64, wanted (1, 17, 16)"),
         (planted.DividesByZero, "has NaN or infinite outputs at scale 0 in float32"),
         (planted.DrawsNoise, "moves the global random generator of torch"),
         (planted.WritesIntoTokens, "writes into the tokens"),

@@ -8,8 +8,8 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from examples import HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
 
+from examples import HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
 from robench.core.errors import RobenchError
 from robench.core.flags import Flag
 from robench.store import FolderStore, MemoryStore

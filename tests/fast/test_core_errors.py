@@ -12,6 +12,7 @@ EXIT_CODES = {
     "UsageError": 2,
     "DeclarationError": 2,
     "UnknownNameError": 2,
+    "PluginError": 2,
     "MissingDataError": 4,
     "WeightsError": 4,
     "ExampleError": 1,

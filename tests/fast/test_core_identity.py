@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import pytest
-from examples import ARCHITECTURE, CHECKPOINT, MEASUREMENT, PGD, SHARD
 
+from examples import ARCHITECTURE, CHECKPOINT, MEASUREMENT, PGD, SHARD
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attention.rpc import Rpc

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import outcome_columns, outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import outcome_columns, outcome_of
 from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError
 from robench.core.outcomes import ClassificationOutcome, Outcome

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from examples import HEADER, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import HEADER, record_of
 from robench.core.errors import IncompleteError
 from robench.core.outcomes import Outcome
 from robench.core.records import Record, join

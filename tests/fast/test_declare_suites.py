@@ -319,8 +319,8 @@ def text_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dataset and a metric of another task, for as long as a test runs."""
     sentences = replace(DIGITS, name="sentences", task="language-modelling")
     perplexity = replace(METRICS["top1_accuracy"], name="perplexity", task="language-modelling")
-    monkeypatch.setitem(DATASETS, "sentences", sentences)
-    monkeypatch.setitem(METRICS, "perplexity", perplexity)
+    monkeypatch.setitem(DATASETS.builtin, "sentences", sentences)
+    monkeypatch.setitem(METRICS.builtin, "perplexity", perplexity)
 
 
 @pytest.mark.usefixtures("text_task")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from examples import outcome_columns, outcome_of, readings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import outcome_columns, outcome_of, readings
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.report import Estimate

@@ -6,10 +6,10 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from examples import outcome_of, readings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import outcome_of, readings
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import ClassificationOutcome
 from robench.core.report import Estimate

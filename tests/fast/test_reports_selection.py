@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from examples import HEADER, PROVENANCE, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import HEADER, PROVENANCE, record_of
 from robench.core.errors import IncompleteError
 from robench.core.records import Record, join
 from robench.reports.coverage import Coverage

@@ -9,8 +9,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of, record_of
 
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of, record_of
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.core.errors import ContractError, IncompleteError, UnknownNameError

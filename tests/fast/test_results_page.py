@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd  # type: ignore[import-untyped]  # pandas ships no types
 from conftest import ROOT
-from examples import HEADER, NEXT_HEADER, record_of
 
+from examples import HEADER, NEXT_HEADER, record_of
 from robench.core.columns import fields_of
 from robench.core.outcomes import ClassificationOutcome
 from robench.store import FolderStore

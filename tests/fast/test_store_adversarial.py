@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples import HEADER, NEXT_HEADER
 from safetensors import safe_open
 
+from examples import HEADER, NEXT_HEADER
 from robench.core.errors import StoreError
 from robench.store import AdversarialExamples, AdversarialFolder, FolderStore
 from robench.store import seal as seal_module

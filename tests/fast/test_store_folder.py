@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 
+from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 from robench.core import files
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.outcomes import OUTCOME_TYPES, Outcome

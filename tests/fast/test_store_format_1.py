@@ -8,7 +8,6 @@ from pathlib import Path
 from shutil import copyfile
 
 from examples import HEADER, PROVENANCE, everything, failure_of, outcome_of, record_of
-
 from robench.store import FolderStore
 from robench.store.envelope import decode_failure
 from robench.store.parquet import decode_description, decode_record

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 
+from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.store import FolderStore
 from robench.store.paths import Paths

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 import pytest
-from examples import HEADER, PROVENANCE, failure_of, outcome_of, record_of
 
+from examples import HEADER, PROVENANCE, failure_of, outcome_of, record_of
 from robench.core.errors import ContractError, StoreError
 from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
 from robench.core.records import Record

@@ -7,8 +7,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-from examples import HEADER
 
+from examples import HEADER
 from robench.core.errors import StoreError
 from robench.store.paths import (
     FAILURE_SUFFIX,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import CHECKPOINT, MEASUREMENT, SHARD, failure_of, outcome_of, record_of
 
+from examples import CHECKPOINT, MEASUREMENT, SHARD, failure_of, outcome_of, record_of
 from robench.cli.main import COMMANDS
 from robench.cli.progress import _LineDisplay, epochs_shown, progress_shown
 from robench.core.inert import printable

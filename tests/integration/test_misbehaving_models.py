@@ -106,6 +106,17 @@ def test_workers_survive_what_a_serial_run_cannot(robench: Robench, folder: Path
     assert records["print"] == records["honest"]
 
 
+def test_a_module_that_ends_the_process_on_import_ends_that_of_its_preflight_check(
+    robench: Robench, folder: Path
+) -> None:
+    Path("leaving.py").write_text("import os\n\nos._exit(5)\n")
+    text = Path("registry.yaml").read_text()
+    Path("registry.yaml").write_text(text.replace("misbehaving_models:build_badly", "leaving:build"))
+    ended = robench(*command("built"), "--workers", 2)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "ended itself with exit code 5" in ended.stderr
+
+
 def test_with_a_limit_the_preflight_check_survives_it_too(robench: Robench, folder: Path) -> None:
     ended = robench(*command("os-exit-3-at-once"), "--shard-timeout", 60)
     assert (ended.code, ended.stdout) == (2, "")

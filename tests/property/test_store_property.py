@@ -11,11 +11,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from examples import HEADER, failure_of, outcomes_of, record_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from examples import HEADER, failure_of, outcomes_of, record_of
 from robench.core.columns import Outcomes
 from robench.core.outcomes import OUTCOME_TYPES, Outcome
 from robench.core.records import Failure, Provenance, Record

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from examples import SHARD, failure_of, record_of
 
+from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, cli
 from robench.cli.progress import _LineDisplay, progress_shown
 from robench.cli.terminal import OnceEach

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from examples import CHECKPOINT, HEADER, NEXT_HEADER, everything, failure_of, record_of
 
+from examples import CHECKPOINT, HEADER, NEXT_HEADER, everything, failure_of, record_of
 from robench.attacks.cw import Cw
 from robench.attacks.fgsm import Fgsm
 from robench.core.errors import UsageError

@@ -7,9 +7,9 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from examples import outcome_columns, outcome_of
 from torchvision.models import AlexNet_Weights
 
+from examples import outcome_columns, outcome_of
 from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError, DeclarationError, IncompleteError, UnknownNameError
 from robench.core.outcomes import Outcome

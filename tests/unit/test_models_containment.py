@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import nn
 
+from robench.core.containment import Contained, blamed
 from robench.core.errors import ContractError, UsageError
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models.containment import Contained, blamed
 from robench.models.victim import ClassifierVictim
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from examples import CHECKPOINT
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from examples import CHECKPOINT
 from robench.attention.rpc import Rpc
 from robench.attention.symmetric import Symmetric
 from robench.core.checkpoint import Checkpoint, Weights

@@ -17,7 +17,6 @@ from robench.core.identity import key_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.python_backbone import Python
-from robench.models.python_backbone_impl import code_digest
 from robench.models.victim import ClassifierVictim
 
 if TYPE_CHECKING:
@@ -263,21 +262,31 @@ class TestCodeDigest:
 
     def test_is_the_same_for_the_same_sources_whatever_the_arguments(self) -> None:
         other = Python(target="their_package.models:fail", arguments={"classes": 3})
-        assert code_digest(self.TARGET) == code_digest(other)
-        assert len(code_digest(self.TARGET)) == 64
+        assert self.TARGET.code_digest() == other.code_digest()
+        assert len(self.TARGET.code_digest()) == 64
 
     @pytest.mark.parametrize("changed", ["models.py", "__init__.py", "layers.py"])
     def test_changes_with_any_source_of_the_package(self, folder: Path, changed: str) -> None:
-        before = code_digest(self.TARGET)
+        before = self.TARGET.code_digest()
         with (folder / "their_package" / changed).open("a") as file:
             file.write("\n# changed\n")
-        assert code_digest(self.TARGET) != before
+        assert self.TARGET.code_digest() != before
+
+    def test_none_of_the_code_is_run(self, folder: Path) -> None:
+        (folder / "their_package" / "__init__.py").write_text("raise RuntimeError('it is run')")
+        assert len(self.TARGET.code_digest()) == 64
+        assert "their_package" not in sys.modules
+
+    @pytest.mark.parametrize("module", ["not_there", "not_there.models", "__main__"])
+    def test_of_a_module_that_is_nowhere_says_so(self, module: str) -> None:
+        with pytest.raises(DeclarationError, match=r"no module '(not_there|__main__)' on the Python path"):
+            Python(target=f"{module}:build").code_digest()
 
     def test_of_a_single_module_only_its_own_source_counts(self, folder: Path) -> None:
         (folder / "their_module.py").write_text(SOURCE)
         single = Python(target="their_module:build_model")
-        before = code_digest(single)
+        before = single.code_digest()
         (folder / "another.py").write_text("x = 1")
-        assert code_digest(single) == before
+        assert single.code_digest() == before
         (folder / "their_module.py").write_text(SOURCE + "\n")
-        assert code_digest(single) != before
+        assert single.code_digest() != before

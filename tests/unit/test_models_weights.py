@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import huggingface_hub
 import pytest
-from examples import CHECKPOINT
 
+from examples import CHECKPOINT
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
 from robench.models.weights import digest, locate, resolve

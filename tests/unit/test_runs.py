@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from examples import CHECKPOINT
 
+from examples import CHECKPOINT
 from robench.core.errors import UsageError
 from robench.core.suite import Suite
 from robench.declare import find_suite

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from examples import CHECKPOINT
 from scipy.stats import binom
 
 import robench.runs.fit
+from examples import CHECKPOINT
 from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
 from robench.evaluation.victim_checks import are_probabilities

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples import MEASUREMENT, failure_of, outcome_columns, outcome_of, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import MEASUREMENT, failure_of, outcome_columns, outcome_of, record_of
 from robench.core.errors import RobenchError
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import MEASUREMENT, record_of
 
+from examples import MEASUREMENT, record_of
 from robench.core.records import Failure, Record
 from robench.scheduling import Death, ProcessExecutor, answers_in_a_process, plan
 from robench.scheduling.processes import MAX_DEATHS

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from examples import HEADER, PROVENANCE, failure_of, outcomes_of, record_of
 
+from examples import HEADER, PROVENANCE, failure_of, outcomes_of, record_of
 from robench.store import FolderStore
 from robench.store.paths import Paths
 

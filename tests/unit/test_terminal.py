@@ -12,8 +12,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
-from examples import SHARD, failure_of
 
+from examples import SHARD, failure_of
 from robench.cli.progress import _LineDisplay, progress_shown
 from robench.cli.terminal import (
     LINE_WIDTH,

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from examples import CHECKPOINT, PGD
 
+from examples import CHECKPOINT, PGD
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.suite import Condition, Suite
 from robench.declarations.base import DeclarationBase

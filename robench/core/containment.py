@@ -1,9 +1,10 @@
-"""Code of a model's author, contained: what it does to the process is undone, and no error of its ends the run.
+"""Code of others, contained: what it does to the process is undone, and no error of its ends the run.
 
-A model runs in the process that measures. What it prints goes to stderr; the current folder, signal handlers, tracing,
-random generators and torch's settings are afterwards as they were before; an error that would end the process, such as
-``sys.exit``, becomes a ``ContractError``. A crash, an endless loop and ``os._exit`` are for worker processes to survive
-(``scheduling/processes.py``); docs/reliability.md lists all of them.
+A model runs in the process that measures, and so does the module that declares a plug-in. What it prints goes to
+stderr; the current folder, signal handlers, tracing, random generators and torch's settings are afterwards as they were
+before; an error that would end the process, such as ``sys.exit``, becomes a ``ContractError``. A crash, an endless loop
+and ``os._exit`` are for worker processes to survive (``scheduling/processes.py``); docs/reliability.md lists all of
+them. Torch and numpy are not imported here: what is not loaded has no settings.
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import torch
 
 from robench.core.errors import ContractError, RobenchError, described
 from robench.core.standard_output import StdoutDiverted
@@ -32,23 +31,31 @@ if TYPE_CHECKING:
 # What a forked copy of this process ends with, when it returns from where the model forked.
 FORKED = 70
 
-# A getter and a setter each. These few take nanoseconds to read, and any pass may change what the next one computes.
-_OF_A_PASS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
-    (torch.is_grad_enabled, torch.set_grad_enabled),
-    (torch.get_default_dtype, torch.set_default_dtype),
-    (torch.get_num_threads, torch.set_num_threads),
-    (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
-    (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
-)
-_OF_A_SHARD = (
-    *_OF_A_PASS,
-    # Where none is set, torch says that it is the CPU.
-    (torch.get_default_device, lambda value: torch.set_default_device(None if value.type == "cpu" else value)),
-    (lambda: torch.is_autocast_enabled("cpu"), lambda value: torch.set_autocast_enabled("cpu", value)),
-    (lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
-    (lambda: torch.backends.cudnn.benchmark, lambda value: setattr(torch.backends.cudnn, "benchmark", value)),
-    (lambda: torch.backends.cudnn.deterministic, lambda value: setattr(torch.backends.cudnn, "deterministic", value)),
-)
+Setting = tuple["Callable[[], Any]", "Callable[[Any], object]"]
+# How many of ``settings_of`` may change what the next pass computes; these few take nanoseconds to read.
+NUM_OF_A_PASS = 5
+
+
+@cache
+def settings_of(torch: Any) -> tuple[Setting, ...]:
+    """Return a getter and a setter of each setting of torch's for the whole process, those of a pass first.
+
+    Any: torch is not imported here.
+    """
+    cudnn = torch.backends.cudnn
+    return (
+        (torch.is_grad_enabled, torch.set_grad_enabled),
+        (torch.get_default_dtype, torch.set_default_dtype),
+        (torch.get_num_threads, torch.set_num_threads),
+        (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+        (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+        # Where none is set, torch says that it is the CPU.
+        (torch.get_default_device, lambda value: torch.set_default_device(None if value.type == "cpu" else value)),
+        (lambda: torch.is_autocast_enabled("cpu"), lambda value: torch.set_autocast_enabled("cpu", value)),
+        (lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
+        (lambda: cudnn.benchmark, lambda value: setattr(cudnn, "benchmark", value)),
+        (lambda: cudnn.deterministic, lambda value: setattr(cudnn, "deterministic", value)),
+    )
 
 
 class KeptSettings:
@@ -60,7 +67,9 @@ class KeptSettings:
     __slots__ = ("_before", "_settings")
 
     def __init__(self, *, of_a_pass: bool = True) -> None:
-        self._settings = _OF_A_PASS if of_a_pass else _OF_A_SHARD
+        torch = sys.modules.get("torch")
+        settings = () if torch is None else settings_of(torch)
+        self._settings = settings[:NUM_OF_A_PASS] if of_a_pass else settings
 
     def __enter__(self) -> None:
         self._before = [get() for get, _ in self._settings]
@@ -89,6 +98,7 @@ class Contained:
         self._process = os.getpid()
         self._stdout = StdoutDiverted()
         self._stdout.__enter__()
+        self._had_torch = "torch" in sys.modules
         self._settings = KeptSettings(of_a_pass=False)
         self._settings.__enter__()
         self._state = _ProcessState()
@@ -115,6 +125,8 @@ class Contained:
             if self._environment is not None and self._environment != os.environ:
                 _restore_environment(self._environment)
             self._settings.__exit__()
+            if not self._had_torch and "torch" in sys.modules:
+                _set_defaults(sys.modules["torch"])
             self._stdout.__exit__(None, None, None)
 
 
@@ -143,12 +155,10 @@ class _ProcessState:
         self._folder = _folder()
         self._tracing = sys.gettrace(), sys.getprofile()
         self._recursion_limit = sys.getrecursionlimit()
-        self._generators = random.getstate(), np.random.get_state()
-        self._torch_generator = torch.get_rng_state()
+        self._generators = [(set_, get()) for get, set_, _ in _generators()]
         # What a model draws from generators of the whole process is the same in every process.
-        random.seed(0)
-        np.random.seed(0)
-        torch.default_generator.manual_seed(0)
+        for _, _, seed in _generators():
+            seed(0)
 
     def restore(self) -> None:
         """Bring them back."""
@@ -162,10 +172,8 @@ class _ProcessState:
             sys.setprofile(profile)
         if sys.getrecursionlimit() != self._recursion_limit:
             sys.setrecursionlimit(self._recursion_limit)
-        python, numpy = self._generators
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(self._torch_generator)
+        for set_, state in self._generators:
+            set_(state)
 
 
 class _Interrupts:
@@ -199,6 +207,40 @@ class _Interrupts:
         if self._before:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         return self._came
+
+
+def _generators() -> list[tuple[Callable[[], Any], Callable[[Any], object], Callable[[int], object]]]:
+    """Return how to read, set and seed each generator of the whole process that is loaded."""
+    found: list[tuple[Callable[[], Any], Callable[[Any], object], Callable[[int], object]]] = [
+        (random.getstate, random.setstate, random.seed)
+    ]
+    if numpy := sys.modules.get("numpy.random"):
+        found.append((numpy.get_state, numpy.set_state, numpy.seed))
+    if torch := sys.modules.get("torch"):
+        found.append((torch.get_rng_state, torch.set_rng_state, torch.default_generator.manual_seed))
+    return found
+
+
+def generator_states() -> dict[str, object]:
+    """Return the state of each generator of the whole process by the library's name; two states can be compared."""
+    states: dict[str, object] = {"random": random.getstate()}
+    if numpy := sys.modules.get("numpy.random"):
+        name, words, *rest = numpy.get_state()
+        states["numpy"] = (name, words.tobytes(), *rest)
+    if torch := sys.modules.get("torch"):
+        states["torch"] = torch.get_rng_state().numpy().tobytes()
+        if torch.cuda.is_initialized():
+            states["torch.cuda"] = tuple(state.numpy().tobytes() for state in torch.cuda.get_rng_state_all())
+    return states
+
+
+def _set_defaults(torch: Any) -> None:
+    """Undo what code has set that was the first to import torch."""
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    torch.set_default_device(None)
+    torch.set_deterministic_debug_mode(0)
+    torch.autograd.set_detect_anomaly(False)
 
 
 def _folder() -> Path | None:

@@ -1,0 +1,120 @@
+"""Code that is not robench's: its modules imported with distrust, its objects found, its sources digested."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robench.core.errors import ContractError, DeclarationError, described
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
+
+def is_target(text: str) -> bool:
+    """Return whether a text has the form ``package.module:Name``."""
+    module, _, name = text.partition(":")
+    return all(part.isidentifier() for part in module.split(".")) and name.isidentifier()
+
+
+def contained_import(module_name: str) -> ModuleType:
+    """Import a module; what its top level does to the process is undone.
+
+    Raises:
+        Exception: whatever its code raises; a ``ContractError`` caused by it, where that would have ended the process.
+    """
+    if (loaded := sys.modules.get(module_name)) is not None:
+        return loaded
+    # Imported here, so that what declares no foreign code is not slowed down.
+    from robench.core.containment import Contained
+
+    importlib.invalidate_caches()
+    with Contained(keeps_environment=True):
+        return importlib.import_module(module_name)
+
+
+def what_was_raised(error: Exception) -> BaseException:
+    """Return what the code itself raised, which ``Contained`` may have replaced."""
+    return error.__cause__ if isinstance(error, ContractError) and error.__cause__ else error
+
+
+def missing_module(error: Exception, module_name: str) -> str | None:
+    """Return the name of a module that is nowhere: the one that was asked for, or a package that it lies in."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    return missing if missing and f"{module_name}.".startswith(f"{missing}.") else None
+
+
+def module_of(target: str) -> ModuleType:
+    """Import the module of a target of the user's own.
+
+    It is looked for on the Python path first and then in the current folder, which stays on the path, since code may
+    import when it is first called.
+
+    Raises:
+        DeclarationError: there is no such module, or it fails on import.
+    """
+    module_name = target.partition(":")[0]
+    _look_in_current_folder()
+    try:
+        return contained_import(module_name)
+    # Broad because a module's top level is the user's code; SystemExit comes from scripts without a __main__ guard.
+    except Exception as error:
+        if missing := missing_module(error, module_name):
+            raise _nowhere(target, missing) from error
+        raised = what_was_raised(error)
+        raise DeclarationError(
+            f"target {target!r}: importing {module_name} raised {described(raised)}. Mend it until"
+            f" `python -c 'import {module_name}'` works in this environment"
+        ) from raised
+
+
+def target_digest(target: str) -> str:
+    """Return ``code_digest`` of the module of a target of the user's own, none of whose code is run.
+
+    Raises:
+        DeclarationError: there is no such module.
+    """
+    _look_in_current_folder()
+    top = target.partition(":")[0].partition(".")[0]
+    importlib.invalidate_caches()
+    spec = None if top == "__main__" else importlib.util.find_spec(top)
+    if spec is None:
+        raise _nowhere(target, top)
+    return _digest(spec.submodule_search_locations or [], spec.origin if spec.has_location else None)
+
+
+def code_digest(module: ModuleType) -> str:
+    """Return the SHA-256 of a module's Python sources, 64 hexadecimal digits; empty text where it is in no file.
+
+    Of a module within a package these are all files of the package, of a single module its own. What they import from
+    elsewhere is not seen.
+    """
+    top = importlib.import_module(module.__name__.partition(".")[0])
+    return _digest(getattr(top, "__path__", []), getattr(module, "__file__", None))
+
+
+def _digest(folders: Iterable[str], file: str | None) -> str:
+    inside = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
+    paths = inside or ([Path(file)] if file else [])
+    hashed = hashlib.sha256()
+    for path in paths:
+        hashed.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+    return hashed.hexdigest() if paths else ""
+
+
+def _look_in_current_folder() -> None:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+def _nowhere(target: str, missing: str) -> DeclarationError:
+    return DeclarationError(
+        f"target {target!r}: no module {missing!r} on the Python path or in the current folder {Path.cwd()}."
+        " Install the package, or run from the folder that holds it"
+    )

@@ -1,0 +1,139 @@
+"""Members of a family as they stand in a file: by their kind, or ``kind: python`` and a ``target`` of the user's own.
+
+A plug-in of somebody else's is met here first: that its fields can be read is examined before it is used, and whatever
+it raises is a problem at its place, like all others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from robench.core.errors import DeclarationError, PluginError, described, did_you_mean, shortened
+from robench.core.identity import to_plain
+from robench.core.plugins import USER_CODE, Plugins
+from robench.core.providers import is_own
+from robench.core.user_code import is_target, what_was_raised
+from robench.declarations.base import DeclarationBase, bounds_of, violations
+from robench.declarations.perturbation_base import PerturbationBase
+from robench.declare.scalars import refused
+from robench.declare.values import show
+from robench.declare.wording import one_error
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+T = TypeVar("T")
+TARGET = "target"
+_LONGEST = 300
+
+
+def member_class(
+    noun: str, members: Mapping[str, type[DeclarationBase]], value: Mapping[str, object], tag: str
+) -> type[DeclarationBase]:
+    """Return the class that a mapping names by ``tag``, or by its target.
+
+    Raises:
+        ValidationError: there is none, or it is broken.
+    """
+    name = value[tag]
+    known = ", ".join(sorted(members))
+    if not isinstance(name, str):
+        raise one_error(noun, str(refused(f"one of {known}", name)), name, tag)
+    if is_by_target(members, name):
+        assert isinstance(members, Plugins)
+        return cast("type[DeclarationBase]", of_target(noun, members, value))
+    if name not in members:
+        raise one_error(noun, f"unknown {noun} {show(name)}.{did_you_mean(name, members)}", name, tag)
+    try:
+        return members[name]
+    except PluginError as error:
+        raise one_error(noun, str(error), name, tag) from error
+
+
+def is_by_target(members: Mapping[str, Any], name: object) -> bool:
+    """Return whether a kind says that the declaration is of the user's own; one family has a member of that name."""
+    return name == USER_CODE and isinstance(members, Plugins) and USER_CODE not in members
+
+
+def of_target(noun: str, members: Plugins[T], value: Mapping[str, object]) -> T:
+    """Return the member of a family that the ``target`` of a mapping names.
+
+    Raises:
+        ValidationError: there is none, or it is no such member.
+    """
+    target = value.get(TARGET)
+    if not isinstance(target, str) or not is_target(target):
+        wrong = "missing" if TARGET not in value else f"must be package.module:Name, got {show(target)}"
+        raise one_error(noun, wrong, value if TARGET not in value else target, TARGET)
+    try:
+        return members.of_user(target)
+    except DeclarationError as error:
+        raise one_error(noun, str(error), target, TARGET) from error
+
+
+def fields_problem(declared: type, model_of: Callable[[type], type[BaseModel]]) -> str:
+    """Return why the fields of a foreign declaration cannot be read, or what is wrong with their defaults."""
+    try:
+        model_of(declared)
+        bounds = dict(bounds_of(declared))
+        for field in dataclasses.fields(declared):
+            if field.default is dataclasses.MISSING:
+                continue
+            to_plain(field.default)
+            for wanted in violations(field.default, bounds.get(field.name, ())):
+                return f"has a default out of its own bounds: {field.name} must be {wanted}, got {field.default}"
+    # Broad because annotations and bounds are code of others.
+    except Exception as error:
+        return f"has fields that cannot be read: {shortened(described(error), _LONGEST)}"
+    return ""
+
+
+def checked(declaration: T, value: object) -> T:
+    """Return a declaration; of a foreign one, after all that generic code asks of it was asked.
+
+    Raises:
+        ValidationError: an answer raised an error, or is none.
+    """
+    declared: type = type(declaration)
+    if is_own(declared):
+        return declaration
+    for name in dict.fromkeys(name for each in declared.__mro__ for name in vars(each)):
+        if isinstance(getattr(declared, name, None), property):
+            attempted(declared, f"{name} raised", partial(getattr, declaration, name), value)
+    attempted(declared, "its fields cannot be identified:", partial(to_plain, declaration), value)
+    corruption = declaration.corruption if isinstance(declaration, PerturbationBase) else None
+    if corruption is not None and not _is_corruption(corruption, declaration):
+        wanted = f"({cast('PerturbationBase', declaration).kind!r}, a severity from 1 to 5)"
+        raise one_error(declared.__name__, f"its corruption must be {wanted}, got {corruption!r:.100}", value)
+    return declaration
+
+
+def attempted(declared: type, doing: str, ask: Callable[[], T], value: object) -> T:
+    """Return what foreign code answers.
+
+    Raises:
+        ValidationError: it raised something.
+    """
+    # Imported here, so that what has no foreign code is not slowed down.
+    from robench.core.containment import Contained
+
+    try:
+        with Contained(keeps_environment=True):
+            return ask()
+    # Broad because it is code of others.
+    except Exception as error:
+        raised = shortened(described(what_was_raised(error)), _LONGEST)
+        raise one_error(declared.__name__, f"{declared.__qualname__}: {doing} {raised}", value) from error
+
+
+def _is_corruption(corruption: object, declaration: object) -> bool:
+    return (
+        isinstance(corruption, tuple)
+        and len(corruption) == 2
+        and corruption[0] == cast("PerturbationBase", declaration).kind
+        and type(corruption[1]) is int
+        and 1 <= corruption[1] <= 5
+    )

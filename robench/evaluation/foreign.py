@@ -1,0 +1,145 @@
+"""Perturbations that are not robench's, watched while they run: what contract tests hold of robench's own.
+
+A perturbation is a function of the examples, the model and the draws that it is given. One that draws from a generator
+of the whole process is none, and neither is one that changes the clean inputs, with which its budget is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy.random  # noqa: F401  # loaded before anything is watched, since it is seeded when it is first used
+import torch
+
+from robench.core.containment import generator_states
+from robench.core.errors import ContractError, RobenchError, described
+from robench.core.protocols import Perturbed
+from robench.core.providers import foreign_in, title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from robench.core.protocols import Batch, PerturbationDeclaration, Victim
+
+    Made = Iterator[tuple[PerturbationDeclaration, Perturbed]]
+
+
+def watched(
+    declaration: PerturbationDeclaration, batch: Batch, victim: Victim, perturb: Callable[[Victim], Made]
+) -> Made:
+    """Yield what ``perturb`` makes of a batch with a victim; of a foreign perturbation after it kept its promises.
+
+    Raises:
+        ContractError: it raised an error, drew from a global generator, changed the clean inputs, or returned something
+            other than inputs of the same shape and dtype on the same device.
+    """
+    title = title_of_foreign(declaration)
+    if title is None:
+        yield from perturb(victim)
+        return
+    watch = _Watch(title)
+    made = perturb(WatchedVictim(victim, watch))
+    while True:
+        clean, targets = batch.inputs.clone(), batch.targets.clone()
+        watch.go_on()
+        try:
+            found = next(made, None)
+        except RobenchError:
+            raise
+        # Broad because it is code of others; SystemExit would end the process.
+        except (Exception, SystemExit) as error:
+            raise ContractError(f"{title} raised {described(error)}") from error
+        if found is None:
+            return
+        watch.check()
+        if not (torch.equal(batch.inputs, clean) and torch.equal(batch.targets, targets)):
+            raise ContractError(f"{title} changed the clean examples in place: let it change a copy")
+        _check_returned(title, found[1], batch)
+        yield found
+
+
+def title_of_foreign(declaration: PerturbationDeclaration) -> str | None:
+    """Return how messages name the perturbation, or the first that it holds, that is not robench's; None for none."""
+    found = foreign_in(declaration)
+    if found is None:
+        return None
+    return title_of("perturbation", found, str(getattr(type(found), "kind", type(found).__name__)))
+
+
+class _Watch:
+    """The states of the generators of the whole process, as a perturbation should leave them."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._states: dict[str, object] = {}
+
+    def go_on(self) -> None:
+        """Take the states as they are: what changed them was not the perturbation."""
+        self._states = generator_states()
+
+    def check(self) -> None:
+        """Refuse a perturbation that has changed them since.
+
+        Raises:
+            ContractError: it has; the message names the generators.
+        """
+        states = generator_states()
+        # A library that was loaded since was not seeded by anybody.
+        if drawn := [name for name, state in self._states.items() if states[name] != state]:
+            raise ContractError(
+                f"{self._title} drew from the global generator of {' and '.join(drawn)}: let it take random numbers "
+                "from the draws that it is given, which belong to the examples"
+            )
+
+
+class WatchedVictim:
+    """A victim whose own draws are not taken for the perturbation's."""
+
+    def __init__(self, victim: Victim, watch: _Watch) -> None:
+        self._victim = victim
+        self._watch = watch
+
+    @property
+    def takes_seeds(self) -> bool:
+        """Whether the model says that its random numbers come from seeds alone."""
+        return bool(getattr(self._victim, "takes_seeds", False))
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs must be."""
+        return self._victim.device
+
+    @property
+    def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and standard deviation, (C, 1, 1) each."""
+        return self._victim.normalisation
+
+    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        """Return the victim's scores."""
+        self._watch.check()
+        try:
+            return self._victim.logits(inputs, seeds)
+        finally:
+            self._watch.go_on()
+
+    def through_solvers(self) -> WatchedVictim:
+        """Return the same of the victim with gradients through its solvers."""
+        return WatchedVictim(self._victim.through_solvers(), self._watch)
+
+
+def _check_returned(title: str, perturbed: object, batch: Batch) -> None:
+    if not isinstance(perturbed, Perturbed) or not isinstance(perturbed.inputs, torch.Tensor):
+        met = perturbed.inputs if isinstance(perturbed, Perturbed) else perturbed
+        raise ContractError(f"{title} returned a {type(met).__name__}, wanted a Perturbed whose inputs are a tensor")
+    for quality in ("shape", "dtype", "device"):
+        met, wanted = getattr(perturbed.inputs, quality), getattr(batch.inputs, quality)
+        if met != wanted:
+            shown = (tuple(met), tuple(wanted)) if quality == "shape" else (met, wanted)
+            raise ContractError(f"{title} returned inputs of {quality} {shown[0]}, wanted {shown[1]}")
+    for field in fields(Perturbed):
+        counts = getattr(perturbed, field.name)
+        if field.name == "inputs" or counts is None:
+            continue
+        if not isinstance(counts, torch.Tensor) or counts.shape != (len(batch.ids),):
+            raise ContractError(f"{title} returned {field.name} other than one an example, (B,), or None")
