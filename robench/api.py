@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.core.files import absolute
@@ -15,7 +16,6 @@ from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from torch import nn
 
@@ -36,7 +36,7 @@ def build_model(architecture: Mapping[str, object]) -> nn.Module:
     return build(parse_architecture(architecture))
 
 
-def load_checkpoint(name: str, *, registry: Sequence[str | Path] = (), device: str = "cpu") -> Victim:
+def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = (), device: str = "cpu") -> Victim:
     """Return the model ``name`` of the registry, ready to be attacked: pixels in [0, 1] in, logits out.
 
     Raises:
@@ -81,7 +81,7 @@ def run(
     suite: str | Path | Suite,
     models: Sequence[str],
     *,
-    registry: Sequence[str | Path] = (),
+    registry: str | Path | Sequence[str | Path] = (),
     results: str | Path = "results",
     limit: int | None = None,
     seed: int | None = None,
@@ -132,7 +132,7 @@ def transfer(
     models: Sequence[str],
     targets: Sequence[str] = (),
     *,
-    registry: Sequence[str | Path] = (),
+    registry: str | Path | Sequence[str | Path] = (),
     results: str | Path = "results",
     limit: int | None = None,
     seed: int | None = None,
@@ -172,8 +172,9 @@ def transfer(
     return prepared.report(store)
 
 
-def _registries(paths: Sequence[str | Path]) -> list[Path]:
-    return [absolute(path, "registry") for path in paths]
+def _registries(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    given = [paths] if isinstance(paths, str | Path) else paths
+    return [absolute(path, "registry") for path in given]
 
 
 def _data_root(path: str | Path | None) -> Path | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from tiny_models import write_registry
 
 import robench
 from robench.core.errors import DeclarationError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 DIGITS: dict[str, Any] = {
     "backbone": "vit", "image_size": 32, "patch_size": 8, "num_channels": 3, "num_classes": 10, "depth": 2, "dim": 16,
@@ -54,6 +55,12 @@ def test_a_checkpoint_is_differentiable_at_any_batch_size() -> None:
         (gradient,) = torch.autograd.grad(logits.sum(), pixels)
         assert bool((gradient.abs().flatten(1).sum(1) > 0).all())
         torch.testing.assert_close(victim.logits(pixels, seeds=list(range(size))), logits)
+
+
+@pytest.mark.parametrize("form", [str, Path, lambda path: [path], lambda path: (str(path),)])
+def test_a_registry_is_one_path_or_several(tmp_path: Path, form: Callable[[Path], Any]) -> None:
+    victim = robench.load_checkpoint("honest", registry=form(write_registry(tmp_path)))
+    assert victim.logits(torch.rand(2, 3, 32, 32)).shape == (2, 10)
 
 
 def test_a_dataset_is_the_evaluation_split_in_shard_order() -> None:

@@ -98,19 +98,6 @@ def test_a_suite_and_a_registry_name_its_kinds(installed_values: Mapping[str, fl
     assert values["vignette-5/top1_accuracy"] <= values["vignette-1/top1_accuracy"]
 
 
-def test_its_attack_runs_in_worker_processes(site: Path, tmp_path: Path) -> None:
-    options = ("--registry", str(site / PACKAGE / "registry.yaml"), "--model", MODEL, "--limit", "20", "--json")
-    suite = tmp_path / "short.yaml"
-    text = (site / PACKAGE / "suite.yaml").read_text().replace("batch_size: 100", "batch_size: 10")
-    suite.write_text(text)
-    tables = []
-    for executor in (("--executor", "serial"), ("--executor", "processes", "--workers", "2")):
-        results = ("--results", str(tmp_path / executor[1]))
-        command = (sys.executable, "-m", "robench", "run", "--suite", str(suite), *options, *executor, *results)
-        tables.append(json.loads(executed(command, [site], tmp_path))["rows"])
-    assert tables[0] == tables[1]
-
-
 def test_they_are_listed_with_their_distribution(site: Path, tmp_path: Path) -> None:
     for family, kind in (("attacks", "sign-walk"), ("metrics", "balanced_accuracy")):
         listed = executed((sys.executable, "-m", "robench", "list", family), [site], tmp_path)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tiny_models import write_registry
 
 import robench as package
 from robench.store import FolderStore
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 Robench = Any
 AUDITED = {"audit: false": "audit: true", "num_examples: 150": "num_examples: 50"}
-MODELS = ("--model", "digits-vit", "--model", "digits-mom-vit")
+MODELS = ("--model", "honest", "--model", "noisy")
 
 
 def kept(results: Path) -> dict[str, tuple[Flag, ...]]:
@@ -45,31 +46,49 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "metrics": ["top1_accuracy"],
     }
     (folder / "small.yaml").write_text(json.dumps(suite))
-    package.run(folder / "small.yaml", [MODELS[1], MODELS[3]], results=folder / "results", device="cpu", workers=2)
+    registry = write_registry(folder)
+    package.run(
+        folder / "small.yaml",
+        [MODELS[1], MODELS[3]],
+        registry=registry,
+        results=folder / "results",
+        device="cpu",
+        workers=2,
+    )
     return folder
 
 
 def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench: Robench, audited: Path) -> None:
     ended = robench("report", "--suite", audited / "small.yaml", "--results", audited / "results")
-    lines = {line.split()[0]: line for line in ended.stdout.splitlines() if line.startswith("digits-")}
-    assert lines["digits-vit"].endswith("none")
-    assert lines["digits-mom-vit"].endswith("raised")
-    assert "- digits-mom-vit: random victim: the same inputs give logits" in ended.stdout
+    lines = {line.split()[0]: line for line in ended.stdout.splitlines() if line.startswith(("honest", "noisy"))}
+    assert lines["honest"].endswith("none")
+    assert lines["noisy"].endswith("raised")
+    assert "- noisy: random victim: the same inputs give logits" in ended.stdout
     assert "average gradients over draws (num_draws)" in ended.stdout
     assert all(len(flags) == 15 for flags in kept(audited / "results").values())
 
 
 def test_a_serial_run_keeps_the_same_flags_as_two_workers(robench: Robench, audited: Path, tmp_path: Path) -> None:
-    options = ("--results", tmp_path, "--executor", "serial", "--device", "cpu")
-    ended = robench("run", "--suite", audited / "small.yaml", *MODELS[:2], *options)
+    options = (
+        "--results",
+        tmp_path,
+        "--executor",
+        "serial",
+        "--device",
+        "cpu",
+        "--registry",
+        audited / "registry.yaml",
+    )
+    ended = robench("run", "--suite", audited / "small.yaml", *MODELS, *options)
     assert ended.code == 0, ended.stderr
-    assert kept(tmp_path) == {MODELS[1]: kept(audited / "results")[MODELS[1]]}
+    assert kept(tmp_path) == kept(audited / "results")
 
 
 def test_another_suite_on_the_same_data_shares_the_audits(robench: Robench, audited: Path) -> None:
     suite = audited / "other.yaml"
     suite.write_text((audited / "small.yaml").read_text().replace("8/255", "4/255").replace('"small"', '"other"'))
-    ended = robench("run", "--suite", suite, *MODELS, "--results", audited / "results", "--dry-run", "--json")
+    models = ("--registry", audited / "registry.yaml", *MODELS)
+    ended = robench("run", "--suite", suite, *models, "--results", audited / "results", "--dry-run", "--json")
     plan = json.loads(ended.stdout)
     assert (plan["shards"], plan["kept"]) == (6, 4)
     assert not any("audit" in title for title in plan["titles"])
@@ -80,7 +99,17 @@ def test_a_run_without_audits_says_that_there_are_none(
 ) -> None:
     suite = small_suite(**AUDITED, **{"  - {name: pgd, num_examples: 50": "  - {name: noise, num_examples: 50"})
     ended = robench(
-        "run", "--suite", suite, *MODELS[:2], "--results", tmp_path, "--device", "cpu", "--no-audit", "--json"
+        "run",
+        "--suite",
+        suite,
+        "--model",
+        "digits-vit",
+        "--results",
+        tmp_path,
+        "--device",
+        "cpu",
+        "--no-audit",
+        "--json",
     )
     (row,) = json.loads(ended.stdout)["rows"]
     # Conditions are compared all the same.

@@ -18,7 +18,6 @@ from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
 from robench.attention.twicing import Twicing
-from robench.core.errors import UnknownNameError
 from robench.declarations.base import DeclarationBase
 from robench.models.build import build
 from robench.models.fan import FAN_RESIDUALS, TOKEN_MIXINGS, Fan
@@ -331,13 +330,3 @@ class TestDeclared:
     def test_what_is_declared_as_taken_has_implementations(self) -> None:
         for residual in FAN_RESIDUALS:
             assert isinstance(build(replace(SMALL, residual=residual())), nn.Module)
-
-    def test_a_connection_that_nobody_wrote_is_named(self) -> None:
-        broken = replace(SMALL)
-        object.__setattr__(broken, "residual", Unwritten())
-        with pytest.raises(UnknownNameError, match="unwritten"):
-            build(broken)
-
-
-class Unwritten(DeclarationBase):
-    kind = "unwritten"
