@@ -4,10 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
 
-.PHONY: help setup demo test-fast test test-all lint bench strength checkpoints docs suites errors lock clean
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints docs suites errors lock clean
 
 help:            ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
 
 setup: $(READY)  ## make .venv with everything in requirements.lock
 
@@ -21,7 +21,10 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)   ## three attention variants through an attack suite to a leaderboard
 	@$(BIN)/robench run $(DEMO) --results results/demo
 
-test-fast: lint  ## style, types and the tests that need no torch: under a minute, once mypy has its cache
+test-fast: $(READY) ## style, types and the tests that need no torch: a minute on 2 cores, once mypy has its cache
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint fast-tests
+
+fast-tests: $(READY)
 	@$(BIN)/python -m pytest tests/fast
 
 test: lint       ## everything that CI checks

@@ -132,5 +132,5 @@ def test_the_page_on_attention_is_what_the_docstrings_say() -> None:
 
 def test_the_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for target in set(re.findall(r"`?make ([a-z]+)`?", README)):
+    for target in set(re.findall(r"`?make ([a-z-]+)`?", README)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
