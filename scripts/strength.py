@@ -205,13 +205,18 @@ def main(
     """Compare robench's attacks with other libraries' at the same settings."""
     kept = output / "strength.json"
     document = json.loads(kept.read_text()) if part != "all" and kept.exists() else {}
-    if part != "agreement":
-        document |= compared(models, attacks, num_examples, quick=quick)
-    if part != "libraries" and not quick and not attacks:
-        document |= {"agreement": agreed(min(num_examples, NUM_OF_AGREEMENT))}
     output.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(document, indent=1) + "\n")
-    (output / "strength.md").write_text(as_markdown(document))
+
+    def save(changes: Mapping[str, Any]) -> None:
+        document.update(changes)
+        kept.write_text(json.dumps(document, indent=1) + "\n")
+        (output / "strength.md").write_text(as_markdown(document))
+
+    if part != "agreement":
+        save(compared(models, attacks, num_examples, quick=quick))
+    if part != "libraries" and not quick and not attacks:
+        for agreement in agreed(min(num_examples, NUM_OF_AGREEMENT)):
+            save({"agreement": agreement})
     if any(row["problem"] for row in [*document.get("rows", ()), *document.get("agreement", {}).get("rows", ())]):
         raise SystemExit(1)
 
@@ -231,11 +236,17 @@ def compared(models: Sequence[str], attacks: Sequence[str], num_examples: int, *
     return {"manifest": manifest(settings, num_examples), "rows": [asdict(row) for row in rows]}
 
 
-def agreed(num_examples: int) -> dict[str, Any]:
-    """Return how often AutoAttack agrees with pyautoattack as values of JSON, and print it as a table."""
-    rows = [asdict(row) for row in agreements(SUBJECTS, num_examples)]
-    click.echo("\n".join(as_lines(rows)))
-    return {"manifest": manifest({each.name: each.declared for each in SUBJECTS}, num_examples), "rows": rows}
+def agreed(num_examples: int) -> Iterator[dict[str, Any]]:
+    """Yield how often AutoAttack agrees with pyautoattack as values of JSON after each model, and print it.
+
+    A model takes up to half an hour: what is measured is not lost when a later one is interrupted.
+    """
+    about = manifest({each.name: each.declared for each in SUBJECTS}, num_examples)
+    rows: list[dict[str, Any]] = []
+    for row in agreements(SUBJECTS, num_examples):
+        rows.append(asdict(row))
+        click.echo(list(as_lines(rows[-1:]))[-1])
+        yield {"manifest": about, "rows": list(rows)}
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ MODELS = ("digits-vit", "digits-symvit", "digits-rpc-symvit")
 # About half of the digits stand against gradients within these.
 RADII: Mapping[Norm, Fraction] = {"linf": Fraction(6, 255), "l2": Fraction(7, 8), "l1": Fraction(8)}
 # And about half against attacks without gradients within these.
-BLIND_RADII: Mapping[Norm, Fraction] = {"linf": Fraction(16, 255), "l2": Fraction(5, 2)}
+BLIND_RADII: Mapping[Norm, Fraction] = {"linf": Fraction(16, 255), "l2": Fraction(5, 2), "l1": Fraction(30)}
 NUM_EXAMPLES = 600
 
 
@@ -188,6 +188,7 @@ COMPARISONS = (
         num_examples=100,
     ),
     Comparison(name="square l2", declared=square("l2"), libraries=("torchattacks", "autoattack"), num_examples=100),
+    Comparison(name="square l1", declared=square("l1"), libraries=("autoattack",), num_examples=100),
     Comparison(
         name="spsa linf from the clean image",
         declared=spsa(random_start=False),
@@ -245,7 +246,6 @@ NOT_COMPARED: Mapping[str, str] = {
     "coordinate (cleverhans, ART), where robench moves the largest hundredth of the coordinates",
     "square l2 of ART": "divides by zero on grey images, and shows the victim NaN",
     "fab l1 of torchattacks": "fails on a name that it never sets",
-    "square l1 of pyautoattack": "robench's square is written for linf and l2",
 }
 
 SHORT = {"num_steps": 5, "num_queries": 40, "num_samples": 16, "num_search_steps": 2}
