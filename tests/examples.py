@@ -19,6 +19,7 @@ from robench.core.outcomes import ClassificationOutcome, Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.metrics import Readings
 from robench.models.vit import Vit
@@ -44,7 +45,7 @@ CHECKPOINT = Checkpoint(
 )
 MEASUREMENT = Measurement(
     checkpoint=CHECKPOINT,
-    condition=Condition(name="pgd", dataset="digits", perturbation=PGD),
+    condition=Condition(name="pgd", dataset=DIGITS, perturbation=PGD),
     weights_digest="0" * 64,
     dataset=DatasetIdentity(name="digits", fingerprint="f", num_examples=600),
     seed=0,

@@ -46,7 +46,7 @@ def _key(checkpoint: Checkpoint, condition: Condition, batch_size: int) -> str:
         checkpoint=checkpoint,
         condition=condition,
         weights_digest="0" * 64,
-        dataset=DatasetIdentity(name=condition.dataset, fingerprint=condition.dataset, num_examples=1),
+        dataset=DatasetIdentity(name=condition.dataset.name, fingerprint=condition.dataset.name, num_examples=1),
         seed=0,
         batch_size=batch_size,
     ).key

@@ -66,7 +66,7 @@ def _suite(suite: Suite, path: Path) -> Entry:
         "conditions": [
             {
                 "name": condition.name,
-                "dataset": condition.dataset,
+                "dataset": condition.dataset.name,
                 "perturbation": to_plain(condition.perturbation),
                 "num_examples": condition.num_examples,
                 **({"batch_dependent": attack} if (attack := condition.perturbation.batch_dependence) else {}),

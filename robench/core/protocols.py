@@ -140,6 +140,50 @@ class PerturbationDeclaration(Declaration, Protocol):
         return False
 
 
+class DatasetDeclaration(Declaration, Protocol):
+    """Declaration of a dataset: what can be known of one before it is opened."""
+
+    @property
+    def name(self) -> str:
+        """Name in conditions, headers and tables."""
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+
+    @property
+    def num_classes(self) -> int | None:
+        """Number of classes of a model; None where only the files tell."""
+
+    @property
+    def num_examples(self) -> int | None:
+        """Size of the evaluation split; None where only the files tell."""
+
+    @property
+    def class_subset(self) -> str | None:
+        """Name of the classes to which predictions are confined; None for all."""
+
+    @property
+    def is_out_of_distribution(self) -> bool:
+        """Whether no class is right."""
+
+    @property
+    def corruption(self) -> str | None:
+        """Type of published corrupted examples; None for all else."""
+
+    @property
+    def severity(self) -> int | None:
+        """Severity of published corrupted examples; None for all else."""
+
+    @property
+    def clean(self) -> str | None:
+        """Name of the dataset of the same examples without corruption; None for all else."""
+
+    @classmethod
+    def implemented(cls) -> Any:
+        """Import and return the function that opens the dataset; Any: its type is that of the family of datasets."""
+
+
 class Architecture(Declaration, Protocol):
     """Declaration of a model.
 

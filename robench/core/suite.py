@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from robench.core.identity import Plain
-    from robench.core.protocols import AdversarialStore, Dataset, PerturbationDeclaration, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, DatasetDeclaration, PerturbationDeclaration, Victim
     from robench.core.records import Record
     from robench.core.shard import Shard
 
@@ -126,6 +126,7 @@ class Condition:
     """One way of testing: a dataset seen through a perturbation, and what is measured of it.
 
     Attributes:
+        dataset: declaration of the clean examples, from which a worker opens them; keys have their fingerprint.
         action: what is measured.
         num_examples: the first so many; None for all.
         num_predictions: how often each input is judged, with the fixed draws of each prediction; more than once for
@@ -135,7 +136,7 @@ class Condition:
     """
 
     name: str
-    dataset: str
+    dataset: DatasetDeclaration
     perturbation: PerturbationDeclaration
     action: Action = PREDICT
     num_examples: int | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
-from robench.datasets.base import TEST_SPLIT, DatasetDeclaration, opened_by_others
+from robench.datasets.base import TEST_SPLIT, DatasetBase, opened_by_others
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -18,29 +18,29 @@ from robench.declarations.preprocessing import ImagePreprocessing
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robench.core.protocols import Dataset, Declaration
+    from robench.core.protocols import Dataset, DatasetDeclaration, Declaration
     from robench.datasets.base import Opener
 
 __all__ = ["DATASETS", "open_dataset"]
 
-_BUILTIN: dict[str, DatasetDeclaration] = {
+_BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared for declared in (DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS)
 }
-DATASETS = Plugins("dataset", _BUILTIN, base=DatasetDeclaration, instances=True)
+DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 
 
 def open_dataset(
-    name: str,
+    dataset: str | DatasetDeclaration,
     *,
     data_root: Path | None,
     preprocessing: Declaration | None,
     decode_workers: int = 0,
     split: str = TEST_SPLIT,
 ) -> Dataset:
-    """Open a dataset by its declared name.
+    """Open a dataset.
 
     Args:
-        name: a key of ``DATASETS``.
+        dataset: its declaration, or a key of ``DATASETS``.
         data_root: folder below which datasets on disk are searched; not needed for those inside a library.
         preprocessing: resize and crop are applied here, mean and std by the victim; None for the dataset's usual one.
         decode_workers: processes that decode image files, 0 for none beside this one; no pixel depends on it.
@@ -53,13 +53,15 @@ def open_dataset(
         DeclarationError: the preprocessing does not go with the dataset.
         ContractError: a dataset that is not robench's cannot be opened, or is not what it declares.
     """
-    if name not in DATASETS:
-        raise UnknownNameError("dataset", name, DATASETS)
+    if isinstance(dataset, str) and dataset not in DATASETS:
+        raise UnknownNameError("dataset", dataset, DATASETS)
+    declared = DATASETS[dataset] if isinstance(dataset, str) else dataset
     if decode_workers < 0:
         raise UsageError(f"the number of decoding processes must be at least 0, got {decode_workers}")
     if not isinstance(preprocessing, ImagePreprocessing | None):
-        raise DeclarationError(f"dataset {name!r} holds images: preprocessing must be 'image', got {preprocessing}")
-    declared = DATASETS[name]
+        raise DeclarationError(
+            f"dataset {declared.name!r} holds images: preprocessing must be 'image', got {preprocessing}"
+        )
 
     def opened() -> Dataset:
         implementation: Opener = declared.implemented()
@@ -67,4 +69,4 @@ def open_dataset(
             declared, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split
         )
 
-    return opened() if name in DATASETS.builtin else opened_by_others(name, declared, opened)
+    return opened() if _BUILTIN.get(declared.name) == declared else opened_by_others(declared, opened)

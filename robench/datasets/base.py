@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from robench.core.protocols import Dataset
+    from robench.core.protocols import Dataset, DatasetDeclaration
     from robench.declarations.preprocessing import ImagePreprocessing
 
 TEST_SPLIT = "test"
@@ -30,24 +30,24 @@ class Opener(Protocol):
 
     def __call__(
         self,
-        declared: DatasetDeclaration,
+        declared: Any,
         *,
         data_root: Path | None,
         preprocessing: ImagePreprocessing | None,
         decode_workers: int,
         split: str,
     ) -> Dataset:
-        """Return one of the declared splits; see ``open_dataset``."""
+        """Return one of the declared splits; see ``open_dataset``. Any: ``declared`` is of the opener's own class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetDeclaration(DeclarationBase):
+class DatasetBase(DeclarationBase):
     """A dataset as users see it in ``robench list datasets``.
 
     Attributes:
         folder: folder below the data root that holds it; None where it is embedded in a library.
-        num_classes: how many a model has; labels are indices of them.
-        num_examples: size of the whole evaluation split.
+        num_classes: number of classes of a model; labels are indices of them. None where only the files tell.
+        num_examples: size of the whole evaluation split; None likewise.
         class_subset: name of the classes to which logits are masked before the softmax
             (``datasets.class_subsets``); None for all.
         resize_rule: how images are resized, whatever the checkpoint's preprocessing says; None for what it says.
@@ -64,8 +64,8 @@ class DatasetDeclaration(DeclarationBase):
     name: str
     title: str
     task: str
-    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
-    num_examples: Annotated[int, Ge(1), Le(1000 * LARGEST)]
+    num_classes: Annotated[int | None, Ge(2), Le(LARGEST)] = None
+    num_examples: Annotated[int | None, Ge(1), Le(1000 * LARGEST)] = None
     source: str
     licence: str
     folder: str | None = None
@@ -97,7 +97,7 @@ class DatasetDeclaration(DeclarationBase):
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
 
 
-def opened_by_others(name: str, declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:
+def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:
     """Return a dataset that is not robench's, after it was opened and found to be what it declares.
 
     Raises:
@@ -106,6 +106,7 @@ def opened_by_others(name: str, declared: DatasetDeclaration, opened: Callable[[
     # Imported here, since most datasets are robench's.
     from robench.core.containment import Contained
 
+    name = declared.name
     title = title_of("dataset", declared, name)
     try:
         with Contained(keeps_environment=True):
@@ -127,7 +128,7 @@ def opened_by_others(name: str, declared: DatasetDeclaration, opened: Callable[[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedImages(DatasetDeclaration):
+class EmbeddedImages(DatasetBase):
     """A dataset of small images that are inside a library, or are made.
 
     Attributes:
@@ -137,6 +138,8 @@ class EmbeddedImages(DatasetDeclaration):
 
     implementation: ClassVar[str] = "robench.datasets.in_memory:open_embedded"
 
+    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    num_examples: Annotated[int, Ge(1), Le(1000 * LARGEST)]
     maker: str
 
     def made(self, split: str) -> Dataset:
@@ -147,7 +150,10 @@ class EmbeddedImages(DatasetDeclaration):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFolder(DatasetDeclaration):
+class PublishedFolder(DatasetBase):
     """A dataset of image files in class folders below the data root."""
 
     implementation: ClassVar[str] = "robench.datasets.imagenet_impl:open_image_folder"
+
+    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    num_examples: Annotated[int, Ge(1), Le(1000 * LARGEST)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robench.datasets import DATASETS
-
 if TYPE_CHECKING:
     from robench.core.suite import Condition
 
@@ -26,9 +24,9 @@ class Corrupted:
 
 def corrupted_of(condition: Condition) -> Corrupted | None:
     """Return what a condition is of a family of corruptions, or None of all else."""
+    published, name = condition.dataset, condition.dataset.name
     if condition.perturbation.corruption is not None:
-        return Corrupted(LIVE.get(condition.dataset, f"{condition.dataset}-c"), *condition.perturbation.corruption)
-    published = DATASETS[condition.dataset]
+        return Corrupted(LIVE.get(name, f"{name}-c"), *condition.perturbation.corruption)
     if published.corruption is None or published.severity is None:
         return None
     return Corrupted(PUBLISHED, published.corruption, published.severity)
@@ -36,4 +34,4 @@ def corrupted_of(condition: Condition) -> Corrupted | None:
 
 def uncorrupted_of(condition: Condition) -> str:
     """Return the dataset of the same images without corruption."""
-    return DATASETS[condition.dataset].clean or condition.dataset
+    return condition.dataset.clean or condition.dataset.name

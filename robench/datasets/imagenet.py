@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from robench.datasets.base import ImageFolder, ResizeRule
+from robench.datasets.base import PublishedFolder, ResizeRule
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
-_VALIDATION = ImageFolder(
+_VALIDATION = PublishedFolder(
     name="imagenet-1k",
     title="ImageNet ILSVRC 2012 validation images",
     task="classification",
@@ -71,7 +71,7 @@ IMAGENET_V2 = replace(
 )
 
 
-def _same_classes(subset: ImageFolder) -> ImageFolder:
+def _same_classes(subset: PublishedFolder) -> PublishedFolder:
     """Return the ImageNet-1k images of a subset's classes: what its number is to be compared with."""
     return replace(
         _VALIDATION,
@@ -82,13 +82,13 @@ def _same_classes(subset: ImageFolder) -> ImageFolder:
     )
 
 
-def _resized(declared: ImageFolder, rule: ResizeRule) -> ImageFolder:
+def _resized(declared: PublishedFolder, rule: ResizeRule) -> PublishedFolder:
     return replace(
         declared, name=f"{declared.name}/{rule}", title=f"{declared.title}; resized {rule}", resize_rule=rule
     )
 
 
-def _corrupted(corruption: str, severity: int) -> ImageFolder:
+def _corrupted(corruption: str, severity: int) -> PublishedFolder:
     return replace(
         _VALIDATION,
         name=f"imagenet-c/{corruption}/{severity}",

@@ -1,4 +1,4 @@
-"""Images of the classes of ImageNet-1k from a tree of class folders (the layout of ImageFolder), as published.
+"""Images of the classes of ImageNet-1k from a tree of class folders (the layout of PublishedFolder), as published.
 
 Sources: ILSVRC 2012 (Russakovsky et al. 2015, arXiv:1409.0575) and the sets of natural shifts that share its classes,
 see ``datasets.imagenet``. Two JPEG decoders, and so two releases of Pillow, may differ by a grey level here and
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from robench.datasets.base import DatasetDeclaration
+    from robench.datasets.base import DatasetBase
     from robench.datasets.imagenet_folder import ImageFile
 
 USUAL_PREPROCESSING: Final = ImagePreprocessing(
@@ -40,7 +40,7 @@ USUAL_PREPROCESSING: Final = ImagePreprocessing(
 
 
 def open_image_folder(
-    declared: DatasetDeclaration,
+    declared: DatasetBase,
     *,
     data_root: Path | None,
     preprocessing: ImagePreprocessing | None,
@@ -74,7 +74,7 @@ class ImagenetFolder:
 
     def __init__(
         self,
-        declared: DatasetDeclaration,
+        declared: DatasetBase,
         data_root: Path | None,
         preprocessing: ImagePreprocessing,
         decode_workers: int = 0,
@@ -166,7 +166,7 @@ class _LastBatch:
 _LAST: Final = _LastBatch()
 
 
-def ruled(preprocessing: ImagePreprocessing, declared: DatasetDeclaration) -> ImagePreprocessing:
+def ruled(preprocessing: ImagePreprocessing, declared: DatasetBase) -> ImagePreprocessing:
     """Return the preprocessing with the dataset's resize rule in the place of its own.
 
     Raises:
@@ -201,7 +201,7 @@ def _to_unit_range(pixels: torch.Tensor) -> torch.Tensor:
     return pixels.to(torch.float32).div_(255)
 
 
-def _fingerprint(images: Mapping[str, ImageFile], declared: DatasetDeclaration) -> str:
+def _fingerprint(images: Mapping[str, ImageFile], declared: DatasetBase) -> str:
     lines = sorted(f"{example_id}\t{image.suffix}\t{image.num_bytes}\n" for example_id, image in images.items())
     if declared.class_subset is not None:
         lines.insert(0, f"classes\t{','.join(map(str, class_indices_of(declared.class_subset)))}\n")

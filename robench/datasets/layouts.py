@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from robench.datasets.base import PublishedFolder
 from robench.datasets.class_subsets import class_subset
 from robench.datasets.imagenet_folder import VALIDATION, Layout
 from robench.datasets.published import PUBLISHED_SETS, set_folder
@@ -12,17 +13,17 @@ from robench.datasets.published import PUBLISHED_SETS, set_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robench.datasets.base import DatasetDeclaration
+    from robench.datasets.base import DatasetBase
     from robench.datasets.published import PublishedSet
 
 
-def layout_of(declared: DatasetDeclaration) -> Layout:
+def layout_of(declared: DatasetBase) -> Layout:
     """Return where the class folders of a dataset on disk lie, and what they should hold.
 
     Raises:
         ValueError: the dataset is embedded in a library.
     """
-    if declared.folder is None:
+    if not isinstance(declared, PublishedFolder) or declared.folder is None:
         raise ValueError(f"dataset {declared.name!r} lies in no folder")
     published = next(each for each in PUBLISHED_SETS.values() if each.folder == set_folder(declared.folder))
     if declared.folder == VALIDATION.dataset:
@@ -39,7 +40,7 @@ def layout_of(declared: DatasetDeclaration) -> Layout:
     )
 
 
-def _selection(declared: DatasetDeclaration) -> Layout:
+def _selection(declared: PublishedFolder) -> Layout:
     """The ImageNet-1k validation images, or those of some of its classes."""
     if declared.class_subset is None:
         return VALIDATION
@@ -62,7 +63,7 @@ def _places(folder: str, published: PublishedSet) -> tuple[str, ...]:
     return (folder, *(f"{published.folder}/{other}{within}" for other in others), *(other + within for other in others))
 
 
-def _classes(declared: DatasetDeclaration, published: PublishedSet) -> Mapping[str, int]:
+def _classes(declared: PublishedFolder, published: PublishedSet) -> Mapping[str, int]:
     if declared.class_subset is not None:
         return class_subset(declared.class_subset)
     if published.has_numbered_classes:

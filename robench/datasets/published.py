@@ -61,7 +61,8 @@ class PublishedSet:
         sizes: dict[str | None, int] = {}
         for name in self.datasets:
             declared = DATASETS[name]
-            sizes[declared.folder] = max(sizes.get(declared.folder, 0), declared.num_examples)
+            # Of every published set the size is known.
+            sizes[declared.folder] = max(sizes.get(declared.folder, 0), declared.num_examples or 0)
         return sum(sizes.values())
 
 

@@ -26,7 +26,7 @@ from robench.datasets.published import PUBLISHED_SETS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from robench.datasets.base import DatasetDeclaration
+    from robench.datasets.base import DatasetBase
     from robench.datasets.imagenet_folder import Layout
 
 Kind = Literal[
@@ -114,7 +114,7 @@ def verify(name: str, data_root: Path | None, *, decode: bool = False) -> Iterat
             yield verify_folder(layout_of(declared), data_root, decode=decode)
 
 
-def _verify_embedded(declared: DatasetDeclaration) -> Verification:
+def _verify_embedded(declared: DatasetBase) -> Verification:
     """An embedded dataset is made when it is opened, and all of it with it."""
     dataset = open_dataset(declared.name, data_root=None, preprocessing=None)
     findings = []

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.suite import CLEAN, MEASURED, Column
-from robench.datasets import DATASETS
 from robench.declarations.views import View, views_of
 from robench.declare.searches import distances_of
 from robench.declare.shift_columns import corruption_columns, detection_columns
@@ -29,7 +28,7 @@ def columns_of(conditions: Sequence[Condition], metrics: Sequence[str]) -> tuple
     single = [column for condition in conditions for column in _single_columns(condition, metrics)]
     shifts = [*detection_columns(conditions, metrics), *corruption_columns(conditions, metrics)]
     worst = [
-        _threat_column(threat, name, several=len({condition.dataset for condition in conditions}) > 1)
+        _threat_column(threat, name, several=len({condition.dataset.name for condition in conditions}) > 1)
         for name in metrics
         if METRICS[name].scope == "threat-model"
         for threat in _threats(conditions)
@@ -66,10 +65,10 @@ def search_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
     ]
 
 
-def num_examples_of(condition: Condition) -> int:
-    """Return how many examples a condition really has; its dataset must be a known one."""
-    whole = DATASETS[condition.dataset].num_examples
-    return whole if condition.num_examples is None else min(whole, condition.num_examples)
+def num_examples_of(condition: Condition) -> int | None:
+    """Return the number of examples of a condition; None for all of a dataset whose size only its files tell."""
+    whole, asked = condition.dataset.num_examples, condition.num_examples
+    return whole if asked is None else asked if whole is None else min(whole, asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
         model = view.attack.threat_model
         # What moves away from predictions says nothing of the true classes, and is never called robust.
         if model is not None and model.labels == "true":
-            attacks.setdefault((view.condition.dataset, model), []).append(view)
+            attacks.setdefault((view.condition.dataset.name, model), []).append(view)
     return [
         _Threat(dataset=dataset, model=model, clean=_clean_beside(found[0], conditions), attacks=tuple(found))
         for (dataset, model), found in attacks.items()
@@ -101,7 +100,7 @@ def _clean_beside(attack: View, conditions: Sequence[Condition]) -> View | None:
     clean = [
         view
         for condition in conditions
-        if condition.dataset == attack.condition.dataset and condition.perturbation.is_clean
+        if condition.dataset.name == attack.condition.dataset.name and condition.perturbation.is_clean
         for view in views_of(condition)
     ]
     return min(clean, key=lambda view: num_examples_of(view.condition) != size, default=None)
@@ -118,7 +117,7 @@ def _uneven(threat: _Threat, metric: str) -> str | None:
 
 
 def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Column]:
-    if DATASETS[condition.dataset].is_out_of_distribution:
+    if condition.dataset.is_out_of_distribution:
         # No class is right, so that there is no accuracy.
         return
     for view in views_of(condition):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from robench.core.errors import PluginError, did_you_mean
 from robench.core.outcomes import OUTCOME_TYPES
 from robench.core.user_code import is_target
-from robench.datasets import DATASETS
 from robench.declare.members import TARGET, is_by_target, of_target
 from robench.declare.scalars import Checked, ReadBy, scalar_reader
 from robench.declare.values import show
@@ -29,7 +28,12 @@ def _name_problem(name: object) -> str | None:
     return f"must be {wanted}, got {show(name)}"
 
 
-def _known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], str | None]:
+def known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], str | None]:
+    """Return the check that a value is a name in ``declared``, which a family of plug-ins may be.
+
+    The check returns what is wrong with a value, or None.
+    """
+
     def unknown(name: object) -> str | None:
         # What is in the user's own code is named by a mapping.
         if name not in declared or is_target(str(name)):
@@ -43,12 +47,9 @@ def _known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], s
     return unknown
 
 
-dataset_problem = _known_in("dataset", DATASETS)
-
 Name = Annotated[str, Checked(_name_problem)]
-DatasetName = Annotated[str, Checked(dataset_problem)]
-MetricName = Annotated[str, Checked(_known_in("metric", METRICS))]
-_read_metric = scalar_reader(str, (Checked(_known_in("metric", METRICS)),))
+MetricName = Annotated[str, Checked(known_in("metric", METRICS))]
+_read_metric = scalar_reader(str, (Checked(known_in("metric", METRICS)),))
 
 
 def metric_name(value: object) -> object:
@@ -69,4 +70,4 @@ def metric_name(value: object) -> object:
 
 # A metric of a suite, which may be of the user's own.
 MetricEntry = Annotated[str, ReadBy(metric_name)]
-Task = Annotated[str, Checked(_known_in("task", OUTCOME_TYPES))]
+Task = Annotated[str, Checked(known_in("task", OUTCOME_TYPES))]

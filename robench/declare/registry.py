@@ -13,8 +13,9 @@ from annotated_types import MaxLen
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
 from robench.core.errors import DeclarationError, did_you_mean
+from robench.datasets import DATASETS
 from robench.declarations.base import DeclarationBase
-from robench.declare.names import DatasetName, MetricName, Name, Task, dataset_problem
+from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
 from robench.declare.values import show
@@ -83,7 +84,7 @@ class CheckpointEntry:
     licence: str = _NOT_STATED
     expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
     training: TrainingBase | None = None
-    trained_on: DatasetName | None = None
+    trained_on: str | None = None
     coupled: bool = False
 
 
@@ -171,11 +172,13 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
 
 
 def _unknown_training_data(document: Document) -> Iterator[Problem]:
+    problem_of = known_in("dataset", DATASETS)
     for name in document.mapping_at("checkpoints"):
-        place = ("checkpoints", name, "training", "dataset")
-        dataset = document.at(*place)
-        if isinstance(dataset, str) and (wrong := dataset_problem(dataset)):
-            yield document.problem(place, wrong)
+        for below in (("trained_on",), ("training", "dataset")):
+            place = ("checkpoints", name, *below)
+            dataset = document.at(*place)
+            if isinstance(dataset, str) and (wrong := problem_of(dataset)):
+                yield document.problem(place, wrong)
 
 
 def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:

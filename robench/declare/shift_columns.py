@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Role
-from robench.datasets import DATASETS
 from robench.datasets.corrupted import corrupted_of, uncorrupted_of
 from robench.declarations.imagenet_c import SEVERITIES
 from robench.metrics import METRICS, Metric
@@ -78,7 +77,7 @@ def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[st
 
 def detection_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
     """Return what keeps a metric of detection from being read off these conditions."""
-    out = [each for each in conditions if DATASETS[each.dataset].is_out_of_distribution]
+    out = [each for each in conditions if each.dataset.is_out_of_distribution]
     if not out:
         example = "{name: o, dataset: digits-o, negatives: clean}"
         return [f"{metric} needs a condition whose examples are out of distribution; add one such as {example}"]
@@ -91,31 +90,32 @@ def detection_problems(conditions: Sequence[Condition], metric: str) -> list[str
 
 def negatives_problem(condition: Condition, conditions: Sequence[Condition]) -> str | None:
     """Return what is wrong with the negatives that a condition names, or that it names none where it must."""
-    is_out = DATASETS[condition.dataset].is_out_of_distribution
+    is_out = condition.dataset.is_out_of_distribution
     if condition.negatives is None:
         return None
     if not is_out:
-        return f"must be left out for {condition.dataset}, whose examples are not out of distribution"
+        return f"must be left out for {condition.dataset.name}, whose examples are not out of distribution"
     found = next((each for each in conditions if each.name == condition.negatives), None)
     if found is None:
         return f"must name a condition of this suite, got {condition.negatives!r}"
-    declared, wanted = DATASETS[found.dataset], DATASETS[condition.dataset].class_subset
+    declared, wanted = found.dataset, condition.dataset.class_subset
     if declared.is_out_of_distribution:
         return f"must name a condition of examples that belong to a class, got {found.name}"
     if declared.class_subset != wanted:
-        return f"must name a condition under the class mask of {condition.dataset}, got {found.name} ({found.dataset})"
+        mask = f"the class mask of {condition.dataset.name}"
+        return f"must name a condition under {mask}, got {found.name} ({declared.name})"
     return None
 
 
 def attack_problem(condition: Condition) -> str | None:
     """Return why a condition's dataset cannot be attacked, or None."""
-    declared = DATASETS[condition.dataset]
+    declared = condition.dataset
     if not condition.perturbation.is_attack:
         return None
     if declared.is_out_of_distribution:
-        return f"must be no attack on {condition.dataset}, whose examples belong to no class"
+        return f"must be no attack on {declared.name}, whose examples belong to no class"
     if declared.class_subset is not None:
-        return f"must be no attack on {condition.dataset}, whose scores are masked after the model has given them"
+        return f"must be no attack on {declared.name}, whose scores are masked after the model has given them"
     return None
 
 
@@ -154,7 +154,7 @@ def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:
     """Return the condition of a family's images without corruption, if there is one."""
     of_family = [each for each in conditions if (found := corrupted_of(each)) and found.family == family]
     datasets = {uncorrupted_of(each) for each in of_family}
-    clean = [each for each in conditions if each.perturbation.is_clean and each.dataset in datasets]
+    clean = [each for each in conditions if each.perturbation.is_clean and each.dataset.name in datasets]
     return clean[:1]
 
 

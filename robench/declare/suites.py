@@ -16,7 +16,7 @@ from robench.datasets import DATASETS
 from robench.declarations.base import LARGEST, SEEDS
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
-from robench.declare.names import DatasetName, MetricEntry, Name, dataset_problem, metric_name
+from robench.declare.names import MetricEntry, Name, known_in, metric_name
 from robench.declare.python_source import document_from_python
 from robench.declare.scalars import RefusedError
 from robench.declare.schema import LONGEST, attempt, construct
@@ -36,8 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from robench.core.protocols import DatasetDeclaration
     from robench.declare.document import Document
     from robench.declare.problems import Problem
+
+    Datasets = Mapping[str, DatasetDeclaration]
 
 # The shipped suites have up to a hundred conditions, published data up to 10^7 examples.
 Count = Annotated[int, Ge(1), Le(LARGEST)]
@@ -50,7 +53,7 @@ class ConditionEntry:
     """A condition as it stands in a file."""
 
     name: Name
-    dataset: DatasetName | None = None
+    dataset: str | None = None
     num_examples: Annotated[int | None, Ge(1), Le(1000 * LARGEST)] = None
     num_predictions: Annotated[int, Ge(1), Le(10_000)] = 1
     distances: tuple[Annotated[Fraction, Gt(0), Le(LARGEST)], ...] = ()
@@ -68,20 +71,20 @@ class SuiteEntry:
     batch_size: BatchSize
     conditions: Annotated[tuple[ConditionEntry, ...], MinLen(1)]
     metrics: Annotated[tuple[MetricEntry, ...], MinLen(1)]
-    dataset: DatasetName | None = None
+    dataset: str | None = None
     batches_per_shard: Count = 1
     audit: bool = True
     description: str = ""
 
 
-def read_suite(path: Path) -> Suite:
-    """Return the suite of a YAML file.
+def read_suite(path: Path, datasets: Datasets = DATASETS) -> Suite:
+    """Return the suite of a YAML file, whose names of datasets are resolved in ``datasets``.
 
     Raises:
         UsageError: there is no such file.
         DeclarationError: all that is wrong with it, each problem with its line.
     """
-    return suite_of(read_yaml(path))
+    return suite_of(read_yaml(path), datasets)
 
 
 def parse_suite(value: object, source: str = "suite") -> Suite:
@@ -93,15 +96,16 @@ def parse_suite(value: object, source: str = "suite") -> Suite:
     return suite_of(document_from_python(value, source))
 
 
-def suite_of(document: Document) -> Suite:
-    """Return the suite of a document.
+def suite_of(document: Document, datasets: Datasets = DATASETS) -> Suite:
+    """Return the suite of a document, whose names of datasets are resolved in ``datasets``.
 
     Raises:
         DeclarationError: all that is wrong with it.
     """
     problems: list[Problem] = []
     entry = attempt(partial(construct, SuiteEntry), document, (), problems)
-    conditions = _readable_conditions(document)
+    problems += _unknown_datasets(document, datasets)
+    conditions = _readable_conditions(document, datasets)
     problems += _condition_problems(document, conditions)
     problems += _metric_problems(document, conditions)
     entry = document.settle(entry, problems)
@@ -109,7 +113,7 @@ def suite_of(document: Document) -> Suite:
         name=entry.name,
         version=entry.version,
         seed=entry.seed,
-        task=DATASETS[conditions[0].dataset].task,
+        task=conditions[0].dataset.task,
         batch_size=entry.batch_size,
         conditions=tuple(conditions.values()),
         metrics=entry.metrics,
@@ -120,18 +124,33 @@ def suite_of(document: Document) -> Suite:
     )
 
 
-def _readable_conditions(document: Document) -> dict[int, Condition]:
+def _unknown_datasets(document: Document, datasets: Datasets) -> Iterator[Problem]:
+    problem_of = known_in("dataset", datasets)
+    places = [("dataset",), *(("conditions", index, "dataset") for index in range(_num_conditions(document)))]
+    for place in places:
+        name = document.at(*place)
+        if isinstance(name, str) and (wrong := problem_of(name)):
+            yield document.problem(place, wrong)
+
+
+def _num_conditions(document: Document) -> int:
+    """Return the number of conditions that are read; 0 where there are too many, which is a problem of its own."""
+    count = len(document.list_at("conditions"))
+    return count if count <= LONGEST else 0
+
+
+def _readable_conditions(document: Document, datasets: Datasets) -> dict[int, Condition]:
     """Return the conditions that are well formed, by position, so that others' mistakes do not hide theirs."""
     default = document.at("dataset")
     conditions: dict[int, Condition] = {}
-    count = len(document.list_at("conditions"))
-    for index in range(count if count <= LONGEST else 0):
+    problem_of = known_in("dataset", datasets)
+    for index in range(_num_conditions(document)):
         entry = attempt(partial(construct, ConditionEntry), document, ("conditions", index), [])
-        dataset = entry.dataset or default if entry else None
-        if entry and isinstance(dataset, str) and not dataset_problem(dataset):
+        name = entry.dataset or default if entry else None
+        if entry and isinstance(name, str) and not problem_of(name):
             conditions[index] = Condition(
                 name=entry.name,
-                dataset=dataset,
+                dataset=datasets[name],
                 perturbation=entry.perturbation,
                 num_examples=entry.num_examples,
                 num_predictions=entry.num_predictions,
@@ -146,7 +165,7 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
     yield from _missing_datasets(document)
     measured: dict[object, str] = {}
     for index, condition in conditions.items():
-        identity = (condition.dataset, condition.perturbation_key, num_examples_of(condition))
+        identity = (condition.dataset.name, condition.perturbation_key, num_examples_of(condition))
         first = measured.setdefault(identity, condition.name)
         if first != condition.name:
             message = f"{condition.name} measures exactly what {first} measures; keep one"
@@ -176,7 +195,7 @@ def _missing_datasets(document: Document) -> Iterator[Problem]:
 
 
 def _task_problems(document: Document, conditions: Mapping[int, Condition]) -> Iterator[Problem]:
-    tasks = {index: DATASETS[condition.dataset].task for index, condition in conditions.items()}
+    tasks = {index: condition.dataset.task for index, condition in conditions.items()}
     wanted = next(iter(tasks.values()), None)
     for index, task in tasks.items():
         if task != wanted:

@@ -77,7 +77,11 @@ def audits_of(suite: Suite) -> tuple[Condition, ...]:
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
     return tuple(
         Condition(
-            name=f"audit-{dataset}", dataset=dataset, perturbation=Clean(), action=Audit(), num_examples=AUDIT_EXAMPLES
+            name=f"audit-{dataset.name}",
+            dataset=dataset,
+            perturbation=Clean(),
+            action=Audit(),
+            num_examples=AUDIT_EXAMPLES,
         )
         for dataset in (dict.fromkeys(attacked) if suite.audit else ())
     )

@@ -15,7 +15,6 @@ from robench.core.protocols import Batch
 from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
-from robench.datasets import DATASETS
 from robench.datasets.class_subsets import class_indices_of
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
@@ -27,7 +26,7 @@ from robench.perturbations.prediction import predict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.core.protocols import AdversarialStore, Dataset, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, DatasetDeclaration, Victim
     from robench.core.shard import Measurement, Shard
     from robench.evaluation.keeping import Source
 
@@ -72,8 +71,8 @@ def evaluate(
 def _used(measurement: Measurement) -> tuple[object, ...]:
     """Return all declarations that a measurement uses."""
     checkpoint = measurement.checkpoint
-    declared = DATASETS.get(measurement.dataset.name)
-    return measurement.condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, declared
+    condition = measurement.condition
+    return condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
 
 
 def provenance(
@@ -107,7 +106,7 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
     seeds = _prediction_seeds(measurement, batch.ids)
     draws = ExampleDraws(_seeds(measurement, declaration.drawn_as, batch.ids), victim.device, seeds[0])
     judge, by_budget = JUDGES[measurement.checkpoint.task], []
-    classes, has_right_class = _classes_of(measurement.dataset.name)
+    classes, has_right_class = _classes_of(measurement.condition.dataset)
     for attack, perturbed in source(measurement, batch, victim, draws):
         distances = check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
         first, *others = (predict(victim, perturbed.inputs, each, batch_size) for each in seeds)
@@ -128,11 +127,8 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
     return Outcomes.joined(by_budget).take(places)
 
 
-def _classes_of(dataset: str) -> tuple[tuple[int, ...] | None, bool]:
+def _classes_of(declared: DatasetDeclaration) -> tuple[tuple[int, ...] | None, bool]:
     """Return the classes that may be predicted on a dataset, None for all, and whether any of them is right."""
-    declared = DATASETS.get(dataset)
-    if declared is None:
-        return None, True
     subset = None if declared.class_subset is None else class_indices_of(declared.class_subset)
     return subset, not declared.is_out_of_distribution
 

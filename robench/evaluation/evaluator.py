@@ -19,7 +19,7 @@ from robench.models.loading import load_victim
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Dataset, Declaration, Victim
+    from robench.core.protocols import Dataset, DatasetDeclaration, Declaration, Victim
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
     from robench.store.adversarial import AdversarialFolder
@@ -42,7 +42,9 @@ class Evaluator:
     limit: int | None = None
     adversarial: AdversarialFolder | None = None
     _victim: tuple[str, Victim] | None = field(default=None, init=False, repr=False)
-    _datasets: dict[tuple[str, Declaration], Dataset] = field(default_factory=dict, init=False, repr=False)
+    _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __call__(self, shard: Shard) -> Record | Failure:
         """Return the record of ``shard``, or the failure that says why there is none."""
@@ -75,15 +77,15 @@ class Evaluator:
         return self._victim[1]
 
     def _dataset_of(self, measurement: Measurement) -> Dataset:
-        key = measurement.dataset.name, measurement.checkpoint.preprocessing
-        if key not in self._datasets:
+        declared, preprocessing = measurement.condition.dataset, measurement.checkpoint.preprocessing
+        if (declared, preprocessing) not in self._datasets:
             opened = open_dataset(
-                measurement.dataset.name,
+                declared,
                 data_root=self.data_root,
-                preprocessing=measurement.checkpoint.preprocessing,
+                preprocessing=preprocessing,
                 decode_workers=self.decode_workers,
             )
             if opened.identity != measurement.dataset:
                 raise UsageError(f"dataset {measurement.dataset.name!r} changed while it was being measured")
-            self._datasets[key] = opened
-        return self._datasets[key]
+            self._datasets[declared, preprocessing] = opened
+        return self._datasets[declared, preprocessing]

@@ -113,7 +113,7 @@ def _cover_one(
 ) -> Coverage:
     # The architecture, its preprocessing or the number format may have changed where weights and data did not.
     measured = newest(current, lambda shard: shard.measurement_key)
-    size = measured[0].shard.dataset.num_examples if measured else dataset_sizes.get(condition.dataset)
+    size = measured[0].shard.dataset.num_examples if measured else dataset_sizes.get(condition.dataset.name)
     num_wanted = _num_wanted(condition, size, limit)
     records = [result for result in measured if isinstance(result, Record)]
     tiles = tile(records, num_wanted or 0)

@@ -11,7 +11,6 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from robench.datasets import DATASETS
 from robench.declarations.views import views_of
 from robench.metrics.sanity import (
     MORE_STEPS,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.flags import Flag
-    from robench.core.protocols import PerturbationDeclaration
+    from robench.core.protocols import DatasetDeclaration, PerturbationDeclaration
     from robench.core.suite import Condition, ThreatModel
     from robench.reports.coverage import Coverage
 
@@ -48,7 +47,7 @@ class Tried:
     """
 
     name: str
-    dataset: str
+    dataset: DatasetDeclaration
     attack: PerturbationDeclaration
     threat_model: ThreatModel
     stands: NDArray[np.bool_]
@@ -115,5 +114,6 @@ def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
     for each in tried:
         budget = each.threat_model
         is_everything = budget.norm == "linf" and budget.space == "pixel" and budget.epsilon >= HALF
-        if each.attack.is_iterated and is_everything:
-            yield right_at_any_distance(each.stands, DATASETS[each.dataset].num_classes, each.name)
+        num_classes = each.dataset.num_classes
+        if each.attack.is_iterated and is_everything and num_classes is not None:
+            yield right_at_any_distance(each.stands, num_classes, each.name)

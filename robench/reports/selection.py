@@ -39,7 +39,7 @@ def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], b
 
 def source_of_condition(condition: Condition) -> tuple[str, str]:
     """Return the dataset's name and the perturbation's key, which a shard of the condition must have."""
-    return condition.dataset, condition.perturbation_key
+    return condition.dataset.name, condition.perturbation_key
 
 
 def source_of_shard(shard: ShardHeader) -> tuple[str, str]:

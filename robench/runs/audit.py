@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.containment import blamed
-from robench.core.errors import UnknownNameError, UsageError
-from robench.datasets import DATASETS, open_dataset
+from robench.core.errors import UsageError
+from robench.datasets import open_dataset
 from robench.evaluation.audit import audit
 from robench.models.loading import load_victim
 from robench.runs.devices import choose_workers
@@ -42,8 +42,6 @@ def audit_checkpoint(
         dataset = training.dataset
     if dataset is None:
         raise UsageError(f"nothing says on which data {checkpoint.name!r} is to be audited; name it with --dataset")
-    if dataset not in DATASETS:
-        raise UnknownNameError("dataset", dataset, DATASETS)
     found = choose_workers(device, 1, "serial")
     examples = open_dataset(dataset, data_root=data_root, preprocessing=checkpoint.preprocessing)
     batch = examples.batch(0, min(num_examples, len(examples)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import ContractError
 from robench.core.suite import Column, Condition, Suite
+from robench.datasets import DATASETS
 from robench.perturbations import Clean
 from robench.runs.prepare import prepare
 from robench.runs.request import RunRequest
@@ -34,7 +35,7 @@ def clean_accuracy(
         seed=0,
         task=checkpoint.task,
         batch_size=100,
-        conditions=(Condition(name="clean", dataset=dataset, perturbation=Clean()),),
+        conditions=(Condition(name="clean", dataset=DATASETS[dataset], perturbation=Clean()),),
         metrics=("top1_accuracy",),
         columns=(column,),
     )

@@ -17,7 +17,6 @@ import torch
 
 from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
-from robench.datasets import DATASETS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
 from robench.models.loading import load_victim
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Dataset, Victim
+    from robench.core.protocols import Dataset, DatasetDeclaration, Victim
 
 NUM_EXAMPLES = 32
 # Not one: a model on batch statistics may take no single row, which is no matter of sizes.
@@ -39,7 +38,7 @@ COUPLING_ROWS = 8
 COUPLING_COPIED = 4
 
 
-def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset]) -> None:
+def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
     """Refuse a model that cannot be measured on one of the datasets, or is not what its registry entry says.
 
     Of the data that it was trained for it is shown 32 examples, of others two, and eight to see that rows are apart.
@@ -50,17 +49,17 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset]) -> None:
     """
     with blamed(f"model {checkpoint.name!r} cannot be loaded"):
         victim = load_victim(checkpoint)
-    for name, dataset in datasets.items():
-        is_expected = checkpoint.trained_on == name and EXPECTED in checkpoint.expected
+    for declared, dataset in datasets.items():
+        is_expected = checkpoint.trained_on == declared.name and EXPECTED in checkpoint.expected
         # An unreadable example is the business of its shard, which will fail and name it.
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
         examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
-            logits = _logits(checkpoint, victim, name, torch.stack([image for image, _ in examples]))
-            _check_logits(checkpoint, name, logits)
+            logits = _logits(checkpoint, victim, declared.name, torch.stack([image for image, _ in examples]))
+            _check_logits(checkpoint, declared, logits)
             if is_expected and bool(torch.isfinite(logits).all()):
                 targets = torch.tensor([target for _, target in examples])
-                _check_expected(checkpoint, name, int((logits.argmax(1) == targets).sum()), len(examples))
+                _check_expected(checkpoint, declared.name, int((logits.argmax(1) == targets).sum()), len(examples))
     if not checkpoint.coupled:
         _check_rows_are_apart(checkpoint, victim, datasets)
 
@@ -75,11 +74,11 @@ def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
     return sum(chances)
 
 
-def _check_logits(checkpoint: Checkpoint, dataset_name: str, logits: torch.Tensor) -> None:
-    wanted = DATASETS[dataset_name].num_classes
+def _check_logits(checkpoint: Checkpoint, declared: DatasetDeclaration, logits: torch.Tensor) -> None:
+    wanted = declared.num_classes
     if logits.shape[1] != wanted:
         raise UsageError(
-            f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {dataset_name!r} has {wanted}; "
+            f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {declared.name!r} has {wanted}; "
             "choose a suite on the data that the model was trained for"
         )
     # Of scores that are not finite nothing can be said: their shards will fail and name it.
@@ -100,7 +99,9 @@ def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, n
         )
 
 
-def _check_rows_are_apart(checkpoint: Checkpoint, victim: Victim, datasets: Mapping[str, Dataset]) -> None:
+def _check_rows_are_apart(
+    checkpoint: Checkpoint, victim: Victim, datasets: Mapping[DatasetDeclaration, Dataset]
+) -> None:
     """Refuse a model whose rows influence each other, measured on the first dataset with two readable examples.
 
     The batch has eight rows whatever the suite's batch size; fewer examples are repeated.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.checkpoint import Checkpoint
+    from robench.core.protocols import DatasetDeclaration
     from robench.runs.devices import Workers
     from robench.runs.request import RunRequest
 
@@ -34,7 +35,9 @@ def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) 
     return not workers.in_process and (is_users or request.shard_timeout is not None)
 
 
-def check_fit_apart(checkpoints: Sequence[Checkpoint], datasets: tuple[str, ...], request: RunRequest) -> None:
+def check_fit_apart(
+    checkpoints: Sequence[Checkpoint], datasets: Sequence[DatasetDeclaration], request: RunRequest
+) -> None:
     """Check models as ``check_fit`` does, in a process of its own and each within the time of a shard.
 
     Raises:
@@ -44,15 +47,16 @@ def check_fit_apart(checkpoints: Sequence[Checkpoint], datasets: tuple[str, ...]
     if not checkpoints:
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
-    answers = answers_in_a_process(_Check(datasets, request.data_root), checkpoints, limit)
+    answers = answers_in_a_process(_Check(tuple(datasets), request.data_root), checkpoints, limit)
     # Closed at once where a model is refused, which ends the process.
     with closing(answers):
         for checkpoint, found in zip(checkpoints, answers, strict=True):
             if isinstance(found, _Refusal):
                 raise found.kind(found.message)
             if isinstance(found, Death):
+                names = ", ".join(each.name for each in datasets)
                 raise UsageError(
-                    f"model {checkpoint.name!r} cannot be checked on {', '.join(datasets)}: the process that checks "
+                    f"model {checkpoint.name!r} cannot be checked on {names}: the process that checks "
                     f"it {found.what}; {found.advice}"
                 )
 
@@ -69,7 +73,7 @@ class _Refusal:
 class _Check:
     """A preflight check that can be sent to another process."""
 
-    datasets: tuple[str, ...]
+    datasets: tuple[DatasetDeclaration, ...]
     data_root: Path | None
 
     def __call__(self, checkpoint: Checkpoint) -> _Refusal | str:
@@ -78,8 +82,8 @@ class _Check:
             check_fit(
                 checkpoint,
                 {
-                    name: open_dataset(name, data_root=self.data_root, preprocessing=checkpoint.preprocessing)
-                    for name in self.datasets
+                    declared: open_dataset(declared, data_root=self.data_root, preprocessing=checkpoint.preprocessing)
+                    for declared in self.datasets
                 },
             )
         except RobenchError as error:

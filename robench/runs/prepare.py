@@ -20,9 +20,9 @@ from robench.runs.kept_examples import WithExamples, folder_of
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from robench.core.protocols import Dataset, Declaration, Executor, Store
+    from robench.core.protocols import Dataset, DatasetDeclaration, Declaration, Executor, Store
     from robench.core.report import Report
     from robench.core.shard import DatasetIdentity, Shard
     from robench.core.suite import Condition, Suite
@@ -105,14 +105,14 @@ def prepare(request: RunRequest) -> PreparedRun:
     for suite in request.suites:
         for condition in suite.conditions:
             check_installed(condition.perturbation.backend)
-    names = tuple(dict.fromkeys(condition.dataset for suite in request.suites for condition in suite.conditions))
-    opened, digests = _found(request, names)
+    declared = request.datasets
+    opened, digests = _found(request, declared)
     apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
     for checkpoint in request.checkpoints:
         if checkpoint not in apart:
-            check_fit(checkpoint, {name: opened[name, checkpoint.preprocessing] for name in names})
-    check_fit_apart(apart, names, request)
-    identities = {name: dataset.identity for (name, _), dataset in opened.items()}
+            check_fit(checkpoint, {each: opened[each, checkpoint.preprocessing] for each in declared})
+    check_fit_apart(apart, declared, request)
+    identities = {each: dataset.identity for (each, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
     audits = {suite.name: _audits(suite, request, digests, identities) for suite in request.suites}
     shards = tuple(
@@ -133,10 +133,10 @@ def prepare(request: RunRequest) -> PreparedRun:
 
 
 def _found(
-    request: RunRequest, names: tuple[str, ...]
-) -> tuple[dict[tuple[str, Declaration], Dataset], dict[str, str]]:
+    request: RunRequest, datasets: Sequence[DatasetDeclaration]
+) -> tuple[dict[tuple[DatasetDeclaration, Declaration], Dataset], dict[str, str]]:
     """Open every dataset as every model wants it, and digest all weights; whatever is missing is named at once."""
-    opened: dict[tuple[str, Declaration], Dataset] = {}
+    opened: dict[tuple[DatasetDeclaration, Declaration], Dataset] = {}
     digests: dict[str, str] = {}
     problems: dict[str, MissingDataError | WeightsError] = {}
     for checkpoint in request.checkpoints:
@@ -144,11 +144,11 @@ def _found(
             digests[checkpoint.name] = resolve(checkpoint)[1]
         except WeightsError as error:
             problems[str(error)] = error
-        for name in names:
-            key = name, checkpoint.preprocessing
+        for declared in datasets:
+            key = declared, checkpoint.preprocessing
             try:
                 opened[key] = opened.get(key) or open_dataset(
-                    name, data_root=request.data_root, preprocessing=checkpoint.preprocessing
+                    declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing
                 )
             except MissingDataError as error:
                 problems[str(error)] = error
@@ -159,7 +159,10 @@ def _found(
 
 
 def _measurements(
-    suite: Suite, request: RunRequest, digests: Mapping[str, str], datasets: Mapping[str, DatasetIdentity]
+    suite: Suite,
+    request: RunRequest,
+    digests: Mapping[str, str],
+    datasets: Mapping[DatasetDeclaration, DatasetIdentity],
 ) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(
@@ -179,7 +182,10 @@ def _measurements(
 
 
 def _audits(
-    suite: Suite, request: RunRequest, digests: Mapping[str, str], datasets: Mapping[str, DatasetIdentity]
+    suite: Suite,
+    request: RunRequest,
+    digests: Mapping[str, str],
+    datasets: Mapping[DatasetDeclaration, DatasetIdentity],
 ) -> tuple[Measurement, ...]:
     """Audits have batches of their own size, so that all suites share them."""
     conditions = audits_of(suite) if request.audit else ()

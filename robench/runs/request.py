@@ -11,6 +11,7 @@ from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
+    from robench.core.protocols import DatasetDeclaration
     from robench.core.suite import Suite
 
 ExecutorName = Literal["auto", "serial", "processes"]
@@ -73,6 +74,11 @@ class RunRequest:
     def coupled(self) -> frozenset[str]:
         """Names of the models whose registry entry permits rows that influence each other."""
         return frozenset(checkpoint.name for checkpoint in self.checkpoints if checkpoint.coupled)
+
+    @property
+    def datasets(self) -> tuple[DatasetDeclaration, ...]:
+        """The datasets of all conditions, each once."""
+        return tuple(dict.fromkeys(condition.dataset for suite in self.suites for condition in suite.conditions))
 
     def _check_timeout(self) -> None:
         if self.shard_timeout is None:

@@ -153,7 +153,9 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
 
 def _clean_beside(suite: Suite, attack: Condition) -> tuple[Condition, ...]:
     """Return the clean condition on the attack's dataset, of as many examples where there are several."""
-    clean = [each for each in suite.conditions if each.dataset == attack.dataset and each.perturbation.is_clean]
+    clean = [
+        each for each in suite.conditions if each.dataset.name == attack.dataset.name and each.perturbation.is_clean
+    ]
     return tuple(sorted(clean, key=lambda each: each.num_examples != attack.num_examples)[:1])
 
 

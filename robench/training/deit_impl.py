@@ -114,7 +114,9 @@ class Learner:
         self._optimizer = optimizer_of(model, training)
         self._schedule = schedule_of(self._optimizer, training)
         self._average = None if training.ema_decay is None else ModelEmaV3(model, decay=training.ema_decay)
-        self._mixing = Mixing(training, DATASETS[training.dataset].num_classes)
+        num_classes = DATASETS[training.dataset].num_classes
+        assert num_classes is not None  # of all published images
+        self._mixing = Mixing(training, num_classes)
         self._loss = SoftTargetCrossEntropy()  # type: ignore[no-untyped-call]  # timm's
 
     def epoch(self, epoch: int, epoch_batches: Iterator[list[Tensor]]) -> float:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from robench.attention import ATTENTIONS
 from robench.attention.scaled import Scaled
 from robench.core.errors import DeclarationError
-from robench.datasets.base import DatasetDeclaration
+from robench.datasets.base import DatasetBase
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declare import parse_architecture
 from robench.declare.registry import CheckpointEntry, RegistryEntry, WeightsEntry
@@ -37,9 +37,7 @@ REGISTRIES: tuple[Mapping[str, type], ...] = (
     TRAININGS,
 )
 ENTRIES = (SuiteEntry, ConditionEntry, SweepEntry, RegistryEntry, CheckpointEntry, WeightsEntry)
-DECLARED = [
-    *dict.fromkeys([*(kind for each in REGISTRIES for kind in each.values()), Audit, DatasetDeclaration, *ENTRIES])
-]
+DECLARED = [*dict.fromkeys([*(kind for each in REGISTRIES for kind in each.values()), Audit, DatasetBase, *ENTRIES])]
 
 # Fields whose bounds are no annotation, with the reason.
 ALLOWED = {

@@ -16,7 +16,7 @@ from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets import digits_impl as digits
 from robench.datasets import rendered_digits_impl as rendered_digits
-from robench.datasets.base import DatasetDeclaration
+from robench.datasets.base import DatasetBase
 from robench.datasets.glyphs import fit
 from robench.datasets.layouts import layout_of
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -40,7 +40,7 @@ class Source:
     ``shared`` is one that was opened before, where that takes long.
     """
 
-    declared: DatasetDeclaration
+    declared: DatasetBase
     open: Callable[[], Any]
     change_an_image: Callable[[], None]
     shared: Callable[[], Any]
@@ -53,7 +53,7 @@ def write_image(path: Path, seed: int, size: tuple[int, int] = (56, 48)) -> None
     Image.fromarray(blocks.repeat(8, 0).repeat(8, 1)).save(path)
 
 
-def folder_source(declared: DatasetDeclaration, data_root: Path) -> Source:
+def folder_source(declared: DatasetBase, data_root: Path) -> Source:
     layout = layout_of(declared)
     classes = list(layout.classes)
     images = [
@@ -75,7 +75,7 @@ def opened_once(name: str) -> Any:
     return open_dataset(name, data_root=None, preprocessing=None)
 
 
-def embedded_source(declared: DatasetDeclaration, monkeypatch: pytest.MonkeyPatch) -> Source:
+def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> Source:
     def opened() -> Any:
         return open_dataset(declared.name, data_root=None, preprocessing=None)
 

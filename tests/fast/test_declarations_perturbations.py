@@ -21,6 +21,7 @@ from robench.corruptions import TYPES
 from robench.corruptions.corruption import Corruption
 from robench.datasets import DATASETS
 from robench.datasets.corrupted import corrupted_of
+from robench.datasets.digits import DIGITS
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.evaluation.actions import Audit, Rescore
@@ -78,7 +79,7 @@ def test_what_says_nothing_has_neutral_answers() -> None:
 def test_inputs_are_kept_of_nothing_that_makes_none() -> None:
     rescore = Rescore(source="a", mean=(0.0,), std=(1.0,))
     asked = [(Clean(), Audit()), (PGD, rescore), (Clean(), PREDICT), (PGD, PREDICT)]
-    conditions = [Condition(name="c", dataset="digits", perturbation=each, action=action) for each, action in asked]
+    conditions = [Condition(name="c", dataset=DIGITS, perturbation=each, action=action) for each, action in asked]
     assert [each.makes_inputs for each in conditions] == [False, False, False, True]
 
 
@@ -159,7 +160,7 @@ class TestCorruptions:
     def test_its_type_and_severity_tell_its_family(self) -> None:
         snow = Corruption(type="snow", severity=3)
         assert snow.corruption == ("snow", 3)
-        found = corrupted_of(Condition(name="a", dataset="digits", perturbation=snow))
+        found = corrupted_of(Condition(name="a", dataset=DIGITS, perturbation=snow))
         assert found is not None
         assert (found.family, found.type, found.severity) == ("digits-c", "snow", 3)
 

@@ -19,6 +19,7 @@ from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
 from robench.core.identity import key_of
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.declarations.views import views_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
@@ -154,7 +155,7 @@ class TestWhatIsSaidOfAll:
 class TestViews:
     def test_a_sweep_has_one_a_budget(self) -> None:
         sweep = sweep_of(PGD, Fraction(0), Fraction(1, 100), Fraction(5, 255))
-        views = views_of(Condition(name="p", dataset="digits", perturbation=sweep))
+        views = views_of(Condition(name="p", dataset=DIGITS, perturbation=sweep))
         assert [view.name for view in views] == ["p@0", "p@1/100", "p@1/51"]
         assert [view.label for view in views] == ["p 0/255", "p 1/100", "p 5/255"]
         assert [view.epsilon for view in views] == ["0", "1/100", "1/51"]
@@ -162,7 +163,7 @@ class TestViews:
 
     @pytest.mark.parametrize("perturbation", [Clean(), PGD, Fab(num_steps=3)])
     def test_all_else_is_its_own_view(self, perturbation: Any) -> None:
-        condition = Condition(name="c", dataset="digits", perturbation=perturbation)
+        condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation)
         (view,) = views_of(condition)
         assert (view.name, view.label, view.epsilon) == ("c", "c", None)
         assert (view.condition, view.attack) == (condition, perturbation)

@@ -10,16 +10,21 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.core.suite import Condition
+from robench.datasets import DATASETS
+from robench.datasets.digits import DIGITS
+from robench.datasets.imagenet import IMAGENET_1K
 from robench.declare.columns import columns_of, num_examples_of, threat_problems
 from robench.perturbations.clean import Clean
 
 EIGHT = Fraction(8, 255)
-CLEAN = Condition(name="clean", dataset="digits", perturbation=Clean())
-PHOTOS = Condition(name="photos", dataset="imagenet-1k", perturbation=Clean())
+CLEAN = Condition(name="clean", dataset=DIGITS, perturbation=Clean())
+PHOTOS = Condition(name="photos", dataset=IMAGENET_1K, perturbation=Clean())
 
 
 def fgsm(name: str, epsilon: Fraction = EIGHT, dataset: str = "digits", num_examples: int | None = None) -> Condition:
-    return Condition(name=name, dataset=dataset, perturbation=Fgsm(epsilon=epsilon), num_examples=num_examples)
+    return Condition(
+        name=name, dataset=DATASETS[dataset], perturbation=Fgsm(epsilon=epsilon), num_examples=num_examples
+    )
 
 
 def test_columns_run_by_condition_and_then_by_metric() -> None:
@@ -37,9 +42,9 @@ def test_columns_run_by_condition_and_then_by_metric() -> None:
 
 def test_threat_models_come_last_one_column_a_budget() -> None:
     pgd = Condition(
-        name="pgd", dataset="digits", perturbation=Pgd(epsilon=EIGHT, step_size=Fraction(2, 255), num_steps=20)
+        name="pgd", dataset=DIGITS, perturbation=Pgd(epsilon=EIGHT, step_size=Fraction(2, 255), num_steps=20)
     )
-    noise = Condition(name="noise", dataset="digits", perturbation=UniformNoise(epsilon=Fraction(1, 10)))
+    noise = Condition(name="noise", dataset=DIGITS, perturbation=UniformNoise(epsilon=Fraction(1, 10)))
     columns = columns_of((fgsm("fgsm"), CLEAN, noise, pgd), ("robust_accuracy", "top1_accuracy"))
     assert [(column.key, column.conditions) for column in columns[4:]] == [
         ("linf-8/255/robust_accuracy", ("clean", "fgsm", "pgd")),
@@ -66,7 +71,7 @@ def test_no_two_columns_share_a_key() -> None:
 
 
 def test_of_several_clean_conditions_the_one_of_the_attacks_size_is_taken() -> None:
-    few = Condition(name="few", dataset="digits", perturbation=Clean(), num_examples=100)
+    few = Condition(name="few", dataset=DIGITS, perturbation=Clean(), num_examples=100)
     conditions = (CLEAN, few, fgsm("fgsm", num_examples=100), fgsm("fgsm-4", Fraction(4, 255)))
     assert threat_problems(conditions, "robust_accuracy") == []
     assert [column.conditions for column in columns_of(conditions, ("robust_accuracy",))] == [

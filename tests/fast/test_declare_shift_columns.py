@@ -9,6 +9,7 @@ import pytest
 
 from robench.core.errors import DeclarationError
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare import parse_suite
@@ -178,7 +179,7 @@ class Vignette(PerturbationBase):
 
 class TestTypesBesideImagenetC:
     CONDITIONS = tuple(
-        Condition(name=f"vignette-{severity}", dataset="digits", perturbation=Vignette(severity=severity))
+        Condition(name=f"vignette-{severity}", dataset=DIGITS, perturbation=Vignette(severity=severity))
         for severity in (1, 2, 3, 4, 5)
     )
 

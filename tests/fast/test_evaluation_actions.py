@@ -12,6 +12,7 @@ import pytest
 from robench.attacks.pgd import Pgd
 from robench.core.identity import key_of
 from robench.core.suite import PREDICT, Action, Condition, Predict
+from robench.datasets.digits import DIGITS
 from robench.evaluation.actions import Audit, Rescore
 from robench.perturbations.clean import Clean
 from robench.reports.selection import source_of_condition
@@ -23,7 +24,7 @@ ACTIONS: list[Action] = [PREDICT, Audit(), RESCORE]
 
 def condition(perturbation: Clean | Pgd, action: Action, num_predictions: int = 1) -> Condition:
     return Condition(
-        name="c", dataset="digits", perturbation=perturbation, action=action, num_predictions=num_predictions
+        name="c", dataset=DIGITS, perturbation=perturbation, action=action, num_predictions=num_predictions
     )
 
 
@@ -92,4 +93,4 @@ def test_bounds_of_the_audit_hold() -> None:
 
 
 def test_the_default_action_is_to_predict() -> None:
-    assert Condition(name="c", dataset="digits", perturbation=Clean()).action == Predict()
+    assert Condition(name="c", dataset=DIGITS, perturbation=Clean()).action == Predict()

@@ -19,15 +19,17 @@ from robench.core.records import Record
 from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Role, Suite
+from robench.datasets.digits import DIGITS
+from robench.datasets.imagenet import IMAGENET_1K
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.models.timm_backbone import Timm
 from robench.perturbations.clean import Clean
 from robench.reports import build_report, needs
 
 EPSILON = Fraction(8, 255)
-CLEAN = Condition(name="clean", dataset="digits", perturbation=Clean())
-FGSM = Condition(name="fgsm", dataset="digits", perturbation=Fgsm(epsilon=EPSILON))
-PGD = Condition(name="pgd", dataset="digits", perturbation=Pgd(epsilon=EPSILON, step_size=EPSILON, num_steps=2))
+CLEAN = Condition(name="clean", dataset=DIGITS, perturbation=Clean())
+FGSM = Condition(name="fgsm", dataset=DIGITS, perturbation=Fgsm(epsilon=EPSILON))
+PGD = Condition(name="pgd", dataset=DIGITS, perturbation=Pgd(epsilon=EPSILON, step_size=EPSILON, num_steps=2))
 COLUMNS = (
     Column(key="clean/top1_accuracy", label="clean", metric="top1_accuracy", conditions=("clean",)),
     Column(key="pgd/top1_accuracy", label="PGD", metric="top1_accuracy", conditions=("pgd",)),
@@ -67,7 +69,7 @@ def shard(condition, start, stop, *, model="vit", weights="a", data="d", size=6,
         checkpoint=replace(CHECKPOINT, name=model, architecture=architecture, task=task),
         condition=condition,
         weights_digest=weights,
-        dataset=DatasetIdentity(name=condition.dataset, fingerprint=data, num_examples=size),
+        dataset=DatasetIdentity(name=condition.dataset.name, fingerprint=data, num_examples=size),
         seed=seed,
         batch_size=batch_size,
     )
@@ -172,18 +174,18 @@ class TestNumbers:
         assert (report.rows, report.columns, report.suite, report.version) == ((), COLUMNS, "digits-adv", 1)
 
     def test_a_condition_of_fewer_examples_reads_the_first_of_them(self):
-        short = Condition(name="pgd", dataset="digits", perturbation=PGD.perturbation, num_examples=3)
+        short = Condition(name="pgd", dataset=DIGITS, perturbation=PGD.perturbation, num_examples=3)
         report = build_report(suite(conditions=(short,), columns=COLUMNS[1:2]), [record(PGD)])
         cell = only_row(report).cells["pgd/top1_accuracy"]
         assert (cell.estimate.value, cell.num_examples, cell.missing) == (2 / 3, 3, 0)
 
     def test_a_condition_of_more_examples_than_there_are_reads_them_all(self):
-        long = Condition(name="clean", dataset="digits", perturbation=Clean(), num_examples=1000)
+        long = Condition(name="clean", dataset=DIGITS, perturbation=Clean(), num_examples=1000)
         report = build_report(suite(conditions=(long,), columns=COLUMNS[:1]), [record(CLEAN)])
         assert only_row(report).cells["clean/top1_accuracy"].missing == 0
 
     def test_conditions_of_different_examples_are_not_joined_and_the_reason_is_noted(self):
-        short = Condition(name="fgsm", dataset="digits", perturbation=FGSM.perturbation, num_examples=3)
+        short = Condition(name="fgsm", dataset=DIGITS, perturbation=FGSM.perturbation, num_examples=3)
         row = only_row(build_report(suite(conditions=(CLEAN, short, PGD)), whole()))
         assert row.cells["robust"] == Cell(estimate=None, num_examples=3, missing=0)
         assert row.notes[0].startswith("robust: 3 examples are in attack 1 of 2 or in the conditions before it")
@@ -191,7 +193,7 @@ class TestNumbers:
 
 class TestWhatBelongs:
     def test_records_are_found_by_perturbation_and_not_by_the_name_of_their_condition(self):
-        renamed = Condition(name="no attack", dataset="digits", perturbation=Clean())
+        renamed = Condition(name="no attack", dataset=DIGITS, perturbation=Clean())
         report = build_report(SUITE, [record(renamed, verdicts=VERDICTS["clean"])])
         assert values(only_row(report))[0] == 5 / 6
 
@@ -204,8 +206,8 @@ class TestWhatBelongs:
         assert build_report(SUITE, [record(CLEAN, **difference)]).rows == ()
 
     def test_another_dataset_or_budget_does_not_count(self):
-        elsewhere = Condition(name="clean", dataset="imagenet-1k", perturbation=Clean())
-        weaker = Condition(name="fgsm", dataset="digits", perturbation=Fgsm(epsilon=EPSILON / 2))
+        elsewhere = Condition(name="clean", dataset=IMAGENET_1K, perturbation=Clean())
+        weaker = Condition(name="fgsm", dataset=DIGITS, perturbation=Fgsm(epsilon=EPSILON / 2))
         records = [record(elsewhere, verdicts="111111"), record(weaker, verdicts="111111")]
         assert build_report(SUITE, records).rows == ()
 
@@ -229,7 +231,7 @@ class TestWhatBelongs:
         assert report.is_complete
 
     def test_needs_selects_all_that_the_report_reads_and_no_more(self):
-        elsewhere = Condition(name="clean", dataset="imagenet-1k", perturbation=Clean())
+        elsewhere = Condition(name="clean", dataset=IMAGENET_1K, perturbation=Clean())
         mine = [*whole(), *whole(seed=7), *whole(weights="b")]
         others = [record(elsewhere, verdicts="111111"), record(CLEAN, batch_size=4)]
         is_needed = needs(SUITE)
@@ -271,7 +273,7 @@ class TestGaps:
         assert set(only_row(report).cells.values()) == {Cell(estimate=None, num_examples=0, missing=None)}
 
     def test_the_suite_tells_the_number_of_missing_where_it_names_one(self):
-        long = Condition(name="clean", dataset="digits", perturbation=Clean(), num_examples=1000)
+        long = Condition(name="clean", dataset=DIGITS, perturbation=Clean(), num_examples=1000)
         report = build_report(suite(conditions=(long,), columns=COLUMNS[:1]), [], models=["absent"])
         assert only_row(report).cells["clean/top1_accuracy"].missing == 1000
 

@@ -21,6 +21,7 @@ from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
+from robench.datasets.digits import DIGITS
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
@@ -51,7 +52,7 @@ def suite_of(**attacks: Declaration) -> Suite:
         task="classification",
         batch_size=NUM_EXAMPLES,
         conditions=tuple(
-            Condition(name=name, dataset="digits", perturbation=each) for name, each in perturbations.items()
+            Condition(name=name, dataset=DIGITS, perturbation=each) for name, each in perturbations.items()
         ),
         metrics=("top1_accuracy",),
         columns=(Column(key="clean", label="clean", metric="top1_accuracy", conditions=("clean",)),),
@@ -89,7 +90,7 @@ def compared(first: tuple[BoundedAttack, int], second: tuple[BoundedAttack, int]
 class TestAudits:
     def test_there_is_one_of_each_dataset_that_is_attacked(self) -> None:
         (audit,) = audits_of(suite_of(pgd=pgd(), fgsm=Fgsm(epsilon=EPSILON)))
-        assert (audit.dataset, audit.num_examples) == ("digits", AUDIT_EXAMPLES)
+        assert (audit.dataset.name, audit.num_examples) == ("digits", AUDIT_EXAMPLES)
 
     def test_clean_suites_and_those_that_want_none_have_none(self) -> None:
         assert audits_of(suite_of()) == ()

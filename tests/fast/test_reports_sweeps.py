@@ -17,6 +17,7 @@ from robench.core.errors import ContractError, IncompleteError, UnknownNameError
 from robench.core.report import Cell
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
+from robench.datasets.digits import DIGITS
 from robench.declare.columns import columns_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 SIZE = 6
 EPSILONS = (Fraction(2, 255), Fraction(5, 255), Fraction(8, 255))
-CLEAN = Condition(name="clean", dataset="digits", perturbation=Clean())
+CLEAN = Condition(name="clean", dataset=DIGITS, perturbation=Clean())
 SWEEP = Condition(
-    name="fgsm", dataset="digits", perturbation=Sweep(attacks=tuple(Fgsm(epsilon=each) for each in EPSILONS))
+    name="fgsm", dataset=DIGITS, perturbation=Sweep(attacks=tuple(Fgsm(epsilon=each) for each in EPSILONS))
 )
 SEARCH = Condition(
     name="fab",
-    dataset="digits",
+    dataset=DIGITS,
     perturbation=Fab(norm="l2", num_steps=3),
     distances=(Fraction(1, 2), Fraction(2)),
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from robench.corruptions.corruption import Corruption
-from robench.datasets import DATASETS
 from robench.datasets.corrupted import corrupted_of
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import read_suite
@@ -65,13 +64,13 @@ def test_the_digits_have_the_constants_of_small_images() -> None:
 
 
 def test_published_files_are_not_resized() -> None:
-    datasets = [DATASETS[condition.dataset] for condition in suite("imagenet-c").conditions[1:]]
+    datasets = [condition.dataset for condition in suite("imagenet-c").conditions[1:]]
     assert {each.resize_rule for each in datasets} == {"none"}
 
 
 @pytest.mark.parametrize("subset", ["a", "r", "o"])
 def test_the_same_classes_stand_beside_each_subset_under_the_same_mask(subset: str) -> None:
-    datasets = {condition.name: DATASETS[condition.dataset] for condition in suite("imagenet-shift").conditions}
+    datasets = {condition.name: condition.dataset for condition in suite("imagenet-shift").conditions}
     assert datasets[subset].class_subset == datasets[f"{subset}-classes"].class_subset == f"imagenet-{subset}"
     assert datasets[subset].resize_rule == datasets[f"{subset}-classes"].resize_rule == "bicubic"
 

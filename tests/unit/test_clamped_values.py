@@ -20,6 +20,7 @@ from robench.attacks.square import Square
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
+from robench.datasets.digits import DIGITS
 from robench.evaluation.evaluate import evaluate
 from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
@@ -67,7 +68,7 @@ class Examples:
 
 
 def shard_of(perturbation: Any) -> Shard:
-    condition = Condition(name="c", dataset="digits", perturbation=perturbation)
+    condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation)
     measurement = replace(MEASUREMENT, condition=condition, dataset=Examples.identity, batch_size=4)
     return Shard(measurement=measurement, start=0, stop=6)
 
@@ -137,7 +138,7 @@ class TestRecords:
 
 class TestReport:
     def notes(self, *counts: int | None) -> tuple[str, ...]:
-        condition = Condition(name="strong", dataset="digits", perturbation=FGSM)
+        condition = Condition(name="strong", dataset=DIGITS, perturbation=FGSM)
         size = len(counts)
         measurement = replace(
             MEASUREMENT,

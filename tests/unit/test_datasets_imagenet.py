@@ -15,7 +15,7 @@ from torchvision.datasets.folder import pil_loader  # type: ignore[import-untype
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.datasets import DATASETS
-from robench.datasets.base import DatasetDeclaration
+from robench.datasets.base import DatasetBase
 from robench.datasets.class_subsets import class_indices_of, class_subset
 from robench.datasets.decoding_pool import DecodingPool, shared_pool
 from robench.datasets.imagenet import IMAGENET_1K
@@ -235,7 +235,7 @@ def test_a_root_without_images_is_missing_data(tmp_path: Path) -> None:
         imagenet_1k(None, SMALL)
 
 
-def declared_tree(root: Path, name: str, size: tuple[int, int] = (300, 240)) -> tuple[DatasetDeclaration, list[str]]:
+def declared_tree(root: Path, name: str, size: tuple[int, int] = (300, 240)) -> tuple[DatasetBase, list[str]]:
     """Two images of each of three classes of a declared dataset, where it is published."""
     declared = DATASETS[name]
     layout = layout_of(declared)

@@ -22,6 +22,7 @@ from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.evaluation import evaluator, keeping
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
@@ -75,7 +76,7 @@ class Watched:
 
 
 def shard_of(perturbation: Any, start: int = 0, stop: int = SIZE, batch_size: int = 10) -> Shard:
-    condition = Condition(name="c", dataset="digits", perturbation=perturbation)
+    condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation)
     measurement = replace(MEASUREMENT, condition=condition, dataset=Examples.identity, batch_size=batch_size)
     return Shard(measurement=measurement, start=start, stop=stop)
 

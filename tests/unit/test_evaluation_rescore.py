@@ -22,6 +22,7 @@ from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import PREDICT, Action, Condition
+from robench.datasets.digits import DIGITS
 from robench.evaluation import evaluator, keeping
 from robench.evaluation.actions import Rescore
 from robench.evaluation.evaluate import evaluate
@@ -94,7 +95,7 @@ def shard_of(
     num_predictions: int = 1,
 ) -> Shard:
     condition = Condition(
-        name="c", dataset="digits", perturbation=perturbation, action=action, num_predictions=num_predictions
+        name="c", dataset=DIGITS, perturbation=perturbation, action=action, num_predictions=num_predictions
     )
     measurement = replace(
         MEASUREMENT, condition=condition, dataset=Images.identity, batch_size=10, adversarial_dtype=dtype

@@ -14,6 +14,7 @@ from robench.attacks.cw import Cw
 from robench.attacks.fgsm import Fgsm
 from robench.core.errors import UsageError
 from robench.core.suite import Condition, Suite
+from robench.datasets.digits import DIGITS
 from robench.declare import find_suite
 from robench.perturbations.sweep import Sweep
 from robench.runs import RunRequest
@@ -83,7 +84,7 @@ def test_an_unknown_format_is_refused(dtype: KeptDtype) -> None:
 
 def test_a_search_for_the_nearest_is_not_rounded_across_the_boundary() -> None:
     cw = Cw(num_steps=2, num_search_steps=1, initial_c=1.0, learning_rate=0.01)
-    suite = replace(SUITE, conditions=(Condition(name="nearest", dataset="digits", perturbation=cw),))
+    suite = replace(SUITE, conditions=(Condition(name="nearest", dataset=DIGITS, perturbation=cw),))
     RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float32")
     with pytest.raises(UsageError, match=r"condition 'nearest' of suite 'digits-adv' \(cw\) looks for the nearest"):
         RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float16")
@@ -93,7 +94,7 @@ def test_a_search_for_the_nearest_is_not_rounded_across_the_boundary() -> None:
 def test_what_is_cut_in_normalised_space_is_not_rounded_out_of_it(several: bool) -> None:
     attack = Fgsm(epsilon=Fraction(1, 255), space="normalised", clip="unit")
     perturbation = Sweep(attacks=(attack, replace(attack, epsilon=Fraction(2, 255)))) if several else attack
-    suite = replace(SUITE, conditions=(Condition(name="cut", dataset="digits", perturbation=perturbation),))
+    suite = replace(SUITE, conditions=(Condition(name="cut", dataset=DIGITS, perturbation=perturbation),))
     RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float32")
     with pytest.raises(
         UsageError, match=r"condition 'cut' of suite 'digits-adv' cuts its inputs to \[0, 1\] after norm"

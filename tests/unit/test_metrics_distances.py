@@ -25,6 +25,7 @@ from robench.core.protocols import Batch
 from robench.core.report import Estimate
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.evaluation.evaluate import evaluate
 from robench.metrics import METRICS, Readings
 from robench.metrics.accuracy_impl import proportion
@@ -191,7 +192,7 @@ CW = Cw(num_steps=200, num_search_steps=6, initial_c=0.01, learning_rate=0.01)
 @pytest.mark.parametrize("attack", [FAB, CW, replace(FAB, norm="linf")], ids=["fab", "cw", "fab-linf"])
 def test_on_a_plane_numbers_are_those_of_the_closed_form(attack: Fab | Cw) -> None:
     norm = getattr(attack, "norm", "l2")
-    condition = Condition(name="c", dataset="digits", perturbation=attack)
+    condition = Condition(name="c", dataset=DIGITS, perturbation=attack)
     measurement = replace(MEASUREMENT, condition=condition, dataset=Points.identity, batch_size=30)
     outcomes = evaluate(Shard(measurement=measurement, start=0, stop=30), Linear(), Points()).outcomes
     dual = torch.linalg.vector_norm(Linear.weight.double(), 1 if norm == "linf" else 2)

@@ -24,6 +24,7 @@ from robench.core.outcomes import ClassificationOutcome
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.evaluation.evaluate import evaluate
 from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
@@ -106,7 +107,7 @@ def sweep_of(attack: Any, *epsilons: Fraction, **fields: Any) -> Sweep:
 def measured(
     perturbation: Any, *, noise: float = 0.0, num_predictions: int = 1, batch_size: int = 8, cuts: Sequence[int] = ()
 ) -> list[ClassificationOutcome]:
-    condition = Condition(name="c", dataset="digits", perturbation=perturbation, num_predictions=num_predictions)
+    condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation, num_predictions=num_predictions)
     measurement = replace(MEASUREMENT, condition=condition, dataset=Examples.identity, batch_size=batch_size)
     bounds = [0, *cuts, SIZE]
     shards = [Shard(measurement=measurement, start=a, stop=b) for a, b in pairwise(bounds)]

@@ -13,6 +13,7 @@ import robench.runs.fit
 from examples import CHECKPOINT
 from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
+from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_R
 from robench.evaluation.victim_checks import are_probabilities
 from robench.runs.fit import NUM_EXAMPLES, chance_of_at_most, check_fit
 
@@ -60,7 +61,7 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(robench.runs.fit, "load_victim", lambda checkpoint: Victim())
         trained = replace(CHECKPOINT, trained_on="digits")
-        check_fit(replace(trained, **changes), {"digits": dataset or Numbered()})
+        check_fit(replace(trained, **changes), {DIGITS: dataset or Numbered()})
 
     return check
 
@@ -159,7 +160,7 @@ def test_the_model_is_loaded_once_and_shown_two_examples_of_data_that_it_was_not
 
     monkeypatch.setattr(robench.runs.fit, "load_victim", load)
     checkpoint = replace(CHECKPOINT, trained_on="digits", expected={"top1_accuracy": 0.98})
-    check_fit(checkpoint, {"digits": Numbered(), "digits-r": Numbered(), "digits-a": Numbered(unreadable=[0])})
+    check_fit(checkpoint, {DIGITS: Numbered(), DIGITS_R: Numbered(), DIGITS_A: Numbered(unreadable=[0])})
     assert (len(loaded), shown) == (1, [32, 2, 2, *[8] * 7])
 
 

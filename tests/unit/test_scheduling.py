@@ -19,13 +19,14 @@ from robench.core.errors import RobenchError
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
 from robench.scheduling.worker import THREAD_VARIABLES
 from robench.store import MemoryStore
 
 
 def measurement(name: str, num_examples: int = 600) -> Any:
-    condition = Condition(name=name, dataset="digits", perturbation=MEASUREMENT.condition.perturbation)
+    condition = Condition(name=name, dataset=DIGITS, perturbation=MEASUREMENT.condition.perturbation)
     data = DatasetIdentity(name="digits", fingerprint=name, num_examples=num_examples)
     return replace(MEASUREMENT, condition=condition, dataset=data)
 

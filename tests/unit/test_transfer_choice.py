@@ -11,6 +11,7 @@ import pytest
 from examples import CHECKPOINT, PGD
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.suite import Condition, Suite
+from robench.datasets.digits import DIGITS
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.perturbations.clean import Clean
@@ -21,7 +22,7 @@ SWEEP = Sweep(attacks=tuple(replace(PGD, epsilon=Fraction(k, 255)) for k in (2, 
 
 
 def condition(name: str, perturbation: DeclarationBase) -> Condition:
-    return Condition(name=name, dataset="digits", perturbation=perturbation)
+    return Condition(name=name, dataset=DIGITS, perturbation=perturbation)
 
 
 SUITE = Suite(

@@ -10,6 +10,7 @@ import pytest
 from robench.attacks.fgsm import Fgsm
 from robench.core.errors import UsageError
 from robench.core.suite import Condition, Suite
+from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints
 from robench.evaluation.actions import Rescore
@@ -24,10 +25,10 @@ SUITE = Suite(
     task="classification",
     batch_size=50,
     conditions=(
-        Condition(name="all", dataset="digits", perturbation=Clean()),
-        Condition(name="clean", dataset="digits", perturbation=Clean(), num_examples=100),
-        Condition(name="fgsm", dataset="digits", perturbation=FGSM, num_examples=100),
-        Condition(name="stronger", dataset="digits", perturbation=replace(FGSM, epsilon=Fraction(1, 2))),
+        Condition(name="all", dataset=DIGITS, perturbation=Clean()),
+        Condition(name="clean", dataset=DIGITS, perturbation=Clean(), num_examples=100),
+        Condition(name="fgsm", dataset=DIGITS, perturbation=FGSM, num_examples=100),
+        Condition(name="stronger", dataset=DIGITS, perturbation=replace(FGSM, epsilon=Fraction(1, 2))),
     ),
     metrics=("robust_accuracy",),
     columns=(),
