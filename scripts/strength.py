@@ -28,15 +28,15 @@ from strength_table import as_markdown
 
 from robench import load_checkpoint, load_dataset
 from robench.attacks.attack import problem_of
-from robench.attacks.losses import predicted
 from robench.core.identity import to_plain
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import example_seed
+from robench.domains.real_valued import UNIT_INTERVAL
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
-from robench.evaluation.contracts import check_perturbed
 from robench.metrics.paired import exact_p_value
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification_losses import predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -121,12 +121,12 @@ def _perturbed(comparison: Comparison, library: str, batch: Batch, victim: Victi
 
 
 def _stands(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: Victim) -> Tensor:
-    distances = check_perturbed(perturbed.inputs, batch.inputs, comparison.declared, victim)
+    distances = UNIT_INTERVAL.check_perturbed(perturbed.inputs, batch.inputs, comparison.declared, victim)
     with torch.no_grad():
         is_right = predicted(victim.logits(perturbed.inputs)) == batch.targets
         was_right = predicted(victim.logits(batch.inputs)) == batch.targets
     if comparison.radius is not None:
-        is_right = is_right | (getattr(distances, comparison.norm) > float(comparison.radius) + 1e-6)
+        is_right = is_right | (distances[comparison.norm] > float(comparison.radius) + 1e-6)
     return is_right & was_right
 
 

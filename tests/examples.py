@@ -15,7 +15,7 @@ from robench.attacks.pgd import Pgd
 from robench.attention.rpc import Rpc
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.columns import Outcomes
-from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
 from robench.core.suite import Condition
@@ -23,6 +23,7 @@ from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.metrics import Readings
 from robench.models.vit import Vit
+from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.attacks.losses import LOSSES, dlr_loss, targeted_dlr_loss
 from robench.attacks.rows import chosen
+from robench.tasks.classification_losses import dlr_loss, targeted_dlr_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.attacks.apgd import Apgd
-    from robench.attacks.losses import Loss
     from robench.attacks.problem import Passed, Problem
+    from robench.tasks.base import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Objective:
     def __init__(self, declaration: Apgd, problem: Problem) -> None:
         self._num_draws = declaration.num_draws
         is_targeted = declaration.loss == "dlr-targeted"
-        self.compared: Loss = dlr_loss if is_targeted else LOSSES[declaration.loss]
+        self.compared: Loss = dlr_loss if is_targeted else problem.loss(declaration.loss)
         self._targets = Targets(problem, declaration.num_draws) if is_targeted else None
 
     def targets(self, problem: Problem, restart: int) -> Tensor | None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from robench.attacks.losses import predicted
 from robench.attacks.problem import Ledger, Problem, Reached
 from robench.attacks.regions import region_of
 from robench.core.errors import ContractError
 from robench.core.protocols import Perturbed
 from robench.core.providers import title_of
+from robench.tasks import DEFAULT_TASK, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,10 +86,11 @@ def problem_of(declaration: Attack, batch: Batch, victim: Victim, draws: Draws, 
         shift=shift,
         batch_size=batch_size,
         uncut=clean if declaration.clip == "unit" else None,
+        task=TASKS[batch.task or DEFAULT_TASK].rules,
     )
     if declaration.labels == "true":
         return problem
-    return replace(problem, labels=predicted(problem.predict(problem.clean)))
+    return replace(problem, labels=problem.task.labels_of(problem.predict(problem.clean)))
 
 
 def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor) -> Region:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.attack import region_for
-from robench.attacks.losses import margin_loss
 from robench.attacks.problem import Reached
+from robench.tasks.classification_losses import margin_loss
 
 if TYPE_CHECKING:
     from robench.attacks.attack import AttackFunction

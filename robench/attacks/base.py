@@ -23,7 +23,8 @@ StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 Norm = Literal["linf", "l2", "l1"]
 Stop = Literal["never", "at_success"]
-Loss = Literal["ce", "margin", "dlr"]
+# The objective is that of the task, whatever it is: cross-entropy in classification.
+Loss = Literal["ce", "margin", "dlr", "objective"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,19 +28,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import one_hot
 
-from robench.attacks.losses import margin_loss, predicted
 from robench.attacks.nearest import Nearest
 from robench.attacks.problem import Reached
 from robench.attacks.rows import chosen
 from robench.attacks.search import rows_of
 from robench.core.errors import DeclarationError
+from robench.tasks.classification_losses import margin_loss, predicted
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.attacks.cw import Cw
-    from robench.attacks.losses import Loss
     from robench.attacks.problem import Problem
+    from robench.tasks.base import Loss
 
 # So far from the limits that w is finite, as in the authors' code.
 INSIDE = 0.999999

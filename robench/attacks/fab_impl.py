@@ -31,19 +31,19 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.hyperplanes import onto_hyperplane
-from robench.attacks.losses import lead_loss, of_class, predicted
 from robench.attacks.nearest import Nearest, length_of
 from robench.attacks.problem import Reached
 from robench.attacks.rows import chosen, spread
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream
+from robench.tasks.classification_losses import lead_loss, of_class, predicted
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.attacks.fab import Fab
-    from robench.attacks.losses import Loss
     from robench.attacks.problem import Passed, Problem
+    from robench.tasks.base import Loss
 
 DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}
 TINY = 1e-12

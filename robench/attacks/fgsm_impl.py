@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.attacks.losses import LOSSES
 from robench.attacks.pgd_impl import step_along
 from robench.attacks.problem import Reached
 
@@ -22,6 +21,6 @@ if TYPE_CHECKING:
 def fgsm(declaration: Fgsm, problem: Problem) -> Reached:
     """Return points (B, ...) of the region, one step of length epsilon from the clean inputs."""
     here = problem.at(search=0, step=0)
-    seen = here.differentiate(problem.inputs, LOSSES[declaration.loss], declaration.num_draws)
+    seen = here.differentiate(problem.inputs, problem.loss(declaration.loss), declaration.num_draws)
     step = step_along(seen.slope(), problem, problem.inputs)
     return Reached(problem.region.project(problem.inputs + problem.region.epsilon * step))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.attacks.losses import Loss
+    from robench.tasks.base import Loss
 
 ROWS_AT_ONCE = 4
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.directions import random_start, sparse_steepest, steepest
-from robench.attacks.losses import LOSSES
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from robench.attacks.pgd import Pgd
     from robench.attacks.problem import Problem, Reached
+    from robench.tasks.base import Loss
 
 L1_SHARE = 0.01
 
@@ -41,10 +41,10 @@ class PgdState(State):
 class PgdSearch:
     """One search: steps of one length."""
 
-    def __init__(self, declaration: Pgd) -> None:
+    def __init__(self, declaration: Pgd, loss: Loss) -> None:
         self.declaration = declaration
         self.num_steps = declaration.num_steps
-        self.loss = LOSSES[declaration.loss]
+        self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> PgdState:
         """Return the clean inputs, or random points of the ball; or the points that are given."""
@@ -83,7 +83,7 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
     """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
     return search(
-        PgdSearch(declaration),
+        PgdSearch(declaration, problem.loss(declaration.loss)),
         problem,
         num_restarts=declaration.num_restarts,
         returns=declaration.returns,

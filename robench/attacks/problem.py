@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.attacks.losses import predicted
 from robench.attacks.passes import Graph, padded
-from robench.core.errors import ContractError
+from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds, Stream
+from robench.tasks.classification_impl import RULES as CLASSIFICATION_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torch import Tensor
 
-    from robench.attacks.losses import Loss
     from robench.attacks.regions import Region
     from robench.core.protocols import Draws, Victim
+    from robench.tasks.base import Loss, TaskRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,7 @@ class Problem:
         start: (B, ...) points of the region at which the first search begins; None for an attack's usual start.
         uncut: (B, ...) the clean inputs before they were cut; None where they lie within the limits.
         address: where passes are made; a problem has none until ``at`` gives it one.
+        task: rules of what is asked of the victim.
     """
 
     victim: Victim
@@ -146,6 +147,7 @@ class Problem:
     start: Tensor | None = None
     uncut: Tensor | None = None
     address: Address = Address()
+    task: TaskRules = CLASSIFICATION_RULES
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -247,8 +249,19 @@ class Problem:
             return self._logits(points, LazySeeds(lambda: self.draws.prediction_seeds, len(points)))
 
     def fooled(self, logits: Tensor) -> Tensor:
-        """Return (B,) whether another class than the label comes first."""
-        return predicted(logits) != self.labels
+        """Return (B,) whether these outputs are a success of the attack, such as another class than the label."""
+        return self.task.is_fooled(logits, self.labels)
+
+    def loss(self, name: str) -> Loss:
+        """Return what the attack makes larger, by the name in its declaration.
+
+        Raises:
+            DeclarationError: the task has no such loss.
+        """
+        losses = {"objective": self.task.objective, **self.task.losses}
+        if name not in losses:
+            raise DeclarationError(f"loss must be {' or '.join(losses)} on this task, got {name}")
+        return losses[name]
 
     def _differentiated(self, points: Tensor, loss: Loss, beside: Sequence[Tensor]) -> Passed:
         """Return one pass, batch after batch, so that one batch's graph is held at a time."""

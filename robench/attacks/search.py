@@ -17,8 +17,8 @@ from robench.attacks.problem import Reached
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from robench.attacks.losses import Loss
     from robench.attacks.problem import Passed, Problem
+    from robench.tasks.base import Loss
 
 
 @dataclass(frozen=True, slots=True)

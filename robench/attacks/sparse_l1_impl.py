@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.directions import along_largest, random_start
-from robench.attacks.losses import LOSSES
 from robench.attacks.projections import shortened
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream
@@ -30,15 +29,16 @@ if TYPE_CHECKING:
     from robench.attacks.problem import Problem, Reached
     from robench.attacks.regions import Region
     from robench.attacks.sparse_l1 import SparseL1
+    from robench.tasks.base import Loss
 
 
 class SparseL1Search:
     """One search."""
 
-    def __init__(self, declaration: SparseL1) -> None:
+    def __init__(self, declaration: SparseL1, loss: Loss) -> None:
         self.declaration = declaration
         self.num_steps = declaration.num_steps
-        self.loss = LOSSES[declaration.loss]
+        self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> State:
         """Return the clean inputs, or random points of the ball; or the points that are given."""
@@ -83,7 +83,7 @@ def rescaled(points: Tensor, clean: Tensor, region: Region) -> Tensor:
 def sparse_l1(declaration: SparseL1, problem: Problem) -> Reached:
     """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
     return search(
-        SparseL1Search(declaration),
+        SparseL1Search(declaration, problem.loss(declaration.loss)),
         problem,
         num_restarts=declaration.num_restarts,
         returns=declaration.returns,

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.directions import random_start
-from robench.attacks.losses import LOSSES
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from robench.attacks.problem import Problem, Reached
     from robench.attacks.spsa import Spsa
+    from robench.tasks.base import Loss
 
 PAIRS_AT_ONCE = 8
 DECAY, SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8
@@ -48,10 +48,10 @@ class SpsaState(State):
 class SpsaSearch:
     """One ascent."""
 
-    def __init__(self, declaration: Spsa) -> None:
+    def __init__(self, declaration: Spsa, loss: Loss) -> None:
         self.declaration = declaration
         self.num_steps = declaration.num_steps
-        self.loss = LOSSES[declaration.loss]
+        self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> SpsaState:
         """Return the clean inputs, or random points of the ball; or the points that are given."""
@@ -98,7 +98,7 @@ class SpsaSearch:
 def spsa(declaration: Spsa, problem: Problem) -> Reached:
     """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
     return search(
-        SpsaSearch(declaration),
+        SpsaSearch(declaration, problem.loss(declaration.loss)),
         problem,
         num_restarts=declaration.num_restarts,
         returns=declaration.returns,

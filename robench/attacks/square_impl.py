@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.attacks.losses import LOSSES
 from robench.attacks.rows import chosen
 from robench.attacks.search import State, search
 from robench.attacks.squares import TINY, bump, bump_grid, cut_out, put_in, window_cells
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from robench.attacks.problem import Problem, Reached
     from robench.attacks.square import Square
+    from robench.tasks.base import Loss
 
 # Queries after which the squares of a search become smaller, of SCHEDULED.
 SCHEDULED = 10_000
@@ -67,11 +67,11 @@ class SquareState(State):
 class SquareSearch:
     """One random search."""
 
-    def __init__(self, declaration: Square) -> None:
+    def __init__(self, declaration: Square, loss: Loss) -> None:
         self.declaration = declaration
         # The last trial is looked at when the search is over.
         self.num_steps = declaration.num_queries - 1
-        self.loss = LOSSES[declaration.loss]
+        self.loss = loss
         self.num_scheduled = declaration.num_queries if declaration.schedule == "rescaled" else SCHEDULED
 
     def begin(self, problem: Problem, restart: int) -> SquareState:
@@ -99,7 +99,7 @@ class SquareSearch:
 def square(declaration: Square, problem: Problem) -> Reached:
     """Return points (B, C, H, W) of the region, the best that ``num_restarts`` random searches came across."""
     return search(
-        SquareSearch(declaration),
+        SquareSearch(declaration, problem.loss(declaration.loss)),
         problem,
         num_restarts=declaration.num_restarts,
         returns=declaration.returns,

@@ -15,6 +15,7 @@ from robench.core.checkpoint import Weights
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
 from robench.declare import read_registry, set_weights, shipped_registry
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -162,7 +163,9 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     shown = "clean accuracy not measured" if accuracy is None else f"{100 * accuracy:.1f} % clean"
     if asked.output is None:
         # What a paper printed stays what is expected; of robench's own weights it is what they were found to have.
-        expected = {"top1_accuracy": round(accuracy, 4)} if accuracy is not None and _is_embedded(checkpoint) else {}
+        metric = TASKS[checkpoint.task].metric
+        is_expected = metric is not None and accuracy is not None and _is_embedded(checkpoint)
+        expected = {str(metric): round(accuracy or 0.0, 4)} if is_expected else {}
         uri = _uri(checkpoint)
         set_weights(registry, checkpoint.name, digest, expected, uri=None if uri == checkpoint.weights.uri else uri)
     state_path(path).unlink(missing_ok=True)

@@ -59,6 +59,15 @@ class Values:
         """Return the values at ``index``."""
         return Values(self.array[index], None if self.missing is None else self.missing[index])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Values]) -> Values:
+        """Return several columns one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        missing = [np.zeros(len(each.array), np.bool_) if each.missing is None else each.missing for each in parts]
+        where = np.concatenate(missing)
+        return cls(np.concatenate([each.array for each in parts]), where if where.any() else None)
+
 
 class Outcomes(Sequence[Outcome]):
     """Outcomes of examples in dataset order, of a sweep one per example and budget, budgets of an example adjacent.
@@ -242,16 +251,14 @@ def column_of(field: Field, values: Sequence[Any]) -> Values:
 
 
 def _concatenated(name: str, parts: Sequence[Outcomes]) -> Values:
-    arrays, missing = [], []
-    for part in parts:
+    def column_in(part: Outcomes) -> Values:
         values = part._columns.get(name)
-        if values is None:
-            dtype = _DTYPES[fields_of(part.row_type)[name].type]
-            values = Values(np.zeros(len(part), dtype), np.ones(len(part), np.bool_))
-        arrays.append(values.array)
-        missing.append(np.zeros(len(part), np.bool_) if values.missing is None else values.missing)
-    where = np.concatenate(missing)
-    return Values(np.concatenate(arrays), where if where.any() else None)
+        if values is not None:
+            return values
+        dtype = _DTYPES[fields_of(part.row_type)[name].type]
+        return Values(np.zeros(len(part), dtype), np.ones(len(part), np.bool_))
+
+    return Values.joined([column_in(part) for part in parts])
 
 
 def _typed(field: Field, values: Values, length: int) -> Values:

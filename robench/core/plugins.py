@@ -19,7 +19,10 @@ from robench.core.errors import DeclarationError, PluginError, described, shorte
 from robench.core.user_code import contained_import, is_target, missing_module, module_of, what_was_raised
 
 GROUP = "robench.plugins"
-FAMILIES = ("attack", "corruption", "attention", "backbone", "residual", "dataset", "metric", "training")
+FAMILIES = (
+    *("attack", "corruption", "attention", "backbone", "residual", "dataset", "metric", "training"),
+    *("domain", "task"),
+)
 # What may stand in place of any kind: a declaration of the user's own, which has its place in ``target``.
 USER_CODE = "python"
 RESERVED_FIELDS = ("kind", "version", "target", "distribution", "code")

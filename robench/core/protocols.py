@@ -148,6 +148,10 @@ class DatasetDeclaration(Declaration, Protocol):
         """Name in conditions, headers and tables."""
 
     @property
+    def domain(self) -> str:
+        """Name of the domain."""
+
+    @property
     def task(self) -> str:
         """Name of the task."""
 
@@ -162,6 +166,10 @@ class DatasetDeclaration(Declaration, Protocol):
     @property
     def class_subset(self) -> str | None:
         """Name of the classes to which predictions are confined; None for all."""
+
+    @property
+    def classes(self) -> tuple[int, ...] | None:
+        """Classes that may be predicted, ascending; None for all."""
 
     @property
     def is_out_of_distribution(self) -> bool:
@@ -227,12 +235,15 @@ class Batch:
     """Examples as a victim meets them.
 
     Attributes:
-        ids: one id an example; ``inputs``: (B, ...), images in [0, 1]; ``targets``: (B, ...), classes as int64.
+        ids: one id an example; ``inputs``: (B, ...), such as images in [0, 1]; ``targets``: (B, ...), such as classes
+            as int64.
+        task: name of the task whose targets these are; None for that of most perturbations, classification.
     """
 
     ids: tuple[str, ...]
     inputs: torch.Tensor
     targets: torch.Tensor
+    task: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

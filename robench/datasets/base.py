@@ -11,7 +11,9 @@ from robench.core.errors import ContractError, DeclarationError, MissingDataErro
 from robench.core.providers import title_of
 from robench.core.shard import DatasetIdentity
 from robench.core.user_code import what_was_raised
+from robench.datasets.class_subsets import class_indices_of
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
+from robench.domains.images import IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +66,7 @@ class DatasetBase(DeclarationBase):
     name: str
     title: str
     task: str
+    domain: str = IMAGES.name
     num_classes: Annotated[int | None, Ge(2), Le(LARGEST)] = None
     num_examples: Annotated[int | None, Ge(1), Le(1000 * LARGEST)] = None
     source: str
@@ -78,6 +81,11 @@ class DatasetBase(DeclarationBase):
     is_out_of_distribution: bool = False
     splits: tuple[str, ...] = (TEST_SPLIT,)
     has_training_images: bool = False
+
+    @property
+    def classes(self) -> tuple[int, ...] | None:
+        """Classes that may be predicted, ascending; None for all."""
+        return None if self.class_subset is None else class_indices_of(self.class_subset)
 
     def contradictions(self) -> list[FieldProblem]:
         """Images that are never resized have a size of their own."""

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Annotated
 
 from robench.core.errors import PluginError, did_you_mean
-from robench.core.outcomes import OUTCOME_TYPES
 from robench.core.user_code import is_target
 from robench.declare.members import TARGET, is_by_target, of_target
 from robench.declare.scalars import Checked, ReadBy, scalar_reader
 from robench.declare.values import show
 from robench.declare.wording import one_error
 from robench.metrics import METRICS
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,4 +70,4 @@ def metric_name(value: object) -> object:
 
 # A metric of a suite, which may be of the user's own.
 MetricEntry = Annotated[str, ReadBy(metric_name)]
-Task = Annotated[str, Checked(known_in("task", OUTCOME_TYPES))]
+Task = Annotated[str, Checked(known_in("task", TASKS))]

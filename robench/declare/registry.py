@@ -22,6 +22,7 @@ from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
 from robench.models.base import ArchitectureBase
 from robench.models.layouts import LAYOUTS
+from robench.tasks import DEFAULT_TASK
 from robench.training.base import TrainingBase
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class CheckpointEntry:
     architecture: ArchitectureBase
     weights: WeightsEntry
     preprocessing: DeclarationBase
-    task: Task = "classification"
+    task: Task = DEFAULT_TASK
     training_data: str = _NOT_STATED
     source: str = _NOT_STATED
     licence: str = _NOT_STATED

@@ -15,6 +15,7 @@ from robench.core.identity import to_plain
 from robench.core.suite import Action, Condition
 from robench.declarations.base import DeclarationBase
 from robench.perturbations.clean import Clean
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from robench.core.identity import Plain
@@ -73,7 +74,10 @@ class Rescore(DeclarationBase, Action):
 
 
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
-    """Return the audit of each dataset on which a suite attacks, to be measured in one batch of its own size."""
+    """Return the audit of each dataset on which a suite attacks, to be measured in one batch of its own size.
+
+    There is none of tasks to which its checks do not apply.
+    """
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
     return tuple(
         Condition(
@@ -83,5 +87,5 @@ def audits_of(suite: Suite) -> tuple[Condition, ...]:
             action=Audit(),
             num_examples=AUDIT_EXAMPLES,
         )
-        for dataset in (dict.fromkeys(attacked) if suite.audit else ())
+        for dataset in (dict.fromkeys(attacked) if suite.audit and TASKS[suite.task].is_audited else ())
     )

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from robench.core.flags import Flag
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.domains.images import IMAGES
 from robench.evaluation.actions import Audit
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.comparisons import comparisons
-from robench.evaluation.contracts import check_clean, check_logits
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.indicators import indicators
 from robench.evaluation.probe import clean_correct
 from robench.evaluation.victim_checks import victim_checks
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.prediction import predict
+from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -50,7 +51,7 @@ def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fract
     Raises:
         ContractError: the dataset or the victim broke its promise.
     """
-    check_clean(batch, dataset.name)
+    IMAGES.rules.check_clean(batch.inputs, dataset.name)
     seeds = [example_seed(seed, dataset.fingerprint, Audit.kind, each) for each in batch.ids]
     prediction = Stream(purpose="prediction")
     of_prediction = [example_seed(seed, dataset.fingerprint, "prediction", each) for each in batch.ids]
@@ -62,7 +63,7 @@ def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fract
             return [_nothing_to_attack(len(batch.ids))]
         # All rows that a pass has: a model on batch statistics may take no single one.
         logits = predict(victim, probe.batch.inputs, probe.draws.prediction_seeds, BATCH_SIZE)
-        check_logits(logits, len(probe), "audited")
+        CLASSIFICATION.rules.check_outputs(logits, len(probe), "audited")
         return [*victim_checks(probe), *indicators(probe), *comparisons(probe, logits.shape[1])]
 
 

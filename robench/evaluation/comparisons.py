@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.losses import cross_entropy_loss
 from robench.attacks.pgd import Pgd
 from robench.attacks.square import Square
 from robench.metrics.sanity import (
@@ -18,6 +17,7 @@ from robench.metrics.sanity import (
     beaten,
     right_at_any_distance,
 )
+from robench.tasks.classification_losses import cross_entropy_loss
 
 if TYPE_CHECKING:
     from robench.core.flags import Flag

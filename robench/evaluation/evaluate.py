@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,23 +11,23 @@ import numpy as np
 import torch
 
 from robench.attacks.backends.installed import release_of
-from robench.core.columns import Outcomes
+from robench.core.columns import Outcomes, Values
 from robench.core.protocols import Batch
 from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
-from robench.datasets.class_subsets import class_indices_of
+from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
-from robench.evaluation.contracts import check_clean, check_logits, check_perturbed
-from robench.evaluation.judges import JUDGES, Measured
 from robench.evaluation.keeping import Attacked
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.prediction import predict
+from robench.tasks import TASKS
+from robench.tasks.base import Scoring
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from robench.core.protocols import AdversarialStore, Dataset, DatasetDeclaration, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, Perturbed, Victim
     from robench.core.shard import Measurement, Shard
     from robench.evaluation.keeping import Source
 
@@ -99,38 +100,68 @@ def _rows_at_once(shard: Shard) -> int:
 
 def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Source) -> Outcomes:
     """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of one example stand together."""
-    num_examples, batch_size = len(batch.ids), measurement.batch_size
-    batch = _padded(batch, num_examples + -num_examples % batch_size, victim.device)
-    check_clean(batch, measurement.dataset.name)
-    declaration = measurement.condition.perturbation
+    num_examples, condition = len(batch.ids), measurement.condition
+    domain = DOMAINS[condition.dataset.domain].rules
+    batch = _padded(batch, num_examples + -num_examples % measurement.batch_size, victim.device)
+    batch = replace(batch, task=measurement.checkpoint.task)
+    domain.check_clean(batch.inputs, measurement.dataset.name)
+    declaration = condition.perturbation
     seeds = _prediction_seeds(measurement, batch.ids)
     draws = ExampleDraws(_seeds(measurement, declaration.drawn_as, batch.ids), victim.device, seeds[0])
-    judge, by_budget = JUDGES[measurement.checkpoint.task], []
-    classes, has_right_class = _classes_of(measurement.condition.dataset)
+    by_budget = []
     for attack, perturbed in source(measurement, batch, victim, draws):
-        distances = check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
-        first, *others = (predict(victim, perturbed.inputs, each, batch_size) for each in seeds)
-        for logits in (first, *others):
-            check_logits(logits, len(batch.ids), measurement.checkpoint.name)
-        measured = Measured(
-            distances,
-            perturbed,
-            other_logits=tuple(others),
-            epsilon=None if attack is declaration else attack.epsilon_name,
-            classes=classes,
-            has_right_class=has_right_class,
-            scores_say_all=declaration.keeps_scores,
-        )
-        by_budget.append(judge(first, batch, measured, num_examples))
+        distances = domain.check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
+        columns = _common_columns(batch, perturbed, distances)
+        if attack is not declaration and attack.epsilon_name is not None:
+            columns["epsilon"] = _texts((attack.epsilon_name,) * len(batch.ids))
+        columns |= _scored(measurement, perturbed.inputs, batch.targets, victim, seeds)
+        row_type = TASKS[measurement.checkpoint.task].outcome
+        by_budget.append(Outcomes(row_type, columns, len(batch.ids)).take(slice(num_examples)))
     # From budget by budget to example by example.
     places = np.arange(len(by_budget) * num_examples).reshape(len(by_budget), num_examples).T.ravel()
     return Outcomes.joined(by_budget).take(places)
 
 
-def _classes_of(declared: DatasetDeclaration) -> tuple[tuple[int, ...] | None, bool]:
-    """Return the classes that may be predicted on a dataset, None for all, and whether any of them is right."""
-    subset = None if declared.class_subset is None else class_indices_of(declared.class_subset)
-    return subset, not declared.is_out_of_distribution
+def _scored(
+    measurement: Measurement, inputs: torch.Tensor, targets: torch.Tensor, victim: Victim, seeds: list[list[int]]
+) -> dict[str, Values]:
+    """Return the task's columns of inputs (B, ...), from one pass of ``batch_size`` rows after the other.
+
+    The outputs of a pass are let go before the next: of a language model those of a shard would not fit into memory.
+    """
+    rules, batch_size = TASKS[measurement.checkpoint.task].rules, measurement.batch_size
+    condition = measurement.condition
+    scoring = Scoring(dataset=condition.dataset, keeps_scores=condition.perturbation.keeps_scores)
+    parts = []
+    for start in range(0, len(inputs), batch_size):
+        rows = slice(start, start + batch_size)
+        outputs = [predict(victim, inputs[rows], each[rows], batch_size) for each in seeds]
+        for each in outputs:
+            rules.check_outputs(each, batch_size, measurement.checkpoint.name)
+        parts.append(rules.columns(outputs, targets[rows], scoring))
+        del outputs
+    return {name: Values.joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def _common_columns(batch: Batch, perturbed: Perturbed, distances: Mapping[str, torch.Tensor]) -> dict[str, Values]:
+    """Return the columns of every task; ``distances`` are the domain's."""
+    counted = {
+        "found": perturbed.found,
+        "num_queries": perturbed.num_queries,
+        "num_gradients": perturbed.num_gradients,
+        "num_clamped": perturbed.num_clamped,
+    }
+    known = dict(distances) | {name: column for name, column in counted.items() if column is not None}
+    columns = {name: Values(column.cpu().numpy()) for name, column in known.items()}
+    if "num_clamped" in columns:
+        # Missing for 0, as in records that were kept before anything was counted.
+        array = columns["num_clamped"].array
+        columns["num_clamped"] = Values(array, array == 0)
+    return columns | {"example_id": _texts(batch.ids)}
+
+
+def _texts(values: Sequence[str]) -> Values:
+    return Values(np.array(values, np.dtypes.StringDType()))
 
 
 def _prediction_seeds(measurement: Measurement, ids: tuple[str, ...]) -> list[list[int]]:

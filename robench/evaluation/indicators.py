@@ -19,10 +19,10 @@ import torch
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.apgd_impl import ApgdSearch
-from robench.attacks.losses import cross_entropy_loss, margin_loss
 from robench.attacks.search import Kept
 from robench.core.flags import Flag
 from robench.core.seeds import Stream
+from robench.tasks.classification_losses import cross_entropy_loss, margin_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

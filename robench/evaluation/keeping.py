@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from robench.core.shard import EXACT_DTYPE
-from robench.evaluation.contracts import check_perturbed
+from robench.domains import DOMAINS
 from robench.evaluation.foreign import watched
 from robench.perturbations.dispatch import perturb_each
 from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
@@ -51,6 +51,7 @@ class Attacked:
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack with what it made, rounded as the measurement says."""
         declaration = measurement.condition.perturbation
+        domain = DOMAINS[measurement.condition.dataset.domain].rules
 
         def made(seen: Victim) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
             return perturb_each(declaration, batch, seen, draws, measurement.batch_size)
@@ -59,7 +60,7 @@ class Attacked:
             points = perturbed.inputs
             if measurement.adversarial_dtype != EXACT_DTYPE:
                 # Before rounding, which could hide that the attack left its budget.
-                check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
+                domain.check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
                 points = rounded_change(batch.inputs, perturbed.inputs)
                 perturbed = replace(perturbed, inputs=moved(batch.inputs, points))
             if self._collects:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.attacks.base import Attack
-    from robench.attacks.losses import Loss
     from robench.attacks.problem import Problem
     from robench.core.protocols import Draws, Victim
+    from robench.tasks.base import Loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

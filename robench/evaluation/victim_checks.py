@@ -11,9 +11,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
 from robench.core.flags import Flag
 from robench.evaluation.coupling import coupling_flag, measure_coupling
+from robench.tasks.classification_impl import SIMPLEX, are_probabilities, off_one
+from robench.tasks.classification_losses import cross_entropy_loss, dlr_loss, margin_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 SOURCE = "auto-attack, checks.py"
 NUM_PASSES = 5
 RANDOM = 1e-4
-SIMPLEX = 1e-5
 # Each of them needs a pass of as many rows: with 32, about as many passes as one of the audit's attacks of 40 steps.
 COUPLING_ROWS = 32
 
@@ -60,18 +60,8 @@ def _coupled(probe: Probe) -> Flag:
     return coupling_flag(measure_coupling(probe.victim, inputs, seeds))
 
 
-def are_probabilities(logits: Tensor) -> bool:
-    """Return whether every row of (B, classes) scores lies in [0, 1] and sums to one."""
-    is_bounded = bool(logits.max() < 1 + SIMPLEX) and bool(logits.min() > -SIMPLEX)
-    return is_bounded and _off_one(logits) < SIMPLEX
-
-
-def _off_one(logits: Tensor) -> float:
-    return float((logits.sum(1) - 1).abs().max())
-
-
 def _probabilities(logits: Tensor) -> Flag:
-    off, is_raised = _off_one(logits), are_probabilities(logits)
+    off, is_raised = off_one(logits), are_probabilities(logits)
     return Flag(
         name="probabilities for logits",
         source=SOURCE,

@@ -27,7 +27,7 @@ class Metric:
     Attributes:
         name: name in YAML; ``title``: name for readers.
         unit: unit of its estimates, see ``core.report.Estimate``.
-        task: task whose outcomes it reads, a key of ``core.outcomes.OUTCOME_TYPES``.
+        task: task whose outcomes it reads, a key of ``tasks.TASKS``.
         scope: set of conditions that each of its columns reads. ``condition``: one condition, or one budget of a sweep.
             ``threat-model``: the clean condition, and every attack within the threat model. ``detection``: examples out
             of distribution, and their negatives. ``search``: one minimum-norm attack. ``distance``: the same, within

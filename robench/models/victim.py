@@ -10,6 +10,7 @@ import torch
 from robench.core.containment import KeptSettings
 from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
+from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ class ClassifierVictim:
                 output = self._module(normalised, given)
             else:
                 output = self._module(normalised)
-        return _logits_of(output, len(inputs))
+        return CLASSIFICATION.rules.outputs_of(output, len(inputs))
 
     def through_solvers(self) -> ClassifierVictim:
         """Return the same victim with gradients through what its mechanisms solve apart from the graph.
@@ -92,22 +93,6 @@ class ClassifierVictim:
             raise ContractError(f"inputs must be float32 in [0, 1], got {inputs.dtype}: convert them (bytes over 255)")
         if inputs.device != self.device:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
-
-
-def _logits_of(output: object, batch_size: int) -> Tensor:
-    # Models of the transformers library return an object that holds the logits.
-    logits: object = getattr(output, "logits", output)
-    if not isinstance(logits, torch.Tensor):
-        raise ContractError(
-            f"the model returned a {type(output).__name__}, wanted logits (batch, classes) or an object with .logits:"
-            " say which part they are (`output` of backbone python), or wrap it so that it returns those alone"
-        )
-    if logits.ndim != 2 or len(logits) != batch_size or not logits.is_floating_point():
-        raise ContractError(
-            f"the model returned {tuple(logits.shape)} of {logits.dtype} for {batch_size} images,"
-            f" wanted floating-point logits ({batch_size}, classes)"
-        )
-    return logits
 
 
 class _Differentiable(ClassifierVictim):

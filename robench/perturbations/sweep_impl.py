@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from robench.attacks.losses import predicted
 from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.prediction import predict
+from robench.tasks import DEFAULT_TASK, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,10 +104,12 @@ class _Attacked:
     def _standing(self, inputs: Tensor) -> Tensor:
         """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""
         logits = predict(self.victim, inputs, self.draws.prediction_seeds, self.batch_size)
-        return (predicted(logits) == self.batch.targets).nonzero()[:, 0]
+        rules = TASKS[self.batch.task or DEFAULT_TASK].rules
+        return (~rules.is_fooled(logits, self.batch.targets)).nonzero()[:, 0]
 
     def _taken(self, chosen: list[int], places: Tensor) -> _Attacked:
-        batch = Batch(
+        batch = replace(
+            self.batch,
             ids=tuple(self.batch.ids[place] for place in chosen),
             inputs=self.batch.inputs[places],
             targets=self.batch.targets[places],

@@ -21,6 +21,7 @@ from robench.metrics.sanity import (
     beaten,
     right_at_any_distance,
 )
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,13 +76,15 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
             dataset=condition.dataset,
             attack=view.attack,
             threat_model=threat_model,
-            stands=coverage.outcomes_at(view.epsilon).column("correct_top1"),
+            stands=coverage.outcomes_at(view.epsilon).column(verdict),
             leans=condition.perturbation.budgets_are_linked,
         )
         for condition in conditions
         if condition.action.runs_attack and (coverage := coverages[condition.name]).missing == 0 and coverage.num_in
         for view in views_of(condition)
-        if (threat_model := view.attack.threat_model) is not None and threat_model.labels == "true"
+        if (threat_model := view.attack.threat_model) is not None
+        and threat_model.labels == "true"
+        and (verdict := TASKS[condition.dataset.task].verdict) is not None
     ]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.core.errors import ContractError
+from robench.core.errors import ContractError, UsageError
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS
 from robench.perturbations import Clean
 from robench.runs.prepare import prepare
 from robench.runs.request import RunRequest
 from robench.store import MemoryStore
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,10 @@ def clean_accuracy(
     Raises:
         RobenchError: it cannot be measured.
     """
-    column = Column(key="clean/top1_accuracy", label="clean", metric="top1_accuracy", conditions=("clean",))
+    metric = TASKS[checkpoint.task].metric
+    if metric is None:
+        raise UsageError(f"task {checkpoint.task!r} states no metric of clean examples, by which to judge a model")
+    column = Column(key=f"clean/{metric}", label="clean", metric=metric, conditions=("clean",))
     suite = Suite(
         name="clean",
         version=1,
@@ -36,7 +40,7 @@ def clean_accuracy(
         task=checkpoint.task,
         batch_size=100,
         conditions=(Condition(name="clean", dataset=DATASETS[dataset], perturbation=Clean()),),
-        metrics=("top1_accuracy",),
+        metrics=(metric,),
         columns=(column,),
     )
     # What the entry expects is what is about to be measured anew.

@@ -18,8 +18,8 @@ import torch
 from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
 from robench.evaluation.coupling import ADVICE, measure_coupling
-from robench.evaluation.victim_checks import are_probabilities
 from robench.models.loading import load_victim
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,6 @@ NUM_EXAMPLES = 32
 FEW = 2
 # So rarely is a model refused that is what its entry says.
 CHANCE = 1e-6
-EXPECTED = "top1_accuracy"
 # Seven passes of eight rows, forward and backward: the batch twice, permuted, and copies of four of its rows.
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
@@ -49,17 +48,20 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Data
     """
     with blamed(f"model {checkpoint.name!r} cannot be loaded"):
         victim = load_victim(checkpoint)
+    task = TASKS[checkpoint.task]
     for declared, dataset in datasets.items():
-        is_expected = checkpoint.trained_on == declared.name and EXPECTED in checkpoint.expected
+        is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
         # An unreadable example is the business of its shard, which will fail and name it.
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
         examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
             logits = _logits(checkpoint, victim, declared.name, torch.stack([image for image, _ in examples]))
-            _check_logits(checkpoint, declared, logits)
+            task.rules.check_fit(logits, declared.num_classes, checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(logits).all()):
                 targets = torch.tensor([target for _, target in examples])
-                _check_expected(checkpoint, declared.name, int((logits.argmax(1) == targets).sum()), len(examples))
+                _check_expected(
+                    checkpoint, declared.name, int((~task.rules.is_fooled(logits, targets)).sum()), len(examples)
+                )
     if not checkpoint.coupled:
         _check_rows_are_apart(checkpoint, victim, datasets)
 
@@ -74,23 +76,8 @@ def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
     return sum(chances)
 
 
-def _check_logits(checkpoint: Checkpoint, declared: DatasetDeclaration, logits: torch.Tensor) -> None:
-    wanted = declared.num_classes
-    if logits.shape[1] != wanted:
-        raise UsageError(
-            f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {declared.name!r} has {wanted}; "
-            "choose a suite on the data that the model was trained for"
-        )
-    # Of scores that are not finite nothing can be said: their shards will fail and name it.
-    if bool(torch.isfinite(logits).all()) and are_probabilities(logits):
-        raise UsageError(
-            f"model {checkpoint.name!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
-            "attacks look weak; leave it out of the model"
-        )
-
-
 def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, num_examples: int) -> None:
-    share = checkpoint.expected[EXPECTED]
+    share = checkpoint.expected[TASKS[checkpoint.task].metric or ""]
     if chance_of_at_most(num_right, num_examples, share) < CHANCE:
         raise UsageError(
             f"model {checkpoint.name!r} is right about {num_right} of the first {num_examples} examples of "

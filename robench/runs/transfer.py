@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from robench.core.errors import UsageError
 from robench.core.records import Failure, Record
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
 from robench.core.suite import Column, Condition
@@ -19,6 +20,7 @@ from robench.runs.kept_examples import folder_of
 from robench.runs.prepare import PreparedRun, prepare
 from robench.runs.transfer_choice import check_same_pixels, choose, normalisation_of
 from robench.scheduling import plan
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from robench.declarations.views import View
     from robench.runs.request import RunRequest
 
-METRIC = "top1_accuracy"
 
 Result = TypeVar("Result", Record, Failure)
 
@@ -110,11 +111,13 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
 
     Raises:
         UnknownNameError: the suite has no such condition.
-        UsageError: the condition attacks nothing, models see different pixels, or as of ``prepare``.
+        UsageError: the condition attacks nothing, models see different pixels, the task has no metric of clean
+            examples, or as of ``prepare``.
         RobenchError: as of ``prepare``.
     """
     (suite,) = request.suites
     view = choose(suite, condition)
+    _metric(suite)
     sources, targets = request.checkpoints, tuple(targets) or request.checkpoints
     everyone = tuple({checkpoint.name: checkpoint for checkpoint in (*targets, *sources)}.values())
     check_same_pixels(everyone)
@@ -185,17 +188,30 @@ def _marked(source: Checkpoint, batch_size: int) -> str:
     return f"{source.name} (batch size {batch_size})" if source.coupled else source.name
 
 
+def _metric(suite: Suite) -> str:
+    """Return the metric of the matrix: that of clean examples.
+
+    Raises:
+        UsageError: the suite's task has none.
+    """
+    metric = TASKS[suite.task].metric
+    if metric is None:
+        raise UsageError(f"task {suite.task!r} states no metric of clean examples, by which a transfer is measured")
+    return metric
+
+
 def _matrix(
     suite: Suite, view: View, clean: Sequence[Condition], sources: Sequence[tuple[Checkpoint, Condition]]
 ) -> Suite:
+    metric = _metric(suite)
     of_clean = [
-        Column(key=f"clean/{METRIC}", label="clean", metric=METRIC, conditions=(condition.name,)) for condition in clean
+        Column(key=f"clean/{metric}", label="clean", metric=metric, conditions=(condition.name,)) for condition in clean
     ]
     of_sources = [
         Column(
-            key=f"from/{source.name}/{METRIC}",
+            key=f"from/{source.name}/{metric}",
             label=f"from {_marked(source, suite.batch_size)}",
-            metric=METRIC,
+            metric=metric,
             conditions=(condition.name,),
         )
         for source, condition in sources
@@ -204,7 +220,7 @@ def _matrix(
         suite,
         name=f"{suite.name}: transfer of {view.label}",
         conditions=(*clean, *(condition for _, condition in sources)),
-        metrics=(METRIC,),
+        metrics=(metric,),
         columns=(*of_clean, *of_sources),
         audit=False,
     )

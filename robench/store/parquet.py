@@ -17,10 +17,10 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 
 from robench.core.columns import Outcomes, Values, fields_of
 from robench.core.errors import ContractError, StoreError
-from robench.core.outcomes import OUTCOME_TYPES
 from robench.core.records import Manifest, Record
 from robench.store.envelope import envelope_text, flags_of, provenance_of, read_envelope, shard_of
 from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,9 +119,9 @@ def _envelope(file: pq.ParquetFile) -> Mapping[str, Any]:
 
 
 def _outcomes(file: pq.ParquetFile, task: str) -> Outcomes:
-    if task not in OUTCOME_TYPES:
+    if task not in TASKS:
         raise NewerFormatError(f"its task {task!r} is unknown to this robench")
-    fields = fields_of(OUTCOME_TYPES[task])
+    fields = fields_of(TASKS[task].outcome)
     names = [name for name in file.schema_arrow.names if name not in LABELS]
     try:
         table = file.read(columns=names, use_threads=False)
@@ -134,7 +134,7 @@ def _outcomes(file: pq.ParquetFile, task: str) -> Outcomes:
         raise DamagedError(f"its columns have other types than the outcome's fields: {', '.join(wrong)}")
     columns = {name: _values(fields[name], table.column(name)) for name in names}
     try:
-        return Outcomes(OUTCOME_TYPES[task], columns, table.num_rows)
+        return Outcomes(TASKS[task].outcome, columns, table.num_rows)
     except ContractError as error:
         raise DamagedError(f"its outcomes are incomplete: {error}") from error
 
@@ -160,9 +160,9 @@ def _bits(buffer: pa.Buffer | None, offset: int, length: int) -> NDArray[np.bool
 
 def _table(record: Record) -> pa.Table:
     title, task, outcomes = record.shard.title, record.shard.task, record.outcomes
-    outcome_type = OUTCOME_TYPES.get(task)
-    if outcome_type is None:
-        raise StoreError(f"{title} cannot be kept: no outcomes are declared for task {task!r}, only {[*OUTCOME_TYPES]}")
+    if task not in TASKS:
+        raise StoreError(f"{title} cannot be kept: no outcomes are declared for task {task!r}, only {[*TASKS]}")
+    outcome_type = TASKS[task].outcome
     if outcomes.row_type is not outcome_type:
         raise StoreError(
             f"{title} cannot be kept: outcomes of {task} are {outcome_type.__name__}, got {outcomes.row_type.__name__}"

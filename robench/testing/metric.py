@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, get_args
 
 from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, IncompleteError
-from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
 from robench.declarations.base import imported
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
 from robench.metrics import Metric, Readings, Scope
+from robench.tasks import TASKS
+from robench.tasks.classification import ClassificationOutcome
 from robench.testing.expectations import refusal, require, require_import_without_torch, run_checks, watched_generators
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def is_described(metric: Metric) -> None:
     for name in ("name", "title", "unit"):
         value = getattr(metric, name)
         require(isinstance(value, str) and bool(value.strip()), subject, f"has {name} {value!r}", "some text")
-    require(metric.task in OUTCOME_TYPES, subject, f"is of task {metric.task!r}", f"one of {', '.join(OUTCOME_TYPES)}")
+    require(metric.task in TASKS, subject, f"is of task {metric.task!r}", f"one of {', '.join(TASKS)}")
     require(metric.scope in NUM_CONDITIONS, subject, f"has scope {metric.scope!r}", f"one of {get_args(Scope)}")
     require(pickle.loads(pickle.dumps(metric)) == metric, subject, "differs after pickling", "the same descriptor")
 

@@ -11,7 +11,7 @@ import torch
 from robench.attacks.base import Attack
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.declarations.perturbation_base import PerturbationBase
-from robench.evaluation.contracts import check_perturbed
+from robench.domains.real_valued import UNIT_INTERVAL
 from robench.testing.expectations import require, watched_generators
 from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
 
@@ -55,7 +55,7 @@ def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
     made = perturbed(declaration, batch, model)
     result, subject = made.inputs, subject_of(declaration)
     try:
-        check_perturbed(result, batch.inputs, declaration, model)
+        UNIT_INTERVAL.check_perturbed(result, batch.inputs, declaration, model)
     except (BudgetExceededError, ContractError) as error:
         raise AssertionError(f"{subject} breaks its promise: {error}; expected the declared limits") from error
     if declaration.backend != "robench":

@@ -17,6 +17,8 @@ LAYERS = [
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},
     {"attention", "attacks", "corruptions"},
+    {"tasks"},
+    {"domains"},
     {"declarations"},
     {"core"},
 ]

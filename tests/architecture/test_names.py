@@ -16,9 +16,11 @@ from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.corruptions import TYPES
 from robench.datasets import DATASETS
+from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +44,8 @@ NAMES: Mapping[str, frozenset[str]] = {
     "residuals": frozenset(RESIDUALS),
     "datasets": frozenset(DATASETS),
     "metrics": frozenset(METRICS),
+    "domains": frozenset(DOMAINS),
+    "tasks": frozenset(TASKS),
 }
 MODULES: Mapping[str, frozenset[str]] = {
     "attacks": modules_of(*(path for each in ATTACKS.values() for path in (each.__module__, each.implementation))),
@@ -55,11 +59,15 @@ MODULES: Mapping[str, frozenset[str]] = {
     ),
     "backbones": modules_of(*(path for each in BACKBONES.values() for path in (each.__module__, each.implementation))),
     "metrics": modules_of(*(each.implementation for each in METRICS.values())),
+    "domains": modules_of(
+        *(path for each in DOMAINS for path in (f"robench.domains.{each}", DOMAINS[each].implementation))
+    ),
+    "tasks": modules_of(*(path for each in TASKS for path in (f"robench.tasks.{each}", TASKS[each].implementation)))
+    | {"robench.tasks.classification_losses"},
 }
 # Words that mean something else where they stand: by file, the constants and why.
 TIMM = "the library, whose release is named and whose scripts are run"
 LAYOUT = "the layout of a file of weights, which core has a default for"
-ACCURACY = "clean accuracy, which checkpoints are trained and checked by, is this metric"
 ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "cli/doctor_command.py": {"python": "the interpreter", "timm": TIMM},
     "cli/main.py": {"timm": TIMM},
@@ -69,23 +77,31 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "declare/rewriting.py": {"plain": LAYOUT},
-    "cli/train_command.py": {"top1_accuracy": ACCURACY},
-    "runs/clean_accuracy.py": {"top1_accuracy": ACCURACY},
-    "runs/fit.py": {"top1_accuracy": ACCURACY},
-    "runs/transfer.py": {"top1_accuracy": "a transfer matrix is of accuracies"},
 }
 # The audit attacks a model in ways that its definition fixes.
 AUDIT = "the audit is defined by these attacks"
+CLASSIFIERS = "the audit is of classifiers of images, which the task says (`is_audited`)"
+LOSSES = "robench.tasks.classification_losses"
 ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
+    "evaluation/audit.py": {"robench.domains.images": CLASSIFIERS, "robench.tasks.classification": CLASSIFIERS},
     "evaluation/comparisons.py": {
         "robench.attacks.apgd": AUDIT,
         "robench.attacks.fgsm": AUDIT,
         "robench.attacks.pgd": AUDIT,
         "robench.attacks.square": AUDIT,
+        LOSSES: CLASSIFIERS,
     },
-    "evaluation/indicators.py": {"robench.attacks.apgd": AUDIT, "robench.attacks.apgd_impl": AUDIT},
+    "evaluation/indicators.py": {
+        "robench.attacks.apgd": AUDIT,
+        "robench.attacks.apgd_impl": AUDIT,
+        LOSSES: CLASSIFIERS,
+    },
     "evaluation/probe.py": {"robench.attacks.fgsm": AUDIT},
-    "evaluation/victim_checks.py": {"robench.attacks.fgsm": AUDIT},
+    "evaluation/victim_checks.py": {
+        "robench.attacks.fgsm": AUDIT,
+        "robench.tasks.classification_impl": CLASSIFIERS,
+        LOSSES: CLASSIFIERS,
+    },
 }
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from planted_plugins_impl_metrics import honest_metric as with_torch
 
-from robench.attacks.losses import cross_entropy_loss
 from robench.attacks.problem import Reached
 from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.datasets.in_memory import InMemoryImages
+from robench.tasks.classification_losses import cross_entropy_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

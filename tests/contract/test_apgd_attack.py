@@ -18,12 +18,12 @@ from robench.attacks.apgd_impl import Pace, checkpoints
 from robench.attacks.apgd_l1 import Sparsity, phases
 from robench.attacks.apgd_objective import Targets
 from robench.attacks.attack import problem_of
-from robench.attacks.losses import dlr_loss
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification_losses import dlr_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

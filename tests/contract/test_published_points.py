@@ -17,16 +17,16 @@ from robench.attacks.autoattack import AutoAttack
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.losses import margin_loss
 from robench.attacks.pgd import Pgd
 from robench.attacks.search import State, search
 from robench.attacks.square import Square
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.suite import ThreatModel
-from robench.evaluation.contracts import check_perturbed
+from robench.domains.real_valued import UNIT_INTERVAL
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
+from robench.tasks.classification_losses import margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -253,7 +253,9 @@ class TestUnit:
         assert bool((inside.flatten(1).all(1) | whole).all())
         assert bool(whole.any()) == (getattr(declared, "returns", "best") == "published")
         assert bool(((clean < 0) | (clean > 1)).any())
-        assert check_perturbed(made(declared, self.batch, self.victim), self.batch.inputs, declared, self.victim)
+        assert UNIT_INTERVAL.check_perturbed(
+            made(declared, self.batch, self.victim), self.batch.inputs, declared, self.victim
+        )
 
     def test_cw_is_cut_as_by_the_limits_that_it_can_name_itself(self) -> None:
         fields: dict[str, Any] = {"num_steps": 20, "num_search_steps": 2, "initial_c": 1.0, "learning_rate": 0.05}
@@ -276,20 +278,23 @@ class TestUnit:
     def test_what_leaves_the_limits_or_the_budget_is_refused(self, change: float, error: Any, message: str) -> None:
         declared = replace(PGD, **UNIT)
         cut = ((self.batch.inputs - MEAN) / STD).clamp(0, 1)
-        assert check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
+        assert UNIT_INTERVAL.check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
         cut[0, 0, 0, 0] += change if float(cut[0, 0, 0, 0]) <= 0.5 else -change
         with pytest.raises(error, match=message):
-            check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
+            UNIT_INTERVAL.check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
 
     def test_a_whole_input_is_let_pass_where_the_published_code_leaves_it_alone(self) -> None:
         inputs = self.batch.inputs
-        assert float(check_perturbed(inputs, inputs, replace(SQUARE, **UNIT), self.victim).linf.max()) == 0
+        assert (
+            float(UNIT_INTERVAL.check_perturbed(inputs, inputs, replace(SQUARE, **UNIT), self.victim)["linf"].max())
+            == 0
+        )
         with pytest.raises(ContractError, match=r"returned inputs from -1\.9.* after normalisation, wanted \[0, 1\]"):
-            check_perturbed(inputs, inputs, replace(SQUARE, returns="best", **UNIT), self.victim)
+            UNIT_INTERVAL.check_perturbed(inputs, inputs, replace(SQUARE, returns="best", **UNIT), self.victim)
 
     def test_distances_are_from_the_inputs_before_the_cut(self) -> None:
         cut = ((self.batch.inputs - MEAN) / STD).clamp(0, 1) * STD + MEAN
-        linf = check_perturbed(cut, self.batch.inputs, replace(PGD, **UNIT), self.victim).linf
+        linf = UNIT_INTERVAL.check_perturbed(cut, self.batch.inputs, replace(PGD, **UNIT), self.victim)["linf"]
         assert linf.tolist() == pytest.approx((cut - self.batch.inputs).abs().flatten(1).amax(1).tolist())
         assert float(linf.min()) > float(EPSILON)
 

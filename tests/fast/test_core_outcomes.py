@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from examples import outcome_columns, outcome_of
 from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError
-from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
+from robench.tasks.classification import ClassificationOutcome
 
 ROWS = st.lists(
     st.builds(

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from examples import outcome_columns, outcome_of, readings
 from robench.core.errors import ContractError, IncompleteError
-from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
 from robench.metrics import METRICS
+from robench.tasks.classification import ClassificationOutcome
 
 
 def top1(conditions: list[list[ClassificationOutcome]]) -> Estimate:

@@ -13,9 +13,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from examples import outcome_columns, outcome_of, readings
 from robench.core.errors import ContractError, IncompleteError
-from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
 from robench.metrics import detection_impl
+from robench.tasks.classification import ClassificationOutcome
 
 Rows = list[ClassificationOutcome]
 

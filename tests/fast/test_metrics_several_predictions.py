@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from examples import outcome_of, readings
 from robench.core.errors import ContractError, IncompleteError
-from robench.core.outcomes import ClassificationOutcome
 from robench.core.report import Estimate
 from robench.metrics import METRICS
 from robench.metrics.intervals import wilson_interval
+from robench.tasks.classification import ClassificationOutcome
 
 Rows = list[ClassificationOutcome]
 

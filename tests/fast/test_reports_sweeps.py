@@ -25,9 +25,9 @@ from robench.reports import RENDERERS, build_report, coverages_by_model
 from robench.reports.coverage import cover
 
 if TYPE_CHECKING:
-    from robench.core.outcomes import ClassificationOutcome
     from robench.core.records import Record
     from robench.core.report import Report, Row
+    from robench.tasks.classification import ClassificationOutcome
 
 SIZE = 6
 EPSILONS = (Fraction(2, 255), Fraction(5, 255), Fraction(8, 255))

@@ -11,9 +11,9 @@ from conftest import ROOT
 
 from examples import HEADER, NEXT_HEADER, record_of
 from robench.core.columns import fields_of
-from robench.core.outcomes import ClassificationOutcome
 from robench.store import FolderStore
 from robench.store.parquet import LABELS
+from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:
     from pathlib import Path

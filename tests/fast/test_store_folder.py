@@ -14,11 +14,12 @@ import pytest
 from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
 from robench.core import files
 from robench.core.errors import StoreError, StoreUnwritableError
-from robench.core.outcomes import OUTCOME_TYPES, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.shard import ShardHeader
 from robench.store import FolderStore, adversarial, reading
 from robench.store import seal as seal_module
 from robench.store.paths import Paths, candidate
+from robench.tasks import TASKS, Task
 
 
 def file_of(store: FolderStore, shard: ShardHeader = HEADER) -> Path:
@@ -256,7 +257,8 @@ def test_a_record_of_a_newer_format_is_not_replaced(newer: FolderStore) -> None:
 def test_a_task_that_only_a_newer_robench_knows_disturbs_no_other_measurement(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(OUTCOME_TYPES, "later", Outcome)
+    later_task = Task(name="later", title="", outcome=Outcome, implementation="")
+    monkeypatch.setitem(TASKS.builtin, "later", later_task)
     later = dataclasses.replace(HEADER, task="later", key="7" * 32, measurement_key="7" * 32)
     store.put(record_of(later, (Outcome(example_id="a"),)))
     monkeypatch.undo()

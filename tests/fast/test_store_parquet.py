@@ -14,13 +14,15 @@ import pytest
 
 from examples import HEADER, PROVENANCE, failure_of, outcome_of, record_of
 from robench.core.errors import ContractError, StoreError
-from robench.core.outcomes import OUTCOME_TYPES, ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.records import Record
 from robench.core.shard import ShardHeader
 from robench.store import envelope, parquet
 from robench.store.envelope import decode_failure, encode_failure
 from robench.store.parquet import LABELS, METADATA_KEY, decode_description, decode_record, encode_record, schema_of
 from robench.store.seal import DamagedError, NewerFormatError, seal
+from robench.tasks import TASKS, Task
+from robench.tasks.classification import ClassificationOutcome
 
 SHARD = dataclasses.replace(HEADER, batch_size=100, start=100, stop=103)
 OUTCOME = outcome_of(
@@ -52,7 +54,8 @@ class EveryKind(Outcome):
 
 @pytest.fixture
 def every_kind(monkeypatch: pytest.MonkeyPatch) -> ShardHeader:
-    monkeypatch.setitem(OUTCOME_TYPES, "every-kind", EveryKind)
+    task = Task(name="every-kind", title="", outcome=EveryKind, implementation="")
+    monkeypatch.setitem(TASKS.builtin, "every-kind", task)
     return dataclasses.replace(SHARD, task="every-kind")
 
 
@@ -68,7 +71,7 @@ def bits(value: float) -> bytes:
     return struct.pack("<d", value)
 
 
-@pytest.mark.parametrize("outcome_type", OUTCOME_TYPES.values())
+@pytest.mark.parametrize("outcome_type", [task.outcome for task in TASKS.values()])
 def test_every_declared_outcome_has_a_column_for_each_of_its_fields(outcome_type: type[Outcome]) -> None:
     assert schema_of(outcome_type).names == [field.name for field in dataclasses.fields(outcome_type)]
 
@@ -295,7 +298,7 @@ def test_an_unknown_column_is_of_a_newer_robench() -> None:
 
 def test_an_unknown_task_is_of_a_newer_robench_but_its_header_can_be_read(every_kind: ShardHeader) -> None:
     content = encode_record(record(EveryKind(example_id="a", text="x"), shard=every_kind))
-    del OUTCOME_TYPES["every-kind"]  # type: ignore[attr-defined]  # the mapping is a dict; the fixture restores it
+    del TASKS.builtin["every-kind"]  # type: ignore[attr-defined]  # the mapping is a dict; the fixture restores it
     assert decode_description(content).shard.task == "every-kind"
     with pytest.raises(NewerFormatError, match="every-kind"):
         decode_record(content)

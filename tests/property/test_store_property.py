@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from examples import HEADER, failure_of, outcomes_of, record_of
 from robench.core.columns import Outcomes
-from robench.core.outcomes import OUTCOME_TYPES, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store import FolderStore, MemoryStore
@@ -25,6 +25,7 @@ from robench.store.envelope import decode_failure, encode_failure
 from robench.store.parquet import decode_description, decode_record, encode_record
 from robench.store.paths import Paths
 from robench.store.seal import DamagedError
+from robench.tasks import TASKS
 
 NUM_DAMAGES = 50
 
@@ -60,7 +61,7 @@ headers = st.builds(
     condition=wild_text,
     dataset=st.builds(DatasetIdentity, name=wild_text, fingerprint=keys, num_examples=whole),
     weights_digest=keys,
-    task=st.sampled_from(sorted(OUTCOME_TYPES)),
+    task=st.sampled_from(sorted(TASKS)),
     seed=st.integers(),
     batch_size=whole,
     start=whole,
@@ -78,8 +79,8 @@ records = headers.flatmap(
     lambda shard: st.builds(
         Record,
         shard=st.just(shard),
-        outcomes=st.lists(any_outcome(OUTCOME_TYPES[shard.task]), max_size=5).map(
-            lambda rows: Outcomes.of(rows, OUTCOME_TYPES[shard.task])
+        outcomes=st.lists(any_outcome(TASKS[shard.task].outcome), max_size=5).map(
+            lambda rows: Outcomes.of(rows, TASKS[shard.task].outcome)
         ),
         provenance=provenances,
     )

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from robench.attacks.losses import (
+from robench.core.errors import DeclarationError
+from robench.tasks.classification_losses import (
     LOSSES,
     cross_entropy_loss,
     dlr_loss,
@@ -19,7 +20,6 @@ from robench.attacks.losses import (
     predicted,
     targeted_dlr_loss,
 )
-from robench.core.errors import DeclarationError
 
 LOGITS = torch.tensor([[1.0, 5.0, 3.0, 2.0], [4.0, -1.0, 0.0, 2.0]], dtype=torch.float64)
 LABELS = torch.tensor([1, 3])

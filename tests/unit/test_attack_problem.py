@@ -11,13 +11,13 @@ import torch
 
 from robench.attacks.attack import problem_of
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.losses import cross_entropy_loss, dlr_loss, margin_loss
 from robench.attacks.pgd import Pgd
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, stream_seed
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification_losses import cross_entropy_loss, dlr_loss, margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,12 +10,12 @@ import torch
 
 from robench.attacks.attack import problem_of
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.losses import cross_entropy_loss, margin_loss
 from robench.attacks.pgd import Pgd
 from robench.attacks.search import State, rows_of, search
 from robench.core.protocols import Batch
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification_losses import cross_entropy_loss, margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,21 +15,22 @@ from examples import MEASUREMENT
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
-from robench.core.columns import Outcomes
+from robench.core.columns import Outcomes, Values, fields_of
 from robench.core.errors import BudgetExceededError, ContractError, ExampleError
-from robench.core.outcomes import ClassificationOutcome
 from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
+from robench.domains.real_valued import BUDGET_TOLERANCE, UNIT_INTERVAL
 from robench.evaluation import evaluator, keeping
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
-from robench.evaluation.contracts import BUDGET_TOLERANCE, Distances, check_clean, check_logits, check_perturbed
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.evaluator import Evaluator
-from robench.evaluation.judges import JUDGES, Measured, judge_classification
 from robench.perturbations.clean import Clean
+from robench.tasks import TASKS
+from robench.tasks.base import Scoring
+from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,70 +188,69 @@ class TestContracts:
 
     def test_distances_are_those_of_numpy(self) -> None:
         moved = torch.rand(3, 1, 2, 2, generator=torch.Generator().manual_seed(2))
-        distances = check_perturbed(moved, self.clean, Clean(), Watched())
+        distances = UNIT_INTERVAL.check_perturbed(moved, self.clean, Clean(), Watched())
         change = (moved.double() - self.clean.double()).flatten(1).numpy()
-        np.testing.assert_allclose(distances.linf, np.linalg.norm(change, np.inf, axis=1))
-        np.testing.assert_allclose(distances.l2, np.linalg.norm(change, 2, axis=1))
-        np.testing.assert_allclose(distances.l1, np.linalg.norm(change, 1, axis=1))
+        np.testing.assert_allclose(distances["linf"], np.linalg.norm(change, np.inf, axis=1))
+        np.testing.assert_allclose(distances["l2"], np.linalg.norm(change, 2, axis=1))
+        np.testing.assert_allclose(distances["l1"], np.linalg.norm(change, 1, axis=1))
 
     @pytest.mark.parametrize("excess", [0.0, 0.9 * BUDGET_TOLERANCE])
     def test_rounding_is_tolerated(self, excess: float) -> None:
         moved = (self.clean.double() + 8 / 255 + excess).double()
-        check_perturbed(moved, self.clean, FGSM, Watched())
+        UNIT_INTERVAL.check_perturbed(moved, self.clean, FGSM, Watched())
 
     def test_more_than_rounding_is_not(self) -> None:
         with pytest.raises(BudgetExceededError):
-            check_perturbed(self.clean + 8 / 255 + 3e-6, self.clean, FGSM, Watched())
+            UNIT_INTERVAL.check_perturbed(self.clean + 8 / 255 + 3e-6, self.clean, FGSM, Watched())
 
     def test_a_budget_is_checked_in_the_attacks_own_space(self) -> None:
         fgsm = replace(FGSM, space="normalised", clip="none")
         # The deviation is 1/4, so that 8/255 there are 2/255 in pixels.
-        check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
+        UNIT_INTERVAL.check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
         with pytest.raises(BudgetExceededError, match="more than its budget"):
-            check_perturbed(self.clean + 2.01 / 255, self.clean, fgsm, Watched())
+            UNIT_INTERVAL.check_perturbed(self.clean + 2.01 / 255, self.clean, fgsm, Watched())
 
     def test_distances_are_in_pixels_whatever_the_attacks_space(self) -> None:
         fgsm = replace(FGSM, space="normalised", clip="none")
-        distances = check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
-        np.testing.assert_allclose(distances.linf, 2 / 255, rtol=1e-5)
+        distances = UNIT_INTERVAL.check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
+        np.testing.assert_allclose(distances["linf"], 2 / 255, rtol=1e-5)
 
     def test_only_an_attack_without_clip_may_leave_the_pixel_range(self) -> None:
         clean = torch.ones(3, 1, 2, 2)
-        check_perturbed(clean + 1 / 255, clean, replace(FGSM, clip="none"), Watched())
+        UNIT_INTERVAL.check_perturbed(clean + 1 / 255, clean, replace(FGSM, clip="none"), Watched())
         with pytest.raises(ContractError, match=r"wanted \[0, 1\]"):
-            check_perturbed(clean + 1 / 255, clean, FGSM, Watched())
+            UNIT_INTERVAL.check_perturbed(clean + 1 / 255, clean, FGSM, Watched())
         with pytest.raises(ContractError, match="NaN or infinite inputs"):
-            check_perturbed(clean + math.inf, clean, replace(FGSM, clip="none"), Watched())
+            UNIT_INTERVAL.check_perturbed(clean + math.inf, clean, replace(FGSM, clip="none"), Watched())
 
     @pytest.mark.parametrize("value", [-1e-6, 1.0001, math.nan])
     def test_values_outside_the_pixel_range_are_refused(self, value: float) -> None:
         moved = self.clean.clone()
         moved[1, 0, 0, 0] = value
         with pytest.raises(ContractError, match=r"wanted \[0, 1\]"):
-            check_perturbed(moved, self.clean, Clean(), Watched())
+            UNIT_INTERVAL.check_perturbed(moved, self.clean, Clean(), Watched())
 
     def test_another_shape_is_refused(self) -> None:
         with pytest.raises(ContractError, match=r"returned shape \(2, 1, 2, 2\), wanted \(3, 1, 2, 2\)"):
-            check_perturbed(self.clean[:2], self.clean, Clean(), Watched())
+            UNIT_INTERVAL.check_perturbed(self.clean[:2], self.clean, Clean(), Watched())
 
     @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 4, 1)])
     def test_scores_of_another_shape_are_refused(self, shape: tuple[int, ...]) -> None:
         with pytest.raises(ContractError, match=r"model 'm' returned shape .* wanted \(3, classes\)"):
-            check_logits(torch.zeros(shape), 3, "m")
+            CLASSIFICATION.rules.check_outputs(torch.zeros(shape), 3, "m")
 
     def test_clean_inputs_at_both_ends_of_the_range_are_accepted(self) -> None:
         inputs = torch.tensor([[[[0.0, 1.0], [0.5, 0.5]]]])
-        check_clean(Batch(ids=("a",), inputs=inputs, targets=torch.zeros(1)), "any")
+        UNIT_INTERVAL.check_clean(inputs, "any")
 
 
 class TestJudge:
     @staticmethod
     def judged(logits: list[float], target: int) -> ClassificationOutcome:
-        batch = Batch(ids=("a",), inputs=torch.zeros(1, 1), targets=torch.tensor([target]))
-        zero = torch.zeros(1, dtype=torch.float64)
-        (outcome,) = judge_classification(
-            torch.tensor([logits]), batch, Measured(Distances(zero, zero, zero), Perturbed(inputs=batch.inputs)), 1
-        )
+        scoring = Scoring(dataset=DIGITS)
+        columns = CLASSIFICATION.rules.columns([torch.tensor([logits])], torch.tensor([target]), scoring)
+        ids = Values(np.array(["a"], np.dtypes.StringDType()))
+        (outcome,) = Outcomes(ClassificationOutcome, {"example_id": ids, **columns}, 1)
         return outcome
 
     def test_confidence_and_loss_are_those_of_the_softmax(self) -> None:
@@ -277,10 +277,10 @@ class TestJudge:
         assert math.isfinite(outcome.loss_nats)
         assert outcome.confidence == 1.0
 
-    def test_there_is_a_judge_for_every_task_with_outcomes(self) -> None:
-        from robench.core.outcomes import OUTCOME_TYPES
-
-        assert JUDGES.keys() == OUTCOME_TYPES.keys()
+    def test_every_task_has_rules_that_give_its_columns(self) -> None:
+        for task in TASKS.values():
+            assert callable(task.rules.columns)
+            assert task.verdict is None or fields_of(task.outcome)[task.verdict].type is bool
 
 
 class TestArithmetic:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from robench.core.protocols import Batch, Perturbed
-from robench.evaluation.contracts import Distances
-from robench.evaluation.judges import Measured, judge_classification
+from robench.core.columns import Outcomes, Values
+from robench.tasks.base import Scoring
+from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 
 NUM_CLASSES = 8
-ZEROS = torch.zeros(2, dtype=torch.float64)
-BATCH = Batch(ids=("a", "b"), inputs=torch.zeros(2, 3, 1, 1), targets=torch.tensor([2, 6]))
-MEASURED = Measured(Distances(linf=ZEROS, l2=ZEROS, l1=ZEROS), Perturbed(inputs=BATCH.inputs))
+TARGETS = torch.tensor([2, 6])
 # The first is sure of class 0, then 2; the second of 5, then 6.
 LOGITS = torch.tensor([[9.0, 0, 8, 0, 0, 0, 0, 0], [0.0, 0, 0, 0, 0, 9, 8, 0]])
 
 
-def judged(logits: torch.Tensor = LOGITS, **fields: Any):
-    return judge_classification(logits, BATCH, replace(MEASURED, **fields), 2)
+def judged(
+    *outputs: torch.Tensor,
+    classes: tuple[int, ...] | None = None,
+    has_right_class: bool = True,
+    scores_say_all: bool = True,
+) -> Any:
+    """Rows of outcomes, of ``LOGITS`` where no outputs are given."""
+    # Any: of a declaration these two answers alone are asked.
+    dataset: Any = SimpleNamespace(classes=classes, is_out_of_distribution=not has_right_class)
+    scoring = Scoring(dataset=dataset, keeps_scores=scores_say_all)
+    columns = CLASSIFICATION.rules.columns(outputs or (LOGITS,), TARGETS, scoring)
+    ids = Values(np.array(["a", "b"], np.dtypes.StringDType()))
+    return Outcomes(ClassificationOutcome, {"example_id": ids, **columns}, 2)
 
 
 def test_masked_classes_are_never_predicted() -> None:
@@ -50,7 +60,7 @@ def test_all_classes_are_the_same_as_no_mask() -> None:
 
 
 def test_further_predictions_are_masked_too() -> None:
-    masked = judged(classes=(1, 2, 6), other_logits=(LOGITS, LOGITS.flip(0)))
+    masked = judged(LOGITS, LOGITS, LOGITS.flip(0), classes=(1, 2, 6))
     assert [(outcome.num_predictions, outcome.num_correct) for outcome in masked] == [(3, 2), (3, 2)]
 
 
@@ -61,5 +71,5 @@ def test_where_no_class_is_right_nothing_is_and_only_confidence_is_told() -> Non
 
 
 def test_even_a_prediction_of_the_label_is_not_right_there() -> None:
-    (outcome, _) = judged(torch.eye(8)[[2, 6]] * 9, has_right_class=False, other_logits=(LOGITS,))
+    (outcome, _) = judged(torch.eye(8)[[2, 6]] * 9, LOGITS, has_right_class=False)
     assert (outcome.prediction, outcome.target, outcome.correct_top1, outcome.num_correct) == (2, 2, False, 0)

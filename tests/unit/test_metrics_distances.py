@@ -20,7 +20,7 @@ from examples import MEASUREMENT, outcome_columns, outcome_of
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.core.errors import ContractError, IncompleteError
-from robench.core.outcomes import ClassificationOutcome, Outcome
+from robench.core.outcomes import Outcome
 from robench.core.protocols import Batch
 from robench.core.report import Estimate
 from robench.core.shard import DatasetIdentity, Shard
@@ -30,6 +30,7 @@ from robench.evaluation.evaluate import evaluate
 from robench.metrics import METRICS, Readings
 from robench.metrics.accuracy_impl import proportion
 from robench.metrics.distances_impl import fallen_at
+from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,7 +20,6 @@ from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
 from robench.core.errors import BudgetExceededError
-from robench.core.outcomes import ClassificationOutcome
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
@@ -29,6 +28,7 @@ from robench.evaluation.evaluate import evaluate
 from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
+from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

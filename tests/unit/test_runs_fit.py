@@ -14,8 +14,8 @@ from examples import CHECKPOINT
 from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_R
-from robench.evaluation.victim_checks import are_probabilities
 from robench.runs.fit import NUM_EXAMPLES, chance_of_at_most, check_fit
+from robench.tasks.classification_impl import are_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.attacks.losses import LOSSES
 from robench.attacks.search import State, search
+from robench.tasks.classification_losses import LOSSES
 
 if TYPE_CHECKING:
     from robench.attacks.problem import Problem, Reached

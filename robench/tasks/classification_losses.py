@@ -13,12 +13,11 @@ from torch.nn.functional import cross_entropy
 from robench.core.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from torch import Tensor
 
-    # Logits (B, K) and labels (B,), and of some losses more of the rows, (B,) each.
-    Loss = Callable[..., Tensor]
+    from robench.tasks.base import Loss
 
 
 def cross_entropy_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:

@@ -1,0 +1,129 @@
+"""Rules of inputs of one shape whose values are real numbers in an interval: what a plug-in promises is measured here.
+
+The harness distrusts plug-ins: a broken promise stops the shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import BudgetExceededError, ContractError
+from robench.core.providers import title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.core.protocols import PerturbationDeclaration, Victim
+    from robench.core.suite import ThreatModel
+
+# Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
+# stay within the exact budget.
+BUDGET_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealValued:
+    """Rules of a domain whose inputs are tensors of one shape with values in [lower, upper]; see ``domains.base``."""
+
+    lower: float
+    upper: float
+
+    def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return examples (...) as one batch (B, ...).
+
+        Raises:
+            ContractError: they have different shapes.
+        """
+        if len(shapes := sorted({tuple(each.shape) for each in inputs})) > 1:
+            raise ContractError(f"examples of one batch must have one shape, got {shapes[0]} and {shapes[1]}")
+        return torch.stack(list(inputs))
+
+    def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
+        """Refuse inputs (B, ...) that are not finite values in [lower, upper].
+
+        Raises:
+            ContractError: they are not; the message says what was found.
+        """
+        self._check_range(inputs, f"dataset {dataset!r} gave inputs")
+
+    def check_perturbed(
+        self, perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Victim
+    ) -> Mapping[str, torch.Tensor]:
+        """Measure what a perturbation returned against the clean inputs (B, ...), and refuse what breaks its promise.
+
+        Distances are in units of the inputs whatever the attack's space; its budget is checked in its own space. Inputs
+        of an attack without ``clip`` may lie outside the interval, but must be finite. Those of an attack that cuts to
+        [0, 1] after normalisation must lie there; a value that only was cut has not moved, of its budget.
+
+        Returns:
+            (B,) float64 each: ``linf``, ``l2``, ``l1``.
+
+        Raises:
+            ContractError: another shape, NaN, or values outside the limits of ``clip``.
+            BudgetExceededError: an input was moved by more than the threat model allows.
+        """
+        title, threat_model = title_of("perturbation", declaration, declaration.kind), declaration.threat_model
+        if perturbed.shape != clean.shape:
+            raise ContractError(f"{title} returned shape {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}")
+        if declaration.clip == "box":
+            self._check_range(perturbed, f"{title} returned inputs")
+        elif not bool(torch.isfinite(perturbed).all()):
+            raise ContractError(f"{title} returned NaN or infinite inputs")
+        change = within = perturbed.double() - clean.double()
+        if declaration.clip == "unit":
+            within = _change_but_cut(perturbed, clean, declaration, model)
+        if threat_model is not None:
+            _check_budget(within, title, threat_model, model)
+        return _distances(change)
+
+    def _check_range(self, inputs: torch.Tensor, subject: str) -> None:
+        lowest, highest = inputs.min(), inputs.max()
+        # A NaN makes both comparisons false.
+        if not (bool(lowest >= self.lower) and bool(highest <= self.upper)):
+            raise ContractError(
+                f"{subject} from {float(lowest):.6g} to {float(highest):.6g}, wanted [{self.lower:g}, {self.upper:g}]"
+            )
+
+
+UNIT_INTERVAL = RealValued(lower=0, upper=1)
+
+
+def _change_but_cut(
+    perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Victim
+) -> torch.Tensor:
+    """Return the changes (B, ...), 0 of each value that was cut to [0, 1] after normalisation and no more.
+
+    An attack that returns what its published code does leaves some inputs whole, before any cut.
+    """
+    mean, std = (channels.double() for channels in model.normalisation)
+    points = perturbed.double()
+    whole = (perturbed == clean).flatten(1).all(1) & declaration.returns_published_point
+    inside = torch.clamp(points, mean - BUDGET_TOLERANCE, mean + std + BUDGET_TOLERANCE)
+    if not bool(((inside == points).flatten(1).all(1) | whole).all()):
+        normalised = ((points - mean) / std)[~whole]
+        title = title_of("perturbation", declaration, declaration.kind)
+        raise ContractError(
+            f"{title} returned inputs from {float(normalised.min()):.6g} to "
+            f"{float(normalised.max()):.6g} after normalisation, wanted [0, 1]"
+        )
+    is_cut = (points - torch.clamp(clean.double(), mean, mean + std)).abs() <= BUDGET_TOLERANCE
+    return torch.where(is_cut, 0.0, points - clean.double())
+
+
+def _distances(change: torch.Tensor) -> Mapping[str, torch.Tensor]:
+    rows = change.flatten(1).abs()
+    return {"linf": rows.amax(1), "l2": rows.square().sum(1).sqrt(), "l1": rows.sum(1)}
+
+
+def _check_budget(change: torch.Tensor, title: str, threat_model: ThreatModel, model: Victim) -> None:
+    if threat_model.space == "normalised":
+        change = change / model.normalisation[1].double()
+    met = float(_distances(change)[threat_model.norm].max())
+    if met > float(threat_model.epsilon) + BUDGET_TOLERANCE * max(1.0, float(threat_model.epsilon)):
+        raise BudgetExceededError(
+            f"{title} moved an input by {met:.6g} in {threat_model.norm}, "
+            f"more than its budget {float(threat_model.epsilon):.6g} ({threat_model.epsilon_text})"
+        )

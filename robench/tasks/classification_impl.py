@@ -1,0 +1,144 @@
+"""Rules of classification: outputs are logits (B, classes), targets are classes (B,) as int64."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robench.core.columns import Values
+from robench.core.errors import ContractError, UsageError
+from robench.tasks.classification_losses import LOSSES, cross_entropy_loss, predicted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from robench.tasks.base import Loss, Scoring
+
+
+class ClassificationRules:
+    """Rules of classification; see ``tasks.base.TaskRules``.
+
+    A class's place is one plus the number of classes with a higher score, and of lower-numbered ones with the same
+    score, so that ties are decided alike on every device (as ``numpy.argmax`` decides them).
+    """
+
+    losses: Mapping[str, Loss] = LOSSES
+    objective: Loss = staticmethod(cross_entropy_loss)
+
+    def outputs_of(self, output: object, num_rows: int) -> Tensor:
+        """Return the logits (B, classes) of what a module returned, which may be an object that holds them.
+
+        Raises:
+            ContractError: it holds no such logits.
+        """
+        # Models of the transformers library return an object that holds the logits.
+        logits: object = getattr(output, "logits", output)
+        if not isinstance(logits, torch.Tensor):
+            raise ContractError(
+                f"the model returned a {type(output).__name__}, wanted logits (batch, classes) or an object with"
+                " .logits: say which part they are (`output` of backbone python), or wrap it so that it returns those"
+                " alone"
+            )
+        if logits.ndim != 2 or len(logits) != num_rows or not logits.is_floating_point():
+            raise ContractError(
+                f"the model returned {tuple(logits.shape)} of {logits.dtype} for {num_rows} images,"
+                f" wanted floating-point logits ({num_rows}, classes)"
+            )
+        return logits
+
+    def check_outputs(self, outputs: Tensor, num_rows: int, model: str) -> None:
+        """Refuse scores that are not (B, classes) finite numbers.
+
+        Raises:
+            ContractError: they are not; nothing is recorded as right or robust on such scores.
+        """
+        if outputs.ndim != 2 or len(outputs) != num_rows:
+            raise ContractError(f"model {model!r} returned shape {tuple(outputs.shape)}, wanted ({num_rows}, classes)")
+        if not bool(torch.isfinite(outputs).all()):
+            rows = int((~torch.isfinite(outputs)).any(1).sum())
+            raise ContractError(f"model {model!r} returned NaN or infinite logits for {rows} of {num_rows} inputs")
+
+    def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
+        """Return verdict, prediction and scores; of several predictions the first's, and how many are right."""
+        classes, has_right_class = scoring.dataset.classes, not scoring.dataset.is_out_of_distribution
+        targets = targets.cpu()
+        scores, *others = (_scores(each, classes) for each in outputs)
+        log_proportions = torch.log_softmax(scores, dim=1)
+        places, *other_places = (_places(each, targets, has_right_class) for each in (scores, *others))
+        columns = {
+            "target": targets,
+            "prediction": torch.from_numpy(scores.numpy().argmax(1)),
+            "correct_top1": places == 0,
+        }
+        if scoring.keeps_scores:
+            columns |= {"correct_top5": places < 5, "confidence": log_proportions.amax(1).exp()}
+        if scoring.keeps_scores and has_right_class:
+            columns["loss_nats"] = -log_proportions.gather(1, targets[:, None])[:, 0]
+        if others:
+            columns["num_predictions"] = torch.full_like(targets, 1 + len(others))
+            columns["num_correct"] = torch.stack([each == 0 for each in (places, *other_places)]).sum(0)
+        return {name: Values(column.numpy()) for name, column in columns.items()}
+
+    def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str) -> None:
+        """Refuse logits of another number of classes than the dataset has, and probabilities.
+
+        Raises:
+            UsageError: the message says what was found and what to do.
+        """
+        if num_classes is not None and outputs.shape[1] != num_classes:
+            raise UsageError(
+                f"model {model!r} gives {outputs.shape[1]} classes, but dataset {dataset!r} has {num_classes}; "
+                "choose a suite on the data that the model was trained for"
+            )
+        # Of scores that are not finite nothing can be said: their shards will fail and name it.
+        if bool(torch.isfinite(outputs).all()) and are_probabilities(outputs):
+            raise UsageError(
+                f"model {model!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
+                "attacks look weak; leave it out of the model"
+            )
+
+    def labels_of(self, outputs: Tensor) -> Any:
+        """Return the class (B,) that comes first."""
+        return predicted(outputs)
+
+    def is_fooled(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return (B,) whether another class than the label comes first."""
+        return predicted(outputs) != labels
+
+
+RULES = ClassificationRules()
+# Largest distance of a row of probabilities from one, as AutoAttack's code has it (checks.py).
+SIMPLEX = 1e-5
+
+
+def are_probabilities(logits: Tensor) -> bool:
+    """Return whether every row of (B, classes) scores lies in [0, 1] and sums to one."""
+    is_bounded = bool(logits.max() < 1 + SIMPLEX) and bool(logits.min() > -SIMPLEX)
+    return is_bounded and off_one(logits) < SIMPLEX
+
+
+def off_one(logits: Tensor) -> float:
+    """Return the largest distance of a row's sum from one, of (B, classes) scores."""
+    return float((logits.sum(1) - 1).abs().max())
+
+
+def _scores(logits: Tensor, classes: Sequence[int] | None) -> Tensor:
+    """Return (B, classes) scores in float64 on the CPU, minus infinity for classes that may not be predicted."""
+    scores = logits.double().cpu()
+    if classes is None:
+        return scores
+    masked = torch.full_like(scores, -torch.inf)
+    masked[:, list(classes)] = scores[:, list(classes)]
+    return masked
+
+
+def _places(scores: Tensor, targets: Tensor, has_right_class: bool) -> Tensor:
+    """Return how many classes are ahead of the target, (B,); all of them where no class is right."""
+    if not has_right_class:
+        return torch.full_like(targets, scores.shape[1])
+    of_target = scores.gather(1, targets[:, None])
+    ties = (scores == of_target) & (torch.arange(scores.shape[1]) < targets[:, None])
+    return ((scores > of_target) | ties).sum(1)
