@@ -13,10 +13,12 @@ from robench.core.identity import to_plain
 from robench.core.suite import ThreatModel
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError
 from robench.declarations.perturbation_base import PerturbationBase
+from robench.domains import DOMAINS
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from robench.core.identity import Plain
-    from robench.core.protocols import PerturbationDeclaration
+    from robench.core.protocols import DatasetDeclaration, PerturbationDeclaration
 
 Epsilon = Annotated[Fraction, Ge(0), Le(LARGEST)]
 StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]
@@ -34,6 +36,7 @@ class Attack(PerturbationBase):
     ``implementation`` names a function ``(declaration, problem) -> Reached`` (``attacks.problem``).
 
     Attributes:
+        reads_outputs: the model is asked; noise asks it nothing.
         space: where budgets, steps and distances are meant: pixels in [0, 1], or pixels after the victim's mean and
             standard deviation (``normalised``), as in the code of some papers.
         clip: cut to [0, 1] in pixels (``box``), or not at all (``none``): what comes back may then be no image; or all
@@ -50,6 +53,7 @@ class Attack(PerturbationBase):
 
     version: ClassVar[int] = 2
     is_attack: ClassVar[bool] = True
+    reads_outputs: ClassVar[bool] = True
 
     space: Literal["pixel", "normalised"] = "pixel"
     clip: Literal["box", "none", "unit"] = "box"
@@ -71,6 +75,17 @@ class Attack(PerturbationBase):
     @property
     def loss(self) -> str:
         """Name of what is to rise; empty for attacks that have no field of this name."""
+        return ""
+
+    def problem_on(self, dataset: DatasetDeclaration) -> str:
+        """Return what keeps the attack from a dataset: its inputs have no small changes, or its task not this loss."""
+        if not DOMAINS[dataset.domain].is_real_valued:
+            return f"must be no {self.kind} on {dataset.name}, whose inputs ({dataset.domain}) have no small changes"
+        # Without a field for the loss, what is read are scores of classes.
+        needed = self.loss.removesuffix("-targeted") or "margin"
+        if self.reads_outputs and needed not in ("objective", *TASKS[dataset.task].losses):
+            wanted = "have loss objective" if self.loss else f"be another attack than {self.kind}"
+            return f"must {wanted} on {dataset.name}, whose task is {dataset.task}"
         return ""
 
     @property

@@ -15,6 +15,7 @@ class UniformNoise(BoundedAttack):
     kind: ClassVar[str] = "uniform-noise"
     implementation: ClassVar[str] = "robench.attacks.noise_impl:uniform_noise"
     is_gradient_free: ClassVar[bool] = True
+    reads_outputs: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class GaussianNoise(BoundedAttack):
     kind: ClassVar[str] = "gaussian-noise"
     implementation: ClassVar[str] = "robench.attacks.noise_impl:gaussian_noise"
     is_gradient_free: ClassVar[bool] = True
+    reads_outputs: ClassVar[bool] = False
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
 
     norm: Norm = "l2"

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from robench.core.protocols import Architecture, Declaration, Recipe
+    from robench.core.protocols import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
 
@@ -47,7 +47,7 @@ class Checkpoint:
     name: str
     architecture: Architecture
     weights: Weights
-    preprocessing: Declaration
+    preprocessing: Preprocessing
     task: str
     training_data: str
     source: str

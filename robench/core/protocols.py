@@ -55,6 +55,10 @@ class PerturbationDeclaration(Declaration, Protocol):
     def implemented(cls) -> Any:
         """Import and return the implementation, a ``Perturbation`` or what the family has in its place."""
 
+    def problem_on(self, dataset: DatasetDeclaration) -> str:
+        """Return what keeps the perturbation from a dataset, such as ``must serve ...``; empty where nothing does."""
+        return ""
+
     @property
     def threat_model(self) -> ThreatModel | None:
         """What the attacker may do; None where nothing bounds the perturbation, or where it has several budgets."""
@@ -209,6 +213,14 @@ class Architecture(Declaration, Protocol):
         """Return the SHA-256 of the user's code that builds the model, None where there is none."""
 
 
+class Preprocessing(Declaration, Protocol):
+    """Declaration of what happens to an input before the first layer."""
+
+    @property
+    def domain(self) -> str:
+        """Name of the domain of the inputs that the model takes."""
+
+
 class Recipe(Declaration, Protocol):
     """Declaration of how a model was trained.
 
@@ -296,7 +308,8 @@ class Dataset(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]: ...
+    # Any: what a target is, is the task's affair.
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]: ...
 
     def batch(self, start: int, stop: int) -> Batch:
         """Return examples [start, stop).

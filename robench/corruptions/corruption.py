@@ -13,8 +13,10 @@ from annotated_types import Ge, Le
 
 from robench.corruptions import TYPES
 from robench.declarations.perturbation_base import PerturbationBase
+from robench.domains.images import IMAGES
 
 if TYPE_CHECKING:
+    from robench.core.protocols import DatasetDeclaration
     from robench.declarations.base import FieldProblem
 
     TypeName = str
@@ -47,6 +49,12 @@ class Corruption(PerturbationBase):
     def corruption(self) -> tuple[str, int]:
         """Type and severity."""
         return self.type, self.severity
+
+    def problem_on(self, dataset: DatasetDeclaration) -> str:
+        """Return what keeps the corruption from a dataset: that it is not of images."""
+        if dataset.domain == IMAGES.name:
+            return ""
+        return f"must be no corruption of images on {dataset.name}, whose inputs are of the domain {dataset.domain}"
 
     def contradictions(self) -> list[FieldProblem]:
         """A type that no author defined."""

@@ -13,12 +13,11 @@ from robench.core.plugins import Plugins
 from robench.datasets.base import TEST_SPLIT, DatasetBase, opened_by_others
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
 from robench.datasets.imagenet import IMAGENET_SETS
-from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robench.core.protocols import Dataset, DatasetDeclaration, Declaration
+    from robench.core.protocols import Dataset, DatasetDeclaration, Preprocessing
     from robench.datasets.base import Opener
 
 __all__ = ["DATASETS", "open_dataset"]
@@ -33,7 +32,7 @@ def open_dataset(
     dataset: str | DatasetDeclaration,
     *,
     data_root: Path | None,
-    preprocessing: Declaration | None,
+    preprocessing: Preprocessing | None,
     decode_workers: int = 0,
     split: str = TEST_SPLIT,
 ) -> Dataset:
@@ -58,9 +57,10 @@ def open_dataset(
     declared = DATASETS[dataset] if isinstance(dataset, str) else dataset
     if decode_workers < 0:
         raise UsageError(f"the number of decoding processes must be at least 0, got {decode_workers}")
-    if not isinstance(preprocessing, ImagePreprocessing | None):
+    if preprocessing is not None and preprocessing.domain != declared.domain:
         raise DeclarationError(
-            f"dataset {declared.name!r} holds images: preprocessing must be 'image', got {preprocessing}"
+            f"dataset {declared.name!r} is of the domain {declared.domain}: preprocessing must be of it, got "
+            f"{preprocessing.kind!r} of {preprocessing.domain}"
         )
 
     def opened() -> Dataset:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.protocols import Dataset, DatasetDeclaration
-    from robench.declarations.preprocessing import ImagePreprocessing
 
 TEST_SPLIT = "test"
 # What the preprocessing of a checkpoint may be replaced by: the filter of its resize, or no resize at all.
@@ -35,11 +34,11 @@ class Opener(Protocol):
         declared: Any,
         *,
         data_root: Path | None,
-        preprocessing: ImagePreprocessing | None,
+        preprocessing: Any,
         decode_workers: int,
         split: str,
     ) -> Dataset:
-        """Return one of the declared splits; see ``open_dataset``. Any: ``declared`` is of the opener's own class."""
+        """Return one of the declared splits; see ``open_dataset``. Any: both are of the opener's own classes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,40 @@ if TYPE_CHECKING:
 Channels = tuple[float, float, float]
 
 
+class PreprocessingBase(DeclarationBase):
+    """Base class of what happens to an input before the first layer."""
+
+    @property
+    def domain(self) -> str:
+        """Name of the domain of the inputs that the model takes."""
+        raise NotImplementedError
+
+    @property
+    def normalisation(self) -> tuple[Channels, Channels] | None:
+        """Mean and standard deviation of each channel of images; None where inputs are left as they are."""
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImagePreprocessing(DeclarationBase):
+class NoPreprocessing(PreprocessingBase):
+    """Inputs reach the first layer as the dataset gives them.
+
+    Attributes:
+        inputs: name of their domain.
+    """
+
+    kind: ClassVar[str] = "none"
+
+    inputs: str
+
+    @property
+    def domain(self) -> str:
+        """Name of the domain of the inputs that the model takes."""
+        return self.inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePreprocessing(PreprocessingBase):
     """How an image file becomes pixels in [0, 1], and how the victim normalises those.
 
     Attributes:
@@ -34,6 +66,16 @@ class ImagePreprocessing(DeclarationBase):
     crop: Annotated[int | None, Ge(1), Le(4096)] = None
     interpolation: Literal["bicubic", "bilinear"] = "bicubic"
 
+    @property
+    def domain(self) -> str:
+        """Name of the domain of images."""
+        return "images"
+
+    @property
+    def normalisation(self) -> tuple[Channels, Channels]:
+        """Mean and standard deviation of each channel."""
+        return self.mean, self.std
+
     def contradictions(self) -> list[FieldProblem]:
         """Normalisation divides by std; a mean outside [0, 1] is in grey levels and not in pixel units."""
         problems: list[FieldProblem] = []
@@ -46,4 +88,4 @@ class ImagePreprocessing(DeclarationBase):
         return problems
 
 
-PREPROCESSINGS: Mapping[str, type[DeclarationBase]] = {"image": ImagePreprocessing}
+PREPROCESSINGS: Mapping[str, type[PreprocessingBase]] = {"image": ImagePreprocessing, "none": NoPreprocessing}

@@ -14,7 +14,7 @@ from annotated_types import MaxLen
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
 from robench.core.errors import DeclarationError, did_you_mean
 from robench.datasets import DATASETS
-from robench.declarations.base import DeclarationBase
+from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
@@ -78,7 +78,7 @@ class CheckpointEntry:
 
     architecture: ArchitectureBase
     weights: WeightsEntry
-    preprocessing: DeclarationBase
+    preprocessing: PreprocessingBase
     task: Task = DEFAULT_TASK
     training_data: str = _NOT_STATED
     source: str = _NOT_STATED

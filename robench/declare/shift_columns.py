@@ -110,6 +110,8 @@ def negatives_problem(condition: Condition, conditions: Sequence[Condition]) -> 
 def attack_problem(condition: Condition) -> str | None:
     """Return why a condition's dataset cannot be attacked, or None."""
     declared = condition.dataset
+    if wrong := condition.perturbation.problem_on(declared):
+        return wrong
     if not condition.perturbation.is_attack:
         return None
     if declared.is_out_of_distribution:

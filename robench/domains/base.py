@@ -21,12 +21,14 @@ class Domain:
 
     Attributes:
         name: name in registries and declarations; ``title``: name for readers.
+        is_real_valued: inputs are real numbers, so that they can be moved by small distances in a norm.
         implementation: ``module:name`` of its ``DomainRules``, imported on first use.
     """
 
     name: str
     title: str
     implementation: str
+    is_real_valued: bool = False
 
     @property
     def rules(self) -> DomainRules:

@@ -163,6 +163,7 @@ def _pass(victim: Victim, inputs: Tensor, seeds: Sequence[int], rows: Tensor, la
     except Exception:  # whatever a model raises that is to be differentiated, its logits may still be had
         with torch.no_grad():
             logits = victim.logits(chosen.detach(), of_rows)
+    logits = logits.reshape(len(logits), -1)
     labels = logits.argmin(1) if labels is None else labels[rows.to(labels.device)]
     return _Pass(logits.detach().double(), _gradients(logits, chosen, labels))
 
@@ -172,7 +173,9 @@ def _gradients(logits: Tensor, inputs: Tensor, labels: Tensor) -> Tensor | None:
         return None
     try:
         with torch.enable_grad():
-            loss = cross_entropy(logits.double(), labels, reduction="sum")
+            # Of a single output the softmax says nothing.
+            is_single = logits.shape[1] == 1
+            loss = logits.double().sum() if is_single else cross_entropy(logits.double(), labels, reduction="sum")
         (gradient,) = torch.autograd.grad(loss, inputs, allow_unused=True)
     except Exception:  # whatever a backward pass raises, there are no gradients to compare
         return None

@@ -132,14 +132,14 @@ def _scored(
     rules, batch_size = TASKS[measurement.checkpoint.task].rules, measurement.batch_size
     condition = measurement.condition
     scoring = Scoring(dataset=condition.dataset, keeps_scores=condition.perturbation.keeps_scores)
-    parts = []
-    for start in range(0, len(inputs), batch_size):
-        rows = slice(start, start + batch_size)
+
+    def of_pass(rows: slice) -> Mapping[str, Values]:
         outputs = [predict(victim, inputs[rows], each[rows], batch_size) for each in seeds]
         for each in outputs:
             rules.check_outputs(each, batch_size, measurement.checkpoint.name)
-        parts.append(rules.columns(outputs, targets[rows], scoring))
-        del outputs
+        return rules.columns(outputs, targets[rows], scoring)
+
+    parts = [of_pass(slice(start, start + batch_size)) for start in range(0, len(inputs), batch_size)]
     return {name: Values.joined([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -9,12 +9,13 @@ import torch
 
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
-from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.preprocessing import PreprocessingBase
 from robench.models.build import build
 from robench.models.layouts_impl import layouts_for
 from robench.models.state_files import load_state
 from robench.models.victim import ClassifierVictim
 from robench.models.weights import resolve
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,9 +37,9 @@ def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> C
         ContractError: the model's own code tried to end the process.
     """
     preprocessing = checkpoint.preprocessing
-    if not isinstance(preprocessing, ImagePreprocessing):
+    if not isinstance(preprocessing, PreprocessingBase):
         raise DeclarationError(
-            f"preprocessing of {checkpoint.name} must be of kind {ImagePreprocessing.kind}, got {preprocessing.kind}"
+            f"preprocessing of {checkpoint.name} must be a PreprocessingBase, got {type(preprocessing).__name__}"
         )
     usable = _usable(device)
     path, _ = resolve(checkpoint)
@@ -47,7 +48,7 @@ def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> C
         with _own_generator(usable):
             module = build(checkpoint.architecture)
         load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
-        return ClassifierVictim(module, preprocessing, usable)
+        return ClassifierVictim(module, preprocessing, usable, TASKS[checkpoint.task])
 
 
 def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) -> None:

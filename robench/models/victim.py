@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from robench.declarations.preprocessing import ImagePreprocessing
+    from robench.declarations.preprocessing import PreprocessingBase
+    from robench.tasks.base import Task
 
 
 IS_TRAINING = attrgetter("training")
@@ -30,7 +31,11 @@ class ClassifierVictim:
     """
 
     def __init__(
-        self, module: nn.Module, preprocessing: ImagePreprocessing, device: torch.device | str = "cpu"
+        self,
+        module: nn.Module,
+        preprocessing: PreprocessingBase,
+        device: torch.device | str = "cpu",
+        task: Task = CLASSIFICATION,
     ) -> None:
         self._module = module.to(device=device, dtype=torch.float32)
         self._module.eval()
@@ -38,8 +43,12 @@ class ClassifierVictim:
         # A module says so by an attribute; what it computes for a row may then depend on that row's seed.
         self._takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
-        self._mean_C11 = torch.tensor(preprocessing.mean, device=device, dtype=torch.float32).reshape(-1, 1, 1)
-        self._std_C11 = torch.tensor(preprocessing.std, device=device, dtype=torch.float32).reshape(-1, 1, 1)
+        self._is_of_images = preprocessing.normalisation is not None
+        self._mean_C11, self._std_C11 = (
+            torch.tensor(values, device=device, dtype=torch.float32).reshape(-1, 1, 1)
+            for values in preprocessing.normalisation or ((0.0,), (1.0,))
+        )
+        self._rules = task.rules
 
     @property
     def takes_seeds(self) -> bool:
@@ -68,7 +77,7 @@ class ClassifierVictim:
         if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         # The model's own copy: what it writes into its input reaches nobody else.
-        normalised = (inputs - self._mean_C11) / self._std_C11
+        normalised = (inputs - self._mean_C11) / self._std_C11 if self._is_of_images else inputs.clone()
         with KeptSettings():
             if self._takes_seeds:
                 # Lazy ones are not read here: a model without random numbers does without them.
@@ -76,7 +85,7 @@ class ClassifierVictim:
                 output = self._module(normalised, given)
             else:
                 output = self._module(normalised)
-        return CLASSIFICATION.rules.outputs_of(output, len(inputs))
+        return self._rules.outputs_of(output, len(inputs))
 
     def through_solvers(self) -> ClassifierVictim:
         """Return the same victim with gradients through what its mechanisms solve apart from the graph.
@@ -87,7 +96,7 @@ class ClassifierVictim:
 
     def _check_inputs(self, inputs: Tensor) -> None:
         channels = len(self._mean_C11)
-        if inputs.ndim != 4 or inputs.shape[1] != channels:
+        if self._is_of_images and (inputs.ndim != 4 or inputs.shape[1] != channels):
             raise ContractError(f"inputs must be images (batch, {channels}, height, width), got {tuple(inputs.shape)}")
         if inputs.dtype != torch.float32:
             raise ContractError(f"inputs must be float32 in [0, 1], got {inputs.dtype}: convert them (bytes over 255)")

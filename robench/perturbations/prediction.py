@@ -16,4 +16,6 @@ if TYPE_CHECKING:
 def predict(victim: Victim, inputs: torch.Tensor, seeds: Sequence[int], batch_size: int) -> torch.Tensor:
     """Return the logits (B, classes) of one prediction of inputs (B, ...), in passes of ``batch_size`` rows."""
     starts = range(0, len(seeds), batch_size)
-    return torch.cat([victim.logits(inputs[at : at + batch_size], seeds[at : at + batch_size]) for at in starts])
+    passes = [victim.logits(inputs[at : at + batch_size], seeds[at : at + batch_size]) for at in starts]
+    # One pass is not copied: its outputs may be large.
+    return passes[0] if len(passes) == 1 else torch.cat(passes)

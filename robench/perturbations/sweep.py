@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from robench.core.identity import Plain
+    from robench.core.protocols import DatasetDeclaration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,10 @@ class Sweep(PerturbationBase):
     def drawn_as(self) -> str:
         """Kind by whose name random numbers are drawn: that of the attack."""
         return self.first.kind
+
+    def problem_on(self, dataset: DatasetDeclaration) -> str:
+        """Return what keeps the attack from a dataset; empty where nothing does."""
+        return self.first.problem_on(dataset)
 
     @property
     def batch_dependence(self) -> str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from itertools import islice
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
+from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.models.loading import load_victim
 from robench.tasks import TASKS
@@ -55,10 +56,11 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Data
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
         examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
-            logits = _logits(checkpoint, victim, declared.name, torch.stack([image for image, _ in examples]))
+            inputs = DOMAINS[declared.domain].rules.collate([example for example, _ in examples])
+            logits = _logits(checkpoint, victim, declared.name, inputs)
             task.rules.check_fit(logits, declared.num_classes, checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(logits).all()):
-                targets = torch.tensor([target for _, target in examples])
+                targets = torch.stack([torch.as_tensor(target) for _, target in examples])
                 _check_expected(
                     checkpoint, declared.name, int((~task.rules.is_fooled(logits, targets)).sum()), len(examples)
                 )
@@ -126,7 +128,7 @@ def _refused(title: str) -> Iterator[None]:
         raise UsageError(f"{title}: {reason}") from error
 
 
-def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, int] | None:
+def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, Any] | None:
     with suppress(ExampleError):
         return dataset[index]
     return None

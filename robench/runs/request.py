@@ -68,7 +68,18 @@ class RunRequest:
                         f"suite {suite.name!r} is for {suite.task}, but model {checkpoint.name!r} is for "
                         f"{checkpoint.task}; 'robench list models' says which models are for what"
                     )
+                self._check_domain(suite, checkpoint)
         self._check_kept()
+
+    @staticmethod
+    def _check_domain(suite: Suite, checkpoint: Checkpoint) -> None:
+        wanted = checkpoint.preprocessing.domain
+        for condition in suite.conditions:
+            if condition.dataset.domain != wanted:
+                raise UsageError(
+                    f"dataset {condition.dataset.name!r} of suite {suite.name!r} is of the domain "
+                    f"{condition.dataset.domain}, but model {checkpoint.name!r} takes {wanted}; choose another suite"
+                )
 
     @property
     def coupled(self) -> frozenset[str]:

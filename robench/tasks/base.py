@@ -31,6 +31,7 @@ class Task:
         verdict: column of truth values that says whether the model is right about an example; None where answers are
             not right or wrong.
         metric: the metric of clean examples by which models are trained, checked and transferred to; None for none.
+        losses: names of the losses that attacks can name beside ``objective``, the keys of the rules' ``losses``.
         is_audited: the checks of ``evaluation.audit`` apply to its models.
     """
 
@@ -40,6 +41,7 @@ class Task:
     implementation: str
     verdict: str | None = None
     metric: str | None = None
+    losses: tuple[str, ...] = ()
     is_audited: bool = False
 
     @property

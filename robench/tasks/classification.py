@@ -41,5 +41,6 @@ CLASSIFICATION = Task(
     implementation="robench.tasks.classification_impl:RULES",
     verdict="correct_top1",
     metric="top1_accuracy",
+    losses=("ce", "margin", "dlr"),
     is_audited=True,
 )

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from robench.core.errors import ContractError
 from robench.core.identity import key_of
 from robench.datasets import DATASETS
 from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.domains import DOMAINS
+from robench.domains.images import IMAGES
 from robench.testing.declarations import DECLARATION_CHECKS
 from robench.testing.expectations import refusal, require, run_checks, watched_generators
 
@@ -110,6 +113,19 @@ def has_as_many_examples_as_it_says(opened: Opened) -> None:
     require(bool(fits), subject, f"has {len(dataset)} examples", f"{size}, as is declared")
 
 
+def gives_inputs_of_its_domain(opened: Opened) -> None:
+    """Check that the rules of the domain accept its inputs; those of images have more checks of their own."""
+    domain = opened.declared.domain
+    if domain == IMAGES.name:
+        gives_rgb_images_in_the_unit_range(opened)
+        return
+    batch = opened.dataset.batch(0, min(len(opened.dataset), MOST_READ))
+    try:
+        DOMAINS[domain].rules.check_clean(batch.inputs, opened.declared.name)
+    except ContractError as error:
+        require(False, opened.subject, f"is refused: {error}", f"inputs of the domain {domain}")
+
+
 def gives_rgb_images_in_the_unit_range(opened: Opened) -> None:
     """Check shapes, types and values of items and batches."""
     dataset, subject = opened.dataset, opened.subject
@@ -167,7 +183,7 @@ def a_batch_is_its_items(opened: Opened) -> None:
     require(wide.ids == dataset.ids[:stop], subject, "gives a batch the ids of other examples", "those of its range")
     for index in range(stop):
         image, label = dataset[index]
-        same = torch.equal(wide.inputs[index], image) and int(wide.targets[index]) == label
+        same = torch.equal(wide.inputs[index], image) and bool(wide.targets[index] == label)
         require(same, subject, f"gives example {index} otherwise alone than in a batch", "the same image and label")
     joined = torch.equal(wide.inputs, torch.cat([left.inputs, right.inputs]))
     joined = joined and torch.equal(wide.targets, torch.cat([left.targets, right.targets]))
@@ -233,7 +249,7 @@ def leaves_global_generators_alone(opened: Opened) -> None:
 DATASET_CHECKS = (
     has_the_declared_name_and_classes,
     has_as_many_examples_as_it_says,
-    gives_rgb_images_in_the_unit_range,
+    gives_inputs_of_its_domain,
     ids_are_unique_and_in_the_order_of_their_hash,
     a_batch_is_its_items,
     indices_are_those_of_a_list,

@@ -32,16 +32,19 @@ COLUMNS = {
 
 
 def executed(command: Sequence[str], path: Sequence[Path], folder: Path) -> str:
+    folder.mkdir(exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, ROOT))), "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
 
-def measured(path: Path, folder: Path, suite: Path, registry: Path) -> Mapping[str, float]:
-    """Return the cells of a run of the example's model by column; none is missing an example."""
-    options = ("--suite", str(suite), "--registry", str(registry), "--model", MODEL, "--limit", "40", "--json")
-    command = (sys.executable, "-m", "robench", "run", *options, "--executor", "serial")
+def measured(
+    path: Path, folder: Path, suite: Path, registry: Path, model: str = MODEL, *how: str
+) -> Mapping[str, float]:
+    """Return the cells of a run of an example's model by column; none is missing an example."""
+    options = ("--suite", str(suite), "--registry", str(registry), "--model", model, "--limit", "40", "--json")
+    command = (sys.executable, "-m", "robench", "run", *options, *(how or ("--executor", "serial")))
     (row,) = json.loads(executed(command, [path], folder))["rows"]
     assert all(cell["missing"] == 0 for cell in row["cells"].values())
     return {name: cell["value"] for name, cell in row["cells"].items()}
@@ -103,6 +106,17 @@ def test_they_are_listed_with_their_distribution(site: Path, tmp_path: Path) -> 
         listed = executed((sys.executable, "-m", "robench", "list", family), [site], tmp_path)
         assert kind in listed
         assert "robench-example-plugin" in listed
+
+
+def test_a_domain_and_a_task_of_its_own_reach_a_table(site: Path, tmp_path: Path) -> None:
+    """Points of the plane and their heights: robench has neither, and its own attacks make the errors larger."""
+    files = site / PACKAGE / "hill.yaml", site / PACKAGE / "registry.yaml", "hill-network"
+    values = measured(site, tmp_path / "serial", *files)
+    error = {name.removesuffix("/mean_absolute_error"): value for name, value in values.items()}
+    assert error.keys() == {"clean", "noise", "fgsm", "pgd@1/50", "pgd@1/20"}
+    assert 2 * error["clean"] < error["noise"] < error["pgd@1/20"] / 2
+    assert error["pgd@1/50"] < error["pgd@1/20"]
+    assert measured(site, tmp_path / "workers", *files, "--workers", "2") == values
 
 
 def test_without_packaging_the_same_code_gives_the_same_numbers(
