@@ -20,10 +20,13 @@ from robench.core.errors import ExampleError, UsageError, described
 from robench.datasets import DATASETS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
+from robench.models.in_memory_impl import victim_of
 from robench.models.loading import load_victim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from torch import nn
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, Victim
@@ -39,17 +42,18 @@ COUPLING_ROWS = 8
 COUPLING_COPIED = 4
 
 
-def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset]) -> None:
+def check_fit(checkpoint: Checkpoint, datasets: Mapping[str, Dataset], module: nn.Module | None = None) -> None:
     """Refuse a model that cannot be measured on one of the datasets, or is not what its registry entry says.
 
     Of the data that it was trained for it is shown 32 examples, of others two, and eight to see that rows are apart.
+    ``module`` is that of a checkpoint in memory; None loads the checkpoint's weights.
 
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
             answers than expected, or rows that influence each other where the entry does not permit it.
     """
     with blamed(f"model {checkpoint.name!r} cannot be loaded"):
-        victim = load_victim(checkpoint)
+        victim = load_victim(checkpoint) if module is None else victim_of(checkpoint, module)
     for name, dataset in datasets.items():
         is_expected = checkpoint.trained_on == name and EXPECTED in checkpoint.expected
         # An unreadable example is the business of its shard, which will fail and name it.
