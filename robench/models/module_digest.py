@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from robench.models.batch_norm import is_guard
-from robench.models.object_digest import ObjectDigest, UndigestibleError
+from robench.models.object_digest import ObjectDigest, UndigestibleError, in_slots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -66,7 +66,8 @@ def _add_module(digest: ObjectDigest, module: nn.Module, place: str, *, register
         digest.write("unregistered", module.training)
     for held in ("_parameters", "_buffers"):
         _add_items(digest, attributes[held], f"of {title}")
-    _add_items(digest, {name: attributes[name] for name in sorted(attributes.keys() - _BASE)}, f"of {title}")
+    others = in_slots(module) | {name: attributes[name] for name in attributes.keys() - _BASE}
+    _add_items(digest, dict(sorted(others.items())), f"of {title}")
     digest.write("modules", len(attributes["_modules"]))
     for name, child in attributes["_modules"].items():
         digest.write(name)

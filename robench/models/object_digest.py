@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._contextlib import _DecoratorContextManager
 
 from robench.models.source_code import (
     Origin,
@@ -46,6 +47,10 @@ _SEQUENCES = (list, tuple, deque, torch.Size)
 _MAPPINGS = (dict, OrderedDict, defaultdict, types.MappingProxyType)
 _TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
 _BUILTINS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_WRAPPERS = (
+    *(types.MethodType, functools.partial, staticmethod, classmethod, functools._lru_cache_wrapper),
+    *(property, functools.cached_property),
+)
 _TYPING = (typing.TypeVar, types.UnionType, types.GenericAlias)
 # Of a class: what follows from its source, or is made by Python and torch from what does.
 _DERIVED = {"_abc_impl", "_backward_cls"}
@@ -89,13 +94,16 @@ class ObjectDigest:
             UndigestibleError: it, or something that it holds, is of a kind that cannot be digested.
         """
         kind = type(value)
+        if value.__class__ is not kind:
+            raise UndigestibleError(f"{place} is a {kind.__qualname__} that stands for another object")
         if kind in _ATOMS:
             self.write(kind.__name__, repr(value))
         elif kind in _TENSORS:
             self._add_tensor(value, place)
         elif isinstance(value, _NAMED):
             self.write(kind.__name__, value)
-        elif isinstance(value, (np.ndarray, np.generic)):
+        elif kind is np.ndarray or isinstance(value, np.generic):
+            self.write(kind.__name__)
             self._add_array(np.asarray(value), place)
         elif isinstance(value, nn.Module):
             if self._code_depth:
@@ -128,7 +136,7 @@ class ObjectDigest:
             return
         if origin is Origin.STANDARD:
             return
-        for base in cls.__bases__:
+        for base in (*cls.__bases__, type(cls)):
             self.add_class(base, f"base {base.__name__} of {place}")
         # Members and methods of these are made by Python.
         is_made = issubclass(cls, enum.Enum) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
@@ -153,17 +161,19 @@ class ObjectDigest:
         self.write("tensor", found.dtype, tuple(found.shape))
         plain = found.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         self._hash.update(plain.view(torch.uint8).numpy().data if plain.numel() else b"")
+        if attributes := vars(tensor):
+            self.add(attributes, f"attributes of {place}")
 
     def _add_array(self, array: np.ndarray[Any, Any], place: str) -> None:
         if array.dtype.hasobject:
             raise UndigestibleError(f"{place} is an array of Python objects")
-        self.write("array", array.dtype.str, array.shape)
+        self.write("array", array.dtype, array.shape)
         self._hash.update(np.ascontiguousarray(array).tobytes())
 
     def _add_container(self, value: Any, place: str) -> bool:
         """Add a list, tuple, set, dictionary or the like, or return False."""
         kind = type(value)
-        is_named = isinstance(value, tuple) and hasattr(kind, "_fields")
+        is_named = isinstance(value, tuple) and hasattr(kind, "_fields") and not hasattr(value, "__dict__")
         if kind in (set, frozenset):
             # An order of their own sets do not have; sorted by their text, as far as that is theirs alone.
             items: Iterable[object] = sorted(value, key=lambda item: (type(item).__name__, repr(item)))
@@ -182,6 +192,7 @@ class ObjectDigest:
         self.write("container", kind.__name__, len(value))
         if is_named:
             self.add_class(kind, place)
+            self.write(*kind._fields)
         if isinstance(value, defaultdict):
             self.add(value.default_factory, place)
         for item in items:
@@ -195,6 +206,7 @@ class ObjectDigest:
         if isinstance(value, enum.Enum):
             self.add_class(kind, place)
             self.write("member", value.name)
+            self.add(value.value, f"value of {place}")
         elif isinstance(value, PurePath):
             self.write("path", value)
         elif isinstance(value, re.Pattern):
@@ -206,10 +218,14 @@ class ObjectDigest:
         elif kind in (types.SimpleNamespace, argparse.Namespace):
             self.write("namespace")
             self.add(vars(value), place)
+        elif issubclass(kind, _DecoratorContextManager) and origin_of(kind.__module__) is Origin.LIBRARY:
+            # Such as ``@torch.no_grad()``.
+            self.add_class(kind, place)
+            self.add(vars(value), place)
         elif is_dataclass(value):
             self.add_class(kind, f"class {kind.__name__} of {place}")
             held = {field.name: getattr(value, field.name) for field in fields(value)}
-            if vars(value).keys() - held if hasattr(value, "__dict__") else False:
+            if (getattr(value, "__dict__", {}) | in_slots(value)).keys() - held:
                 return False
             self.add(held, place)
         else:
@@ -254,7 +270,7 @@ class ObjectDigest:
         cells = [_content(cell) for cell in function.__closure__ or ()]
         with self._in_code():
             for part in (function.__defaults__, function.__kwdefaults__, cells, vars(function)):
-                self.add(part, f"what {code.co_qualname}, {place}, holds")
+                self.add(part, f"a value held by {place}")
             if origin is Origin.OWN:
                 self._add_globals(function, place)
 
@@ -267,7 +283,7 @@ class ObjectDigest:
             if isinstance(value, types.ModuleType):
                 self._add_imported(value, place, names)
             else:
-                self.add(value, f"{name}, to which {place} refers,")
+                self.add(value, f"{name} (used in {place})")
 
     def _add_imported(self, module: types.ModuleType, place: str, names: frozenset[str]) -> None:
         """Add a module; of the user's own also its attributes among ``names``."""
@@ -281,7 +297,7 @@ class ObjectDigest:
             value = vars(module)[name]
             self.write("attribute", name)
             if not isinstance(value, types.ModuleType):
-                self.add(value, f"{module.__name__}.{name}, to which {place} refers,")
+                self.add(value, f"{module.__name__}.{name} (used in {place})")
             elif not self._was_seen(value):
                 self._add_imported(value, place, names)
 
@@ -306,8 +322,17 @@ class ObjectDigest:
         return False
 
 
+def in_slots(value: object) -> dict[str, Any]:
+    """Return what an object holds in the ``__slots__`` of its classes."""
+    members = {name: each for cls in reversed(type(value).__mro__) for name, each in vars(cls).items()}
+    slots = [name for name, each in members.items() if isinstance(each, types.MemberDescriptorType)]
+    return {name: getattr(value, name) for name in slots if hasattr(value, name)}
+
+
 def _wrapped_by(value: Any) -> list[Any] | None:
     """Return the functions that an object wraps, with what else it holds; None where it wraps none."""
+    if type(value) not in _WRAPPERS:
+        return None
     match value:
         case types.MethodType():
             return [value.__self__, value.__func__]

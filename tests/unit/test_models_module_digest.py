@@ -11,11 +11,12 @@ import enum
 import importlib
 import itertools
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import MethodType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -216,7 +217,11 @@ SOURCE_CHANGES = {
     "an attribute of a base class": {"offset = 0": "offset = 1"},
     "a global number": {"SCALE = 2.0": "SCALE = 3.0"},
     "a function that it calls": {"x * SCALE": "x / SCALE"},
+    "a metaclass": {"class Base(nn.Module):": "class Meta(type):\n    pass\n\nclass Base(nn.Module, metaclass=Meta):"},
     "a default of a function": {"exponent=1": "exponent=2"},
+    "a decorator": {"    def shift": "    @torch.no_grad()\n    def shift"},
+    "another decorator": {"    def shift": "    @torch.enable_grad()\n    def shift"},
+    "an argument of a decorator": {"    def shift": "    @torch.set_grad_enabled(True)\n    def shift"},
     "the order of two lines that say the same": {"import math\nimport torch\n": "import torch\nimport math\n"},
 }
 
@@ -322,6 +327,61 @@ def test_a_method_of_the_module_itself_counts_by_its_function() -> None:
     assert digest_of_module(model) != digest_of_module(other)
 
 
+class Slotted(nn.Module):
+    """Keeps a number out of its dictionary."""
+
+    __slots__ = ("scale",)
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+class Other(NamedTuple):
+    first: object
+    second: object
+
+
+def marked(tensor: torch.Tensor, mark: int) -> torch.Tensor:
+    tensor.mark = mark  # type: ignore[attr-defined]  # an attribute that forward could read
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Slotted(1.0), Slotted(2.0)),
+        (Plain(marked(torch.ones(1), 1)), Plain(marked(torch.ones(1), 2))),
+        (Plain(Pair(1, 2)), Plain(Pair(2, 1))),
+        (Plain(Pair(1, 2)), Plain(Other(1, 2))),
+        (Plain(Pair(1, 2)), Plain((1, 2))),
+        (Plain(np.zeros(2, dtype="i4,f4")), Plain(np.zeros(2, dtype="f4,i4"))),
+        (Plain(np.array(1.0)), Plain(np.float64(1.0))),
+        (nn.Sequential(nn.ReLU(), nn.Identity()), nn.Sequential(nn.Sequential(nn.ReLU()), nn.Identity())),
+        (nn.ModuleDict({"a": nn.ReLU()}), nn.ModuleDict({"b": nn.ReLU()})),
+        (nn.Dropout(0.1), nn.Dropout(0.2)),
+    ],
+    ids=range(10),
+)
+def test_models_that_differ_in_one_place_have_digests_that_differ(first: nn.Module, second: nn.Module) -> None:
+    assert digest_of_module(first) != digest_of_module(second)
+    # Torch copies no slots.
+    assert isinstance(first, Slotted) or digest_of_module(first) == digest_of_module(copy.deepcopy(first))
+
+
+class Twice(partial):  # type: ignore[type-arg]
+    """A partial function that is called twice: the functions that it holds do not say so."""
+
+
+class Names(list):  # type: ignore[type-arg]
+    """A list of its own class."""
+
+
 def from_text(text: str, name: str = "Net") -> Any:
     namespace: dict[str, Any] = {"nn": nn, "__name__": "__main__"}
     exec(text, namespace)
@@ -351,6 +411,7 @@ def closing_over(module: nn.Module) -> nn.Module:
     return Plain(lambda x: module(x))
 
 
+KEPT = nn.ReLU()
 UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "class by exec": (lambda: from_text("class Net(nn.Module): pass")(), "Net is made at run time"),
     "class in a function": (with_own_class, "Local is made at run time"),
@@ -370,6 +431,10 @@ UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "compiled": (lambda: torch.compile(nn.ReLU()), "OptimizedModule has a forward"),
     "traced": (lambda: torch.fx.symbolic_trace(nn.Sequential(nn.ReLU())), "is made at run time"),
     "parametrized": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), "is made at run time"),
+    "proxy": (lambda: Plain(weakref.proxy(KEPT)), "that stands for another object"),
+    "partial of another class": (lambda: Plain(Twice(len)), "object of type test_models_module_digest.Twice"),
+    "list of another class": (lambda: Plain(Names()), "object of type test_models_module_digest.Names"),
+    "masked array": (lambda: Plain(np.ma.array([1], mask=[True])), "object of type numpy.ma.MaskedArray"),
     "module in a closure": (lambda: closing_over(nn.ReLU()), "is a module, which a copy of the model would share"),
 }
 
