@@ -10,9 +10,17 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from robench.api import build_model, load_checkpoint, load_dataset, load_suite, run, transfer
+    from robench.api import (
+        ImagePreprocessing,
+        build_model,
+        load_checkpoint,
+        load_dataset,
+        load_suite,
+        run,
+        transfer,
+    )
 
-__all__ = ["build_model", "load_checkpoint", "load_dataset", "load_suite", "run", "transfer"]
+__all__ = ["ImagePreprocessing", "build_model", "load_checkpoint", "load_dataset", "load_suite", "run", "transfer"]
 
 
 def __getattr__(name: str) -> object:

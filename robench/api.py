@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from robench.core.files import absolute
 from robench.datasets import open_dataset
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_suite, parse_architecture
 from robench.models.build import build
 from robench.models.loading import load_victim as _load_victim
-from robench.runs import RunRequest, prepare, prepare_transfer
-from robench.store import FolderStore
+from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, smoke_request
+from robench.runs.chosen_models import listed, names_of
+from robench.store import FolderStore, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Victim
     from robench.core.report import Report
     from robench.core.suite import Suite
-    from robench.declarations.preprocessing import ImagePreprocessing
+    from robench.runs.chosen_models import Keys, Models
     from robench.runs.request import ExecutorName, KeptDtype
     from robench.scheduling import Progress
+
+__all__ = ["ImagePreprocessing", "build_model", "load_checkpoint", "load_dataset", "load_suite", "run", "transfer"]
+DEFAULT_RESULTS = "results"
 
 
 def build_model(architecture: Mapping[str, object]) -> nn.Module:
@@ -79,10 +84,10 @@ def load_suite(name_or_path: str | Path) -> Suite:
 
 def run(
     suite: str | Path | Suite,
-    models: Sequence[str],
+    models: Models,
     *,
     registry: str | Path | Sequence[str | Path] = (),
-    results: str | Path = "results",
+    results: str | Path | None = None,
     limit: int | None = None,
     seed: int | None = None,
     device: str = "auto",
@@ -92,48 +97,53 @@ def run(
     data_root: str | Path | None = None,
     audit: bool = True,
     keep_adversarial: KeptDtype | None = None,
+    key: Keys | None = None,
+    smoke: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
     """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
 
+    ``models`` is a name of the registry, a mapping from names to models in memory, or a sequence of both. A model in
+    memory is a ``torch.nn.Module`` from images (B, C, H, W) to logits (B, classes), or a tuple of the module and its
+    ``ImagePreprocessing`` or a mapping with its fields. Without preprocessing the module gets pixels in [0, 1], a model
+    of timm normalised by the mean and std of its ``pretrained_cfg``. A copy is measured, in this process. ``key``, a
+    text or a mapping by name, identifies it in place of a digest of its state and source.
+
     Models of suites with attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
     attacks make, too: as it is (``float32``), or rounded toward the clean image before it is scored (``float16``).
-    One worker measures in this process; more than one start processes, which need the calling script to guard its
-    entry point by ``if __name__ == "__main__"``. With ``shard_timeout`` one worker is a process, too, and a shard that
-    takes longer than so many seconds is tried again, three times at most.
+    ``smoke`` measures four examples of each condition without audits and keeps nothing; otherwise outcomes are kept in
+    ``results``, by default ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts processes,
+    which need the calling script to guard its entry point by ``if __name__ == "__main__"``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
     """
-    loaded = find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite
+    chosen = choose_models(models, _registries(registry), key)
     request = RunRequest(
-        suites=(loaded,),
-        checkpoints=tuple(find_checkpoints(models, _registries(registry))),
+        suites=(_suite(suite),),
+        checkpoints=chosen.checkpoints,
         limit=limit,
         seed=seed,
         device=device,
         workers=workers,
-        executor=executor,
+        executor=_executor(executor, chosen),
         shard_timeout=shard_timeout,
         data_root=_data_root(data_root),
         audit=audit,
         keep_adversarial=keep_adversarial,
+        modules=chosen.modules,
     )
-    store = FolderStore(results)
-    store.check_writable()
-    prepared = prepare(request)
-    prepared.measure(store, prepared.executor(store), on_progress)
-    return prepared.report(loaded, store)
+    return _smoke(request, results, on_progress) if smoke else _reported(request, _folder_store(results), on_progress)
 
 
 def transfer(
     suite: str | Path | Suite,
     condition: str,
-    models: Sequence[str],
-    targets: Sequence[str] = (),
+    models: Models,
+    targets: Models = (),
     *,
     registry: str | Path | Sequence[str | Path] = (),
-    results: str | Path = "results",
+    results: str | Path | None = None,
     limit: int | None = None,
     seed: int | None = None,
     device: str = "auto",
@@ -141,35 +151,65 @@ def transfer(
     executor: ExecutorName = "auto",
     shard_timeout: float | None = None,
     data_root: str | Path | None = None,
+    key: Keys | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
     """Score the adversarial examples of each of ``models`` on each of ``targets``, by default the same models.
 
     The report has a row a target and a column a model that was attacked. Of a sweep the largest budget is meant, or the
-    one that follows an ``@`` in ``condition``, such as ``pgd@4/255``. Workers are as of ``run``.
+    one that follows an ``@`` in ``condition``, such as ``pgd@4/255``. Models, their keys and workers are as of ``run``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
     """
     registries = _registries(registry)
+    everyone = choose_models([*listed(models), *listed(targets)], registries, key)
+    by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = RunRequest(
-        suites=(find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite,),
-        checkpoints=tuple(find_checkpoints(models, registries)),
+        suites=(_suite(suite),),
+        checkpoints=tuple(by_name[name] for name in names_of(models)),
         limit=limit,
         seed=seed,
         device=device,
         workers=workers,
-        executor=executor,
+        executor=_executor(executor, everyone),
         shard_timeout=shard_timeout,
         data_root=_data_root(data_root),
+        modules=everyone.modules,
     )
-    store = FolderStore(results)
-    store.check_writable()
-    prepared = prepare_transfer(request, condition, find_checkpoints(targets, registries))
+    store = _folder_store(results)
+    prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
     prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
     scores = prepared.scorable(store)
     scores.measure(store, scores.executor(store), on_progress)
     return prepared.report(store)
+
+
+def _suite(suite: str | Path | Suite) -> Suite:
+    return find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite
+
+
+def _executor(executor: ExecutorName, chosen: ChosenModels) -> ExecutorName:
+    """Return where shards are measured: those of modules in memory can be nowhere else than here."""
+    return "serial" if chosen.modules and executor == "auto" else executor
+
+
+def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callable[[Progress], None]) -> Report:
+    options = {"results": results, "limit": request.limit, "keep_adversarial": request.keep_adversarial}
+    given = [name for name, value in options.items() if value is not None]
+    return _reported(smoke_request(request, given), MemoryStore(), on_progress)
+
+
+def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress: Callable[[Progress], None]) -> Report:
+    prepared = prepare(request)
+    prepared.measure(store, prepared.executor(store), on_progress)
+    return prepared.report(request.suites[0], store)
+
+
+def _folder_store(results: str | Path | None) -> FolderStore:
+    store = FolderStore(DEFAULT_RESULTS if results is None else results)
+    store.check_writable()
+    return store
 
 
 def _registries(paths: str | Path | Sequence[str | Path]) -> list[Path]:

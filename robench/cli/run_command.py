@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from robench.cli.options import (
     data_root_option,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from robench.runs.request import ExecutorName, KeptDtype
 
 
+# Options that say where or how much a smoke run would measure or keep.
+_CONTRADICTING = ("results", "limit", "keep_adversarial")
+
+
 @click.command("run")
 @suite_option(required=True)
 @model_option(required=True)
@@ -49,6 +54,11 @@ if TYPE_CHECKING:
 @seed_option
 @data_root_option
 @option("--no-audit", is_flag=True, help="Leave out the checks of every model that come before attacks.")
+@option(
+    "--smoke",
+    is_flag=True,
+    help="Only see that the models go through: 4 examples of each condition, no audit, nothing kept.",
+)
 @option("--dry-run", is_flag=True, help="Check everything and say what would be measured.")
 @json_option
 def command(
@@ -65,6 +75,7 @@ def command(
     seed: int | None,
     data_root: Path | None,
     no_audit: bool,
+    smoke: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -75,8 +86,8 @@ def command(
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.measuring import measured
     from robench.declare import find_checkpoints, find_suite
-    from robench.runs import RunRequest, prepare
-    from robench.store import FolderStore
+    from robench.runs import RunRequest, prepare, smoke_request
+    from robench.store import FolderStore, MemoryStore
 
     request = RunRequest(
         suites=tuple(find_suite(name) for name in dict.fromkeys(suites)),
@@ -91,8 +102,10 @@ def command(
         audit=not no_audit,
         keep_adversarial=keep_adversarial,
     )
-    store = FolderStore(results)
-    if not dry_run:
+    if smoke:
+        request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
+    store = MemoryStore() if smoke else FolderStore(results)
+    if isinstance(store, FolderStore) and not dry_run:
         store.check_writable()
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
@@ -102,13 +115,28 @@ def command(
         return 0
     stopped_with, progress = measured(prepared, store)
     reports = [prepared.report(suite, store) for suite in request.suites]
-    _print_reports(reports, as_json, if_lost=f"what was measured is kept in {results}, and the same command prints it")
-    if progress.num_failed:
-        say(f"{progress.num_failed} shards failed; the same command tries them again.")
+    kept = f"what was measured is kept in {results}, and the same command prints it"
+    _print_reports(reports, as_json, if_lost="nothing of a smoke run is kept" if smoke else kept)
+    _say_how_it_ended(progress.num_failed, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
-        say("Interrupted. What was measured is kept; the same command goes on from there.")
         return stopped_with
     return 0 if all(report.is_complete for report in reports) and not progress.num_failed else 1
+
+
+def _say_how_it_ended(num_failed: int, *, is_interrupted: bool, smoke: bool) -> None:
+    if num_failed:
+        say(f"{num_failed} shards failed; the same command tries them again.")
+    if is_interrupted and smoke:
+        say("Interrupted. Nothing of a smoke run is kept; the same command begins again.")
+    elif is_interrupted:
+        say("Interrupted. What was measured is kept; the same command goes on from there.")
+
+
+def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
+    """Return those options that were written in the command itself, as they are written there."""
+    context = click.get_current_context()
+    written = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return [f"--{name.replace('_', '-')}" for name in written]
 
 
 def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:

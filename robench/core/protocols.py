@@ -247,8 +247,7 @@ class Batch:
     """Examples as a victim meets them.
 
     Attributes:
-        ids: one id an example; ``inputs``: (B, ...), such as images in [0, 1]; ``targets``: (B, ...), such as classes
-            as int64.
+        ids: one id an example; ``inputs``: (B, ...), such as images in [0, 1]; ``targets``: (B, ...), such as classes.
         task: name of the task whose targets these are; None for that of most perturbations, classification.
     """
 
@@ -308,7 +307,6 @@ class Dataset(Protocol):
 
     def __len__(self) -> int: ...
 
-    # Any: what a target is, is the task's affair.
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]: ...
 
     def batch(self, start: int, stop: int) -> Batch:

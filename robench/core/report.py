@@ -69,7 +69,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A leaderboard: rows of cells under columns, with what the numbers rest on."""
+    """A leaderboard: rows of cells under columns, with what the numbers rest on.
+
+    Attributes:
+        notes: sentences about the whole table, such as that it is of a smoke run.
+    """
 
     suite: str
     version: int
@@ -77,6 +81,7 @@ class Report:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     provenance: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
     @property
     def is_complete(self) -> bool:

@@ -1,6 +1,6 @@
 """YAML and mappings in, the frozen values of core and declarations out; whatever is wrong, all of it at once."""
 
-from robench.declare.architectures import parse_architecture
+from robench.declare.architectures import parse_architecture, parse_preprocessing
 from robench.declare.registry import merge, read_registry
 from robench.declare.rewriting import set_weights
 from robench.declare.shipped import (
@@ -19,6 +19,7 @@ __all__ = [
     "find_suite",
     "merge",
     "parse_architecture",
+    "parse_preprocessing",
     "parse_suite",
     "read_registries",
     "read_registry",

@@ -1,15 +1,16 @@
-"""An architecture by itself, as ``robench.build_model`` takes it."""
+"""Single members of a registry entry, as the Python interface takes them: an architecture, a preprocessing."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from robench.declare.python_source import document_from_python
 from robench.declare.schema import FAMILIES, attempt, construct_member
 
 if TYPE_CHECKING:
     from robench.declarations.base import DeclarationBase
+    from robench.declarations.preprocessing import PreprocessingBase
     from robench.declare.problems import Problem
 
 
@@ -22,7 +23,23 @@ def parse_architecture(mapping: object, source: str = "architecture") -> Declara
     >>> parse_architecture({"backbone": "timm", "name": "deit_tiny_patch16_224"}).name
     'deit_tiny_patch16_224'
     """
+    return _parsed("architecture", mapping, source)
+
+
+def parse_preprocessing(mapping: object, source: str = "preprocessing") -> PreprocessingBase:
+    """Return the preprocessing that a mapping describes, the same as an entry's ``preprocessing`` in checkpoints.yaml.
+
+    Raises:
+        DeclarationError: all that is wrong with it; ``source`` is what the message calls it.
+
+    >>> parse_preprocessing({"kind": "image", "mean": [0.5, 0.5, 0.5], "std": [1.0, 1.0, 1.0]}).mean
+    (0.5, 0.5, 0.5)
+    """
+    return cast("PreprocessingBase", _parsed("preprocessing", mapping, source))
+
+
+def _parsed(family: str, mapping: object, source: str) -> DeclarationBase:
     document = document_from_python(mapping, source)
     problems: list[Problem] = []
-    architecture = attempt(partial(construct_member, FAMILIES["architecture"]), document, (), problems)
-    return document.settle(architecture, problems)
+    member = attempt(partial(construct_member, FAMILIES[family]), document, (), problems)
+    return document.settle(member, problems)

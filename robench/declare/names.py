@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
-def _name_problem(name: object) -> str | None:
+def name_problem(name: object) -> str | None:
+    """Return what keeps a text from being the name of a model or of a part of a suite; None where nothing does."""
     # Names become parts of file names, keys of tables and arguments of commands.
     if _NAME.fullmatch(str(name)):
         return None
@@ -47,7 +48,7 @@ def known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], st
     return unknown
 
 
-Name = Annotated[str, Checked(_name_problem)]
+Name = Annotated[str, Checked(name_problem)]
 MetricName = Annotated[str, Checked(known_in("metric", METRICS))]
 _read_metric = scalar_reader(str, (Checked(known_in("metric", METRICS)),))
 

@@ -15,9 +15,14 @@ from robench.core.errors import UsageError, described, shortened
 from robench.core.records import Failure
 from robench.datasets import open_dataset
 from robench.evaluation.evaluate import provenance
+from robench.models.in_memory_impl import victim_of
 from robench.models.loading import load_victim
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, DatasetDeclaration, Declaration, Victim
     from robench.core.records import Record
@@ -34,6 +39,7 @@ class Evaluator:
     Attributes:
         decode_workers: processes that decode image files, 0 for none.
         adversarial: where what attacks make is kept, and read from where it is transferred; None keeps nothing.
+        modules: of models in memory, the module by the model's name; with any, it stays in this process.
     """
 
     device: str = "cpu"
@@ -41,6 +47,7 @@ class Evaluator:
     decode_workers: int = 0
     limit: int | None = None
     adversarial: AdversarialFolder | None = None
+    modules: Mapping[str, nn.Module] = field(default_factory=dict)
     _victim: tuple[str, Victim] | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
         default_factory=dict, init=False, repr=False
@@ -72,8 +79,12 @@ class Evaluator:
         if self._victim is None or self._victim[0] != checkpoint.name:
             # The old one goes first: two large models may not fit.
             self._victim = None
-            planned = replace(checkpoint.weights, sha256=measurement.weights_digest)
-            self._victim = checkpoint.name, load_victim(replace(checkpoint, weights=planned), self.device)
+            module = self.modules.get(checkpoint.name)
+            if module is not None:
+                self._victim = checkpoint.name, victim_of(checkpoint, module, self.device)
+            else:
+                planned = replace(checkpoint.weights, sha256=measurement.weights_digest)
+                self._victim = checkpoint.name, load_victim(replace(checkpoint, weights=planned), self.device)
         return self._victim[1]
 
     def _dataset_of(self, measurement: Measurement) -> Dataset:

@@ -24,6 +24,11 @@ def guard_batch_norms(model: nn.Module) -> None:
             module.register_forward_hook(_order_gradient)
 
 
+def is_guard(hook: object) -> bool:
+    """Return whether a hook is one that ``guard_batch_norms`` registers, which changes no output."""
+    return hook is _order_gradient
+
+
 def _order_gradient(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     if output.requires_grad and len(output) == 1:
         output.register_hook(_in_order)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import timm
 
 from robench.core.errors import DeclarationError, UnknownNameError
+from robench.models.fused_attention import without_fused_attention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,9 +50,7 @@ def build_timm(architecture: Timm, drop_path_rate: float = 0.0) -> nn.Module:
             f"timm model {name!r} cannot be built with arguments {arguments}: {type(error).__name__}: {error}."
             " Check them against the model's documentation in timm"
         ) from error
-    for module in model.modules():
-        if hasattr(module, "fused_attn"):
-            module.fused_attn = False  # type: ignore[assignment]  # a plain attribute, which torch's stubs leave out
+    without_fused_attention(model)
     return model
 
 

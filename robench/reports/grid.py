@@ -36,7 +36,8 @@ class Grid:
 
 def grid_of(report: Report) -> Grid:
     """Return the report's table, notes and provenance as texts."""
-    notes = tuple(clipped(f"{_row_name(row)}: {note}", NOTE_WIDTH) for row in report.rows for note in _notes(row))
+    of_rows = (f"{_row_name(row)}: {note}" for row in report.rows for note in _notes(row))
+    notes = tuple(clipped(note, NOTE_WIDTH) for note in (*report.notes, *of_rows))
     is_checked = any(row.flags is not None for row in report.rows)
     title = clipped(f"{report.suite}, version {report.version}")
     facts = [f"{name} {text}" for name, text in report.provenance.items()]
@@ -51,7 +52,7 @@ def grid_of(report: Report) -> Grid:
             )
             for row in report.rows
         ),
-        notes=notes if report.rows else (_NOTHING_MEASURED,),
+        notes=notes if report.rows else (*report.notes, _NOTHING_MEASURED),
         provenance=clipped("; ".join([title, *facts, "shares in per cent"]), NOTE_WIDTH),
     )
 

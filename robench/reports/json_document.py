@@ -24,15 +24,18 @@ def render_json(report: Report) -> str:
     A row has ``limit`` only where one was asked for, ``batch_size`` only where its model is coupled, ``notes`` only
     where there are any, and ``flags``, raised or not, only where its model was checked. ``value``, ``low`` and ``high``
     are null where examples are missing; ``num_examples`` is then what is in. They are null too where they are infinite,
-    as a median distance can be, which JSON cannot say: ``missing`` is then 0. Raises ValueError for NaN.
+    as a median distance can be, which JSON cannot say: ``missing`` is then 0. ``notes`` of the whole report are there
+    only where it has any. Raises ValueError for NaN.
     """
-    document: Json = {
+    document: dict[str, Json] = {
         "suite": report.suite,
         "version": report.version,
         "seed": report.seed,
         "provenance": dict(report.provenance),
         "rows": [_row(row, report.columns) for row in report.rows],
     }
+    if report.notes:
+        document["notes"] = list(report.notes)
     return inert_json(document) + "\n"
 
 

@@ -3,17 +3,22 @@
 Stands between the two composition roots (``cli``, ``api``), which may not import each other, and the layers below.
 """
 
+from robench.runs.chosen_models import ChosenModels, choose_models
 from robench.runs.devices import Workers, choose_workers
 from robench.runs.prepare import PreparedRun, prepare
 from robench.runs.request import RunRequest
+from robench.runs.smoke import smoke_request
 from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
 __all__ = [
+    "ChosenModels",
     "PreparedRun",
     "PreparedTransfer",
     "RunRequest",
     "Workers",
+    "choose_models",
     "choose_workers",
     "prepare",
     "prepare_transfer",
+    "smoke_request",
 ]

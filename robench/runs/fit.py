@@ -19,11 +19,14 @@ from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling
+from robench.models.in_memory_impl import victim_of
 from robench.models.loading import load_victim
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from torch import nn
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, DatasetDeclaration, Victim
@@ -38,17 +41,20 @@ COUPLING_ROWS = 8
 COUPLING_COPIED = 4
 
 
-def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
+def check_fit(
+    checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset], module: nn.Module | None = None
+) -> None:
     """Refuse a model that cannot be measured on one of the datasets, or is not what its registry entry says.
 
     Of the data that it was trained for it is shown 32 examples, of others two, and eight to see that rows are apart.
+    ``module`` is that of a checkpoint in memory; None loads the checkpoint's weights.
 
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
             answers than expected, or rows that influence each other where the entry does not permit it.
     """
     with blamed(f"model {checkpoint.name!r} cannot be loaded"):
-        victim = load_victim(checkpoint)
+        victim = load_victim(checkpoint) if module is None else victim_of(checkpoint, module)
     task = TASKS[checkpoint.task]
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected

@@ -17,11 +17,13 @@ from robench.runs.devices import choose_workers
 from robench.runs.fit import check_fit
 from robench.runs.fit_apart import check_fit_apart, checks_apart
 from robench.runs.kept_examples import WithExamples, folder_of
+from robench.runs.smoke import NOTE
 from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Dataset, DatasetDeclaration, Declaration, Executor, Store
     from robench.core.report import Report
     from robench.core.shard import DatasetIdentity, Shard
@@ -56,6 +58,7 @@ class PreparedRun:
                 decode_workers=workers.decode_workers,
                 limit=request.limit,
                 adversarial=None if request.keep_adversarial is None else folder_of(store),
+                modules=request.modules,
             )
             for device in workers.devices
         ]
@@ -82,7 +85,7 @@ class PreparedRun:
         keys: dict[str, set[str]] = {}
         for measurement in self.measurements[suite.name]:
             keys.setdefault(measurement.checkpoint.name, set()).add(measurement.key)
-        return report_of_store(
+        report = report_of_store(
             suite,
             store,
             models=[checkpoint.name for checkpoint in self.request.checkpoints],
@@ -91,6 +94,7 @@ class PreparedRun:
             seed=seed,
             coupled=self.request.coupled,
         )
+        return replace(report, notes=(NOTE,)) if self.request.smoke else report
 
 
 def prepare(request: RunRequest) -> PreparedRun:
@@ -110,7 +114,8 @@ def prepare(request: RunRequest) -> PreparedRun:
     apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
     for checkpoint in request.checkpoints:
         if checkpoint not in apart:
-            check_fit(checkpoint, {each: opened[each, checkpoint.preprocessing] for each in declared})
+            shown = {each: opened[each, checkpoint.preprocessing] for each in declared}
+            check_fit(checkpoint, shown, request.modules.get(checkpoint.name))
     check_fit_apart(apart, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
@@ -141,7 +146,7 @@ def _found(
     problems: dict[str, MissingDataError | WeightsError] = {}
     for checkpoint in request.checkpoints:
         try:
-            digests[checkpoint.name] = resolve(checkpoint)[1]
+            digests[checkpoint.name] = _weights_digest(checkpoint, request)
         except WeightsError as error:
             problems[str(error)] = error
         for declared in datasets:
@@ -156,6 +161,12 @@ def _found(
         lines = [line for problem in problems.values() for line in problem.lines]
         raise type(next(iter(problems.values())))(*lines)
     return opened, digests
+
+
+def _weights_digest(checkpoint: Checkpoint, request: RunRequest) -> str:
+    """Return the digest of the file of weights, or of a module in memory the one by which it was chosen."""
+    known = checkpoint.weights.sha256
+    return known if known is not None and checkpoint.name in request.modules else resolve(checkpoint)[1]
 
 
 def _measurements(

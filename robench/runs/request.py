@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import DatasetDeclaration
     from robench.core.suite import Suite
@@ -32,6 +36,8 @@ class RunRequest:
         shard_timeout: seconds that a shard may take in a worker process before it is ended; None for a day.
         keep_adversarial: also keep what every perturbation makes, exactly (``float32``) or in half the space
             (``float16``), rounded toward the clean input before it is scored; None keeps outcomes alone.
+        modules: of checkpoints in memory, the module by the checkpoint's name; they are measured in this process.
+        smoke: whether a model goes through the suites is all that is asked (``runs.smoke``).
     """
 
     suites: tuple[Suite, ...]
@@ -45,8 +51,11 @@ class RunRequest:
     audit: bool = True
     keep_adversarial: KeptDtype | None = None
     shard_timeout: float | None = None
+    modules: Mapping[str, nn.Module] = field(default_factory=dict)
+    smoke: bool = False
 
     def __post_init__(self) -> None:
+        self._check_modules()
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit must be at least 1, got {self.limit}")
         if self.workers is not None and self.workers < 1:
@@ -90,6 +99,20 @@ class RunRequest:
     def datasets(self) -> tuple[DatasetDeclaration, ...]:
         """The datasets of all conditions, each once."""
         return tuple(dict.fromkeys(condition.dataset for suite in self.suites for condition in suite.conditions))
+
+    def _check_modules(self) -> None:
+        """Refuse whatever needs worker processes for modules in memory."""
+        for name in self.modules:
+            asked = [
+                *([f"{self.workers} workers"] if self.workers not in (None, 1) else []),
+                *(["executor 'processes'"] if self.executor == "processes" else []),
+                *([f"shard_timeout {self.shard_timeout:g}"] if self.shard_timeout is not None else []),
+            ]
+            if asked:
+                raise UsageError(
+                    f"model {name!r} is in memory, where no other process can measure it, but the run has "
+                    f"{' and '.join(asked)}; leave that out, or declare the model in a registry file"
+                )
 
     def _check_timeout(self) -> None:
         if self.shard_timeout is None:

@@ -251,3 +251,23 @@ class TestTexts:
 
     def test_a_report_without_rows_says_so(self):
         assert grid_of(report()).notes == ("no model has been measured on this suite yet",)
+
+
+class TestNotesOfTheWholeReport:
+    NOTED = replace(REPORT, notes=("of four examples",))
+
+    @pytest.mark.parametrize("name", ["text", "md", "latex", "html"])
+    def test_readers_see_them_before_those_of_rows(self, name: str):
+        shown = RENDERERS[name](self.NOTED)
+        assert shown.index("of four examples") < shown.index("2 shards failed")
+        assert "of four examples" not in RENDERERS[name](REPORT)
+
+    def test_json_has_them_only_where_there_are_any(self):
+        assert json.loads(RENDERERS["json"](self.NOTED))["notes"] == ["of four examples"]
+        assert "notes" not in json.loads(RENDERERS["json"](REPORT))
+
+    def test_csv_has_cells_alone(self):
+        assert RENDERERS["csv"](self.NOTED) == RENDERERS["csv"](REPORT)
+
+    def test_a_report_without_rows_has_them_too(self):
+        assert grid_of(replace(self.NOTED, rows=())).notes[0] == "of four examples"

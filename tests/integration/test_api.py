@@ -97,7 +97,9 @@ def test_unknown_names_raise_with_a_hint() -> None:
 
 
 def test_the_package_names_what_it_offers() -> None:
-    assert {"build_model", "load_checkpoint", "load_dataset", "load_suite", "run"} <= set(dir(robench))
+    assert {"ImagePreprocessing", "build_model", "load_checkpoint", "load_dataset", "load_suite", "run"} <= set(
+        dir(robench)
+    )
     assert robench.__version__.count(".") == 2
-    with pytest.raises(AttributeError, match="it has build_model"):
+    with pytest.raises(AttributeError, match="it has ImagePreprocessing, build_model"):
         robench.nothing  # noqa: B018  # reading it is what is tested

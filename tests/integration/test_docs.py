@@ -80,7 +80,7 @@ def test_every_command_of_the_readme_ends_well(
     if options[0] == "run":
         # One batch is enough to see the command work; ImageNet's 50 images through PGD-20 are not for a CPU.
         options += ["--dry-run"] if "imagenet-adv" in options else ["--executor", "serial"]
-        options += [] if "--limit" in options else ["--limit", "1"]
+        options += [] if {"--limit", "--smoke"} & set(options) else ["--limit", "1"]
     assert robench(*options).code == 0
 
 
@@ -89,9 +89,9 @@ def test_the_readme_shows_commands_of_every_kind() -> None:
     assert {"list", "show", "run", "report", "status", "validate", "doctor"} <= {command[1] for command in COMMANDS}
 
 
-def test_the_python_of_the_readme_runs(as_a_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("source", blocks("python"))
+def test_the_python_of_the_readme_runs(as_a_user: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     monkeypatch.chdir(as_a_user)
-    (source,) = blocks("python")
     exec(source, {})
 
 

@@ -1,0 +1,45 @@
+"""Declaration of a model that a Python program holds in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.models.base import ArchitectureBase
+from robench.tasks import DEFAULT_TASK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from robench.core.protocols import Preprocessing
+
+_PLACE = "in memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InMemory(ArchitectureBase):
+    """Architecture of a module that exists already, so that nothing is built and no file is read.
+
+    It has no fields: the digest of the module's state and source stands where other models have that of their weights.
+    No registry can name it, and only the process that holds the module can measure it.
+    """
+
+    kind: ClassVar[str] = "in-memory"
+    implementation: ClassVar[str] = "robench.models.in_memory_impl:victim_of"
+    runs_user_code: ClassVar[bool] = True
+
+
+def in_memory_checkpoint(name: str, digest: str, preprocessing: Preprocessing, folder: Path) -> Checkpoint:
+    """Return the entry that a registry would have for a module in memory; ``digest`` identifies the module."""
+    return Checkpoint(
+        name=name,
+        architecture=InMemory(),
+        weights=Weights(uri=_PLACE, sha256=digest),
+        preprocessing=preprocessing,
+        task=DEFAULT_TASK,
+        training_data="not stated",
+        source=_PLACE,
+        licence="not stated",
+        folder=folder,
+    )

@@ -1,0 +1,116 @@
+"""A module of the caller's own: identified, copied, and wrapped as the model that is measured.
+
+Only the copy is moved, frozen and called, so that the caller's module stays as it was.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.containment import Contained
+from robench.core.errors import DeclarationError, UsageError, described
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models.batch_norm import guard_batch_norms
+from robench.models.fused_attention import without_fused_attention
+from robench.models.module_digest import digest_of_module
+from robench.models.object_digest import UndigestibleError
+from robench.models.victim import ClassifierVictim
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from robench.core.checkpoint import Checkpoint
+
+# timm's release is in the provenance of each record, and its models state what their weights were trained on.
+_TIMM = "timm"
+
+
+def identity_of(name: str, module: nn.Module, key: str | None = None) -> str:
+    """Return what identifies a module in keys: 64 hexadecimal digits, a digest of its state and source or of ``key``.
+
+    Raises:
+        UsageError: there is no key, and something that may decide what the module computes cannot be digested.
+    """
+    if key is not None:
+        return hashlib.sha256(f"in-memory model with the key {key}".encode()).hexdigest()
+    try:
+        with Contained():
+            return digest_of_module(module)
+    # Broad because objects of any class are asked what they are.
+    except Exception as error:
+        with Contained():
+            reason = str(error) if isinstance(error, UndigestibleError) else described(error)
+        raise UsageError(
+            f"model {name!r} cannot be identified by its state and source: {reason}. Give it a key of your own, "
+            f"key={{{name!r}: '...'}}, and another one whenever the model computes something else"
+        ) from error
+
+
+def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
+    """Return the normalisation of a module that comes without one: timm's own of its models, none of all others.
+
+    Raises:
+        UsageError: a model of timm whose mean or standard deviation is not of three channels in pixel units.
+    """
+    if type(module).__module__.partition(".")[0] == _TIMM and getattr(module, "pretrained_cfg", None):
+        # Here because timm is heavy.
+        from timm.data.config import resolve_model_data_config
+
+        stated: dict[str, tuple[float, ...]] = resolve_model_data_config(module)  # type: ignore[no-untyped-call]
+        mean, std = stated["mean"], stated["std"]
+        if len(mean) != 3 or len(std) != 3:
+            raise UsageError(
+                f"model {name!r} of timm states the mean {mean} and the standard deviation {std}, expected three "
+                "channels each: give (module, preprocessing) with mean and std of red, green and blue"
+            )
+        return ImagePreprocessing(mean=(mean[0], mean[1], mean[2]), std=(std[0], std[1], std[2]))
+    return ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+
+
+def victim_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | str = "cpu") -> ClassifierVictim:
+    """Return a copy of a module as a frozen classifier on a device; the module itself stays as it is.
+
+    Raises:
+        UsageError: it cannot be copied.
+        DeclarationError: the preprocessing is not of images.
+        ContractError: its own code tried to end the process.
+    """
+    preprocessing = checkpoint.preprocessing
+    if not isinstance(preprocessing, ImagePreprocessing):
+        raise DeclarationError(
+            f"preprocessing of {checkpoint.name} must be of kind {ImagePreprocessing.kind}, got {preprocessing.kind}"
+        )
+    with Contained(keeps_environment=True):
+        copied = _copied(checkpoint.name, module)
+        guard_batch_norms(copied)
+        without_fused_attention(copied)
+        return ClassifierVictim(copied, preprocessing, device)
+
+
+def _copied(name: str, module: nn.Module) -> nn.Module:
+    advice = (
+        "robench measures a copy, so that your module stays as it is; make copy.deepcopy(module) work, or declare the "
+        "model in a registry file"
+    )
+    try:
+        copied = copy.deepcopy(module)
+    # Broad because a module may hold anything, and define how it is copied.
+    except Exception as error:
+        with Contained():  # even the text of an error may be code
+            reason = described(error)
+        raise UsageError(f"model {name!r} cannot be copied ({reason}): {advice}") from error
+    if not isinstance(copied, type(module)) or _held_by(copied) & _held_by(module):
+        raise UsageError(f"model {name!r} cannot be copied (its copy shares modules or tensors with it): {advice}")
+    for tensor in (*copied.parameters(), *copied.buffers()):
+        # The order of values in memory is in no digest.
+        tensor.data = tensor.data.contiguous()
+    return copied
+
+
+def _held_by(module: nn.Module) -> set[int]:
+    """Return the identities of submodules, parameters and buffers."""
+    return {id(each) for part in (module.modules(), module.parameters(), module.buffers()) for each in part}

@@ -1,0 +1,146 @@
+"""Models as a Python program gives them: names of registries, and modules in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from robench.core.errors import UsageError
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declare import find_checkpoints, parse_preprocessing
+from robench.declare.names import name_problem
+from robench.models.in_memory import in_memory_checkpoint
+from robench.models.in_memory_impl import identity_of, preprocessing_of
+
+if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.protocols import Preprocessing
+
+    InMemoryModel = nn.Module | tuple[nn.Module, ImagePreprocessing | Mapping[str, object]]
+    Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
+    Keys = str | Mapping[str, str]
+
+_EXPECTED = "expected a name of the registry, a mapping from names to modules, or a list of these"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenModels:
+    """Checkpoints in the order of their choice, and the modules of those that are in memory, by name."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    modules: Mapping[str, nn.Module]
+
+
+def choose_models(models: Models, registries: Sequence[Path] = (), key: Keys | None = None) -> ChosenModels:
+    """Return the checkpoints that names and modules stand for.
+
+    Args:
+        models: a name; a mapping from names to ``module`` or ``(module, preprocessing)``; or a sequence of both.
+        registries: registry files besides the shipped one.
+        key: what identifies the one module, or modules by name, in place of a digest of state and source.
+
+    Raises:
+        UsageError: something else was given, a name stands for two models, or a module cannot be identified.
+        DeclarationError: a preprocessing says something impossible.
+        UnknownNameError: no registry declares a name.
+    """
+    names: dict[str, None] = {}
+    given: dict[str, object] = {}
+    for each in listed(models):
+        if isinstance(each, str):
+            names[each] = None
+            continue
+        for name, model in each.items():
+            _check_name(name)
+            if name in given and given[name] is not model:
+                raise UsageError(f"two modules are given under the name {name!r}; give each its own name")
+            given[name] = model
+    if both := names.keys() & given.keys():
+        raise UsageError(
+            f"model {min(both)!r} is asked for by name and given in memory as well; give the module another name"
+        )
+    keys = _keys(key, list(given))
+    parts = {name: _parts(name, model) for name, model in given.items()}
+    # The shipped registry takes a second to read.
+    found = find_checkpoints(list(names), registries) if names or registries else []
+    known = {each.name: each for each in found}
+    for name, (module, preprocessing) in parts.items():
+        identity = identity_of(name, module, keys.get(name))
+        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd())
+    return ChosenModels(
+        checkpoints=tuple(known[name] for name in names_of(models)),
+        modules={name: module for name, (module, _) in parts.items()},
+    )
+
+
+def names_of(models: Models) -> list[str]:
+    """Return the names of models in the order in which they are given, each once."""
+    return list(dict.fromkeys(name for each in listed(models) for name in ([each] if isinstance(each, str) else each)))
+
+
+def listed(models: Models) -> list[str | Mapping[str, InMemoryModel]]:
+    """Return names and mappings one by one.
+
+    Raises:
+        UsageError: ``models`` is, or holds, something else.
+    """
+    listed = [models] if isinstance(models, (str, Mapping)) else models
+    if isinstance(listed, nn.Module):
+        raise UsageError(f"models is a {type(models).__name__} without a name: give it one, {{'my-model': module}}")
+    if not isinstance(listed, Sequence) or isinstance(listed, bytes):
+        raise UsageError(f"models is of type {type(models).__name__}, {_EXPECTED}")
+    for place, each in enumerate(listed):
+        if not isinstance(each, (str, Mapping)):
+            raise UsageError(f"models[{place}] is of type {type(each).__name__}, {_EXPECTED}")
+    return list(listed)
+
+
+def _check_name(name: object) -> None:
+    if wrong := name_problem(name) if isinstance(name, str) else f"must be text, got {type(name).__name__}":
+        raise UsageError(f"the name of a model in memory {wrong}")
+
+
+def _keys(key: object, names: Sequence[str]) -> dict[str, str]:
+    """Return the keys by the names of modules."""
+    if key is None:
+        return {}
+    if isinstance(key, str) and len(names) != 1:
+        found = f"there are {len(names)} of them" if names else "there is none"
+        raise UsageError(f"key is one text for one model in memory, but {found}; give a mapping by name")
+    by_name = {names[0]: key} if isinstance(key, str) else key
+    if not isinstance(by_name, Mapping):
+        raise UsageError(f"key is of type {type(key).__name__}, expected a text, or a mapping from names to texts")
+    for name, text in by_name.items():
+        if name not in names:
+            raise UsageError(
+                f"key names {name!r}, which is no model in memory; there are: {', '.join(names) or 'none'}"
+            )
+        if not isinstance(text, str) or not text:
+            raise UsageError(f"the key of model {name!r} must be a text that is not empty, got {text!r:.100}")
+    return dict(by_name)
+
+
+def _parts(name: str, model: object) -> tuple[nn.Module, Preprocessing]:
+    """Return the module and the preprocessing of one entry of a mapping."""
+    module, preprocessing = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
+    if isinstance(module, type) and issubclass(module, nn.Module):
+        raise UsageError(f"model {name!r} is the class {module.__name__}, expected an instance of it: call it")
+    if not isinstance(module, nn.Module):
+        raise UsageError(
+            f"model {name!r} is of type {type(model).__name__}, expected a torch.nn.Module or (module, preprocessing)"
+        )
+    if preprocessing is None:
+        return module, preprocessing_of(name, module)
+    if isinstance(preprocessing, ImagePreprocessing):
+        return module, preprocessing
+    if isinstance(preprocessing, Mapping):
+        fields = {"kind": ImagePreprocessing.kind, **preprocessing}
+        return module, parse_preprocessing(fields, f"preprocessing of model {name!r}")
+    raise UsageError(
+        f"the preprocessing of model {name!r} is of type {type(preprocessing).__name__}, expected a "
+        "robench.ImagePreprocessing or a mapping with its fields (mean, std, resize, crop, interpolation)"
+    )
