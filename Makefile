@@ -47,9 +47,10 @@ strength: $(READY) ## robench's attacks beside other libraries': reports/strengt
 checkpoints: $(READY)  ## train the published digits checkpoints again
 	@$(BIN)/robench train --all
 
-docs: $(READY)   ## docs/attention.md from the docstrings, CONTRIBUTING.md's code from the example
+docs: $(READY)   ## docs/attention.md and modules.md from docstrings, CONTRIBUTING.md's code from the example
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/contributing_page.py
+	@$(BIN)/python scripts/modules_page.py
 
 suites: $(READY) ## the suites that scripts write: the papers' protocols, and corruptions
 	@$(BIN)/python scripts/paper_suites.py
