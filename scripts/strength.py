@@ -5,7 +5,7 @@ with 1 where robench is weaker than the best library by more than 0.5 points (an
 by more than chance explains: paired exact p below 0.01), or where an attack that draws none judges more than 2 % of the
 images differently, unless the table of exceptions says why; and where AutoAttack agrees with pyautoattack on fewer
 images than pyautoattack with itself (``strength_agreement``). ``--part`` makes one of the two parts alone, and keeps
-what the files have of the other.
+what the files have of the other; ``--attack`` with ``--part libraries`` keeps all other comparisons.
 """
 
 from __future__ import annotations
@@ -213,7 +213,8 @@ def main(
         (output / "strength.md").write_text(as_markdown(document))
 
     if part != "agreement":
-        save(compared(models, attacks, num_examples, quick=quick))
+        found = compared(models, attacks, num_examples, quick=quick)
+        save(beside_others(document, found) if attacks and "rows" in document else found)
     if part != "libraries" and not quick and not attacks:
         for agreement in agreed(min(num_examples, NUM_OF_AGREEMENT)):
             save({"agreement": agreement})
@@ -234,6 +235,22 @@ def compared(models: Sequence[str], attacks: Sequence[str], num_examples: int, *
         )
     settings = {each.name: each.declared for each in comparisons}
     return {"manifest": manifest(settings, num_examples), "rows": [asdict(row) for row in rows]}
+
+
+def beside_others(document: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return some comparisons measured anew beside the others of a document, but for those that there are no more."""
+    settings, date = found["manifest"]["settings"], found["manifest"]["date"]
+    places = {each.name: place for place, each in enumerate(COMPARISONS)}
+    anew = {(row["model"], row["attack"]) for row in found["rows"]}
+    old = [row for row in document["rows"] if row["attack"] in places and (row["model"], row["attack"]) not in anew]
+    models = list(dict.fromkeys([*MODELS, *(row["model"] for row in [*old, *found["rows"]])]))
+    rows = sorted([*old, *found["rows"]], key=lambda row: (models.index(row["model"]), places[row["attack"]]))
+    kept = {name: value for name, value in document["manifest"]["settings"].items() if name in places}
+    dates = document["manifest"].get("measured_later", {}) | dict.fromkeys(settings, date)
+    return {
+        "manifest": document["manifest"] | {"settings": kept | settings, "measured_later": dates},
+        "rows": rows,
+    }
 
 
 def agreed(num_examples: int) -> Iterator[dict[str, Any]]:

@@ -82,6 +82,7 @@ def _manifest(manifest: Mapping[str, Any], heading: str = "##") -> str:
             f"{manifest['date']}; {manifest['device']}, {manifest['threads']} thread; {versions}.",
             f"First {manifest['num_examples']} images of {manifest['dataset']} or fewer (column images), "
             f"batches of {manifest['batch_size']}, seed {manifest['seed']}.",
+            *(f"{name}: measured on {date}." for name, date in manifest.get("measured_later", {}).items()),
             "",
             f"{heading} Settings",
             "",

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
+from robench.core.columns import fields_of
 from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
 from robench.corruptions import CORRUPTIONS, TYPES
 from robench.datasets import DATASETS
 from robench.declare import find_suite, read_registries, shipped_suites
+from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.sweep import Sweep
+from robench.tasks import TASKS
 from robench.training import TRAININGS
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from robench.core.suite import Suite
     from robench.declarations.base import DeclarationBase
+    from robench.tasks import Task
 
 Entry = dict[str, Plain]
 LIVE = "One of ImageNet-C's corruptions, made on the fly at a severity from 1 to 5"
@@ -137,6 +141,11 @@ def _metrics(registries: Sequence[Path]) -> list[Entry]:
     )
 
 
+def _task(name: str, task: Task) -> Entry:
+    columns = ", ".join(fields_of(task.outcome))
+    return {"summary": task.title, "metric": task.metric, "losses": [*task.losses, "objective"], "columns": columns}
+
+
 def _attacks(registries: Sequence[Path]) -> list[Entry]:
     others = {name: declared for name, declared in PERTURBATIONS.builtin.items() if name not in ATTACKS.builtin}
     own = [{"name": name, **_declared(name, declared)} for name, declared in others.items()]
@@ -160,4 +169,6 @@ CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "backbones": lambda registries: _family(BACKBONES, _declared),
     "residuals": lambda registries: _family(RESIDUALS, _declared),
     "trainings": lambda registries: _family(TRAININGS, _declared),
+    "domains": lambda registries: _family(DOMAINS, lambda name, domain: {"summary": domain.title}),
+    "tasks": lambda registries: _family(TASKS, _task),
 }

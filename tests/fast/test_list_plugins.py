@@ -38,7 +38,7 @@ def test_a_list_names_the_distribution(install: Installer, robench: Robench, kin
     assert "[their-plugins 1.0]" in robench("list", kind).stdout
 
 
-@pytest.mark.parametrize("kind", [*LISTS, "backbones", "residuals", "trainings"])
+@pytest.mark.parametrize("kind", [*LISTS, "backbones", "residuals", "trainings", "domains", "tasks"])
 def test_without_others_a_list_has_robenchs_own(robench: Robench, kind: str) -> None:
     entries = listed(robench, kind)
     assert entries

@@ -117,6 +117,27 @@ def test_an_attack_that_is_made_weaker_is_found(strength: Any, monkeypatch: pyte
     assert all("more images stand against robench's" in problem for problem in problems[1:])
 
 
+def test_one_comparison_anew_keeps_the_others_but_for_those_that_are_gone(strength: Any) -> None:
+    def row(model: str, attack: str, accuracy: float) -> dict[str, Any]:
+        return {"model": model, "attack": attack, "library": "robench", "accuracy": accuracy}
+
+    settings = {"fgsm linf": {"kind": "fgsm"}, "cw": {"kind": "cw"}, "gone": {"kind": "gone"}}
+    rows = [row("digits-vit", "cw", 0.1), row("digits-vit", "gone", 0.2), row("digits-symvit", "fgsm linf", 0.3)]
+    document = {"manifest": {"date": "old", "settings": settings}, "rows": [*rows, row("digits-symvit", "cw", 0.4)]}
+    found = {
+        "manifest": {"date": "new", "settings": {"cw": {"kind": "cw", "num_steps": 1}}},
+        "rows": [row("digits-symvit", "cw", 0.5)],
+    }
+    merged = strength.beside_others(document, found)
+    assert [(each["model"], each["attack"], each["accuracy"]) for each in merged["rows"]] == [
+        ("digits-vit", "cw", 0.1),
+        ("digits-symvit", "fgsm linf", 0.3),
+        ("digits-symvit", "cw", 0.5),
+    ]
+    assert merged["manifest"]["settings"] == {"fgsm linf": {"kind": "fgsm"}, "cw": {"kind": "cw", "num_steps": 1}}
+    assert (merged["manifest"]["date"], merged["manifest"]["measured_later"]) == ("old", {"cw": "new"})
+
+
 class TestAgreement:
     """The part on AutoAttack: verdicts beside pyautoattack's, and pyautoattack's beside its own at another seed."""
 
