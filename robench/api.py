@@ -6,9 +6,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robench.core.errors import UnknownNameError, UsageError
 from robench.core.files import absolute
 from robench.datasets import open_dataset
-from robench.declare import find_checkpoints, find_suite, parse_architecture
+from robench.declare import find_checkpoints, find_datasets, find_suite, find_suites, parse_architecture
 from robench.models.build import build
 from robench.models.loading import load_victim as _load_victim
 from robench.runs import RunRequest, prepare, prepare_transfer
@@ -50,6 +51,7 @@ def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = 
 def load_dataset(
     name: str,
     *,
+    registry: str | Path | Sequence[str | Path] = (),
     data_root: str | Path | None = None,
     preprocessing: ImagePreprocessing | None = None,
     decode_workers: int = 0,
@@ -57,30 +59,43 @@ def load_dataset(
     """Return the evaluation split in shard order; item i is an image (3, H, W) in [0, 1] and its class.
 
     Without ``preprocessing`` ImageNet's images are resized to 256 (bicubic) and their central 224 pixels kept.
+    Datasets of your own are those of ``registry``; their images keep their size unless their entry or ``preprocessing``
+    says otherwise.
 
     Raises:
         UnknownNameError: no such dataset.
-        MissingDataError: its files are not below ``data_root``.
+        MissingDataError: its files are not below ``data_root``, or not where its registry says.
+        DeclarationError: something is wrong with a registry file, or a dataset contradicts its entry.
     """
+    datasets = find_datasets(_registries(registry))
+    if name not in datasets:
+        raise UnknownNameError("dataset", name, datasets)
     return open_dataset(
-        name, data_root=_data_root(data_root), preprocessing=preprocessing, decode_workers=decode_workers
+        datasets[name], data_root=_data_root(data_root), preprocessing=preprocessing, decode_workers=decode_workers
     )
 
 
-def load_suite(name_or_path: str | Path) -> Suite:
+def load_suite(
+    name_or_path: str | Path, *, dataset: str | None = None, registry: str | Path | Sequence[str | Path] = ()
+) -> Suite:
     """Return a shipped suite by its name, or the suite of a YAML file.
 
+    ``dataset`` is that of a suite that names none; without one such a suite can be looked at, and not measured. Names
+    of datasets may be those of ``registry``.
+
     Raises:
-        UnknownNameError: no such suite is shipped.
+        UnknownNameError: no such suite is shipped, or there is no such dataset.
         DeclarationError: the file says something impossible; all problems are listed.
+        UsageError: there is no such file; or a dataset is given, and the suite names its own.
     """
-    return find_suite(str(name_or_path))
+    return find_suite(str(name_or_path), find_datasets(_registries(registry)), dataset)
 
 
 def run(
     suite: str | Path | Suite,
     models: Sequence[str],
     *,
+    dataset: str | None = None,
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path = "results",
     limit: int | None = None,
@@ -96,6 +111,8 @@ def run(
 ) -> Report:
     """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
 
+    A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
+
     Models of suites with attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
     attacks make, too: as it is (``float32``), or rounded toward the clean image before it is scored (``float16``).
     One worker measures in this process; more than one start processes, which need the calling script to guard its
@@ -105,10 +122,11 @@ def run(
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
     """
-    loaded = find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite
+    registries = _registries(registry)
+    loaded = _suite(suite, registries, dataset)
     request = RunRequest(
         suites=(loaded,),
-        checkpoints=tuple(find_checkpoints(models, _registries(registry))),
+        checkpoints=tuple(find_checkpoints(models, registries)),
         limit=limit,
         seed=seed,
         device=device,
@@ -132,6 +150,7 @@ def transfer(
     models: Sequence[str],
     targets: Sequence[str] = (),
     *,
+    dataset: str | None = None,
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path = "results",
     limit: int | None = None,
@@ -153,7 +172,7 @@ def transfer(
     """
     registries = _registries(registry)
     request = RunRequest(
-        suites=(find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite,),
+        suites=(_suite(suite, registries, dataset),),
         checkpoints=tuple(find_checkpoints(models, registries)),
         limit=limit,
         seed=seed,
@@ -170,6 +189,15 @@ def transfer(
     scores = prepared.scorable(store)
     scores.measure(store, scores.executor(store), on_progress)
     return prepared.report(store)
+
+
+def _suite(suite: str | Path | Suite, registries: Sequence[Path], dataset: str | None) -> Suite:
+    if isinstance(suite, (str, PathLike)):
+        (found,) = find_suites([str(suite)], registries, dataset)
+        return found
+    if dataset is not None:
+        raise UsageError("dataset must be left out beside a loaded suite; give it to load_suite")
+    return suite
 
 
 def _registries(paths: str | Path | Sequence[str | Path]) -> list[Path]:

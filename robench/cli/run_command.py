@@ -9,6 +9,7 @@ import click
 
 from robench.cli.options import (
     data_root_option,
+    dataset_option,
     device_option,
     executor_option,
     json_option,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @suite_option(required=True)
+@dataset_option
 @model_option(required=True)
 @registry_option
 @limit_option
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     suites: tuple[str, ...],
+    dataset: str | None,
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
@@ -74,12 +77,12 @@ def command(
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.measuring import measured
-    from robench.declare import find_checkpoints, find_suite
+    from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare
     from robench.store import FolderStore
 
     request = RunRequest(
-        suites=tuple(find_suite(name) for name in dict.fromkeys(suites)),
+        suites=find_suites(suites, registries, dataset),
         checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
         limit=limit,
         seed=seed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -293,6 +293,17 @@ class Dataset(Protocol):
         Raises:
             ExampleError: one of them cannot be read.
         """
+
+
+@runtime_checkable
+class ClassifiedDataset(Protocol):
+    """A dataset that tells its number of classes once it is opened, where its declaration does not.
+
+    Attributes:
+        num_classes: number of classes; targets are below it.
+    """
+
+    num_classes: int
 
 
 class Draws(Protocol):

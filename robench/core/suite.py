@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from robench.core.errors import UsageError
 from robench.core.identity import key_of, to_plain
 from robench.core.spelling import Spelled
 
@@ -225,6 +226,7 @@ class Suite:
         batch_size: rows of every pass through a model; part of every key.
         batches_per_shard: batches of one unit of work.
         audit: whether every model is also checked for signs that its numbers under attack cannot be believed.
+        lacks_dataset: the conditions are on a stand-in, since the suite names no dataset and none was given.
     """
 
     name: str
@@ -238,3 +240,16 @@ class Suite:
     batches_per_shard: int = 1
     audit: bool = True
     description: str = ""
+    lacks_dataset: bool = False
+
+    def check_dataset(self) -> None:
+        """Refuse a suite without a dataset.
+
+        Raises:
+            UsageError: it names none, and none was given.
+        """
+        if self.lacks_dataset:
+            raise UsageError(
+                f"suite {self.name!r} names no dataset: choose one with --dataset NAME (robench list datasets), or"
+                " declare your own in a registry file"
+            )

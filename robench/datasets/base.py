@@ -97,6 +97,13 @@ class DatasetBase(DeclarationBase):
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
 
 
+def stand_in(task: str) -> DatasetBase:
+    """Return the declaration that stands for any dataset of a task, in suites that name none; it cannot be opened."""
+    return DatasetBase(
+        name="any", title="The dataset that a run is given", task=task, source="given with a run", licence="its own"
+    )
+
+
 def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:
     """Return a dataset that is not robench's, after it was opened and found to be what it declares.
 

@@ -17,6 +17,7 @@ import torch
 
 from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
+from robench.core.protocols import ClassifiedDataset
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.evaluation.victim_checks import are_probabilities
 from robench.models.loading import load_victim
@@ -56,7 +57,7 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Data
         examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
             logits = _logits(checkpoint, victim, declared.name, torch.stack([image for image, _ in examples]))
-            _check_logits(checkpoint, declared, logits)
+            _check_logits(checkpoint, declared, dataset, logits)
             if is_expected and bool(torch.isfinite(logits).all()):
                 targets = torch.tensor([target for _, target in examples])
                 _check_expected(checkpoint, declared.name, int((logits.argmax(1) == targets).sum()), len(examples))
@@ -74,12 +75,14 @@ def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
     return sum(chances)
 
 
-def _check_logits(checkpoint: Checkpoint, declared: DatasetDeclaration, logits: torch.Tensor) -> None:
-    wanted = declared.num_classes
-    if logits.shape[1] != wanted:
+def _check_logits(checkpoint: Checkpoint, declared: DatasetDeclaration, dataset: Dataset, logits: torch.Tensor) -> None:
+    wanted, advice = declared.num_classes, "choose a suite on the data that the model was trained for"
+    if wanted is None and isinstance(dataset, ClassifiedDataset):
+        wanted, advice = dataset.num_classes, f"{advice}, or state num_classes in the dataset's entry"
+    if wanted is not None and logits.shape[1] != wanted:
         raise UsageError(
             f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {declared.name!r} has {wanted}; "
-            "choose a suite on the data that the model was trained for"
+            f"{advice}"
         )
     # Of scores that are not finite nothing can be said: their shards will fail and name it.
     if bool(torch.isfinite(logits).all()) and are_probabilities(logits):

@@ -62,6 +62,7 @@ class RunRequest:
                 f"two of the suites are named {', '.join(sorted(twice))}; give each file's suite its own name"
             )
         for suite in self.suites:
+            suite.check_dataset()
             for checkpoint in self.checkpoints:
                 if suite.task != checkpoint.task:
                     raise UsageError(

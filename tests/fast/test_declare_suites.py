@@ -269,7 +269,7 @@ def test_an_unknown_metric_is_one_problem() -> None:
 
 def test_no_dataset_anywhere_is_one_problem() -> None:
     assert problems_of(dataset=..., conditions=[CLEAN, FGSM]) == [
-        "dataset: missing; name one for the whole suite, or one in each condition"
+        "dataset: missing; name one for the whole suite, or one in each condition; or state task, for any dataset of it"
     ]
 
 
