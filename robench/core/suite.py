@@ -227,6 +227,7 @@ class Suite:
         batches_per_shard: batches of one unit of work.
         audit: whether every model is also checked for signs that its numbers under attack cannot be believed.
         lacks_dataset: the conditions are on a stand-in, since the suite names no dataset and none was given.
+        given_dataset: name of the dataset that was given to a suite that names none.
     """
 
     name: str
@@ -241,6 +242,7 @@ class Suite:
     audit: bool = True
     description: str = ""
     lacks_dataset: bool = False
+    given_dataset: str | None = None
 
     def check_dataset(self) -> None:
         """Refuse a suite without a dataset.

@@ -31,9 +31,9 @@ class Cifar10(FilesFormat):
     label_bytes: ClassVar[int] = 1
 
     @property
-    def side(self) -> int | None:
-        """None: images of 32x32 pixels are resized where a model's preprocessing says so."""
-        return None
+    def known_classes(self) -> int | None:
+        """Number of classes."""
+        return self.classes
 
     def contradictions(self) -> list[FieldProblem]:
         """The number of classes is known."""

@@ -73,6 +73,11 @@ class StatedFormat(FormatBase):
         return self.kind
 
     @property
+    def known_classes(self) -> int | None:
+        """Number of classes, where the declaration tells."""
+        return self.num_classes
+
+    @property
     def side(self) -> int | None:
         """Side of the square images in pixels, where the declaration fixes it."""
         return None
@@ -88,7 +93,7 @@ class StatedFormat(FormatBase):
             name=name,
             title=content.title or content.summary,
             task=content.task,
-            num_classes=content.num_classes,
+            num_classes=content.known_classes,
             source=content.source,
             licence=content.licence,
             image_size=content.side,

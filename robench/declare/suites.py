@@ -140,6 +140,7 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
         audit=entry.audit,
         description=entry.description,
         lacks_dataset=names_none and dataset is None,
+        given_dataset=dataset,
     )
 
 

@@ -78,7 +78,8 @@ def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
 def _check_logits(checkpoint: Checkpoint, declared: DatasetDeclaration, dataset: Dataset, logits: torch.Tensor) -> None:
     wanted, advice = declared.num_classes, "choose a suite on the data that the model was trained for"
     if wanted is None and isinstance(dataset, ClassifiedDataset):
-        wanted, advice = dataset.num_classes, f"{advice}, or state num_classes in the dataset's entry"
+        wanted = dataset.num_classes
+        advice = f"{advice} (num_classes in the dataset's entry tells of classes that no example has)"
     if wanted is not None and logits.shape[1] != wanted:
         raise UsageError(
             f"model {checkpoint.name!r} gives {logits.shape[1]} classes, but dataset {declared.name!r} has {wanted}; "

@@ -15,7 +15,7 @@ import pytest
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.corruptions import TYPES
-from robench.datasets import DATASETS
+from robench.datasets import DATASET_KINDS, DATASETS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
@@ -41,6 +41,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     "backbones": frozenset(BACKBONES),
     "residuals": frozenset(RESIDUALS),
     "datasets": frozenset(DATASETS),
+    "formats of datasets": frozenset(DATASET_KINDS),
     "metrics": frozenset(METRICS),
 }
 MODULES: Mapping[str, frozenset[str]] = {
@@ -54,6 +55,9 @@ MODULES: Mapping[str, frozenset[str]] = {
         *(path for each in ATTENTIONS.values() for path in (each.__module__, each.implementation))
     ),
     "backbones": modules_of(*(path for each in BACKBONES.values() for path in (each.__module__, each.implementation))),
+    "formats of datasets": modules_of(
+        *(path for each in DATASET_KINDS.values() for path in (each.__module__, each.implementation))
+    ),
     "metrics": modules_of(*(each.implementation for each in METRICS.values())),
 }
 # Words that mean something else where they stand: by file, the constants and why.
@@ -61,7 +65,11 @@ TIMM = "the library, whose release is named and whose scripts are run"
 LAYOUT = "the layout of a file of weights, which core has a default for"
 ACCURACY = "clean accuracy, which checkpoints are trained and checked by, is this metric"
 ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
-    "cli/doctor_command.py": {"python": "the interpreter", "timm": TIMM},
+    "cli/doctor_command.py": {
+        "python": "the interpreter",
+        "timm": TIMM,
+        "torchvision": "the library, whose release is named",
+    },
     "cli/main.py": {"timm": TIMM},
     "cli/timm_command.py": {"timm": TIMM},
     "evaluation/arithmetic.py": {"timm": TIMM},
@@ -70,6 +78,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "declare/rewriting.py": {"plain": LAYOUT},
     "cli/train_command.py": {"top1_accuracy": ACCURACY},
+    "reports/__init__.py": {"csv": "a form of tables"},
     "runs/clean_accuracy.py": {"top1_accuracy": ACCURACY},
     "runs/fit.py": {"top1_accuracy": ACCURACY},
     "runs/transfer.py": {"top1_accuracy": "a transfer matrix is of accuracies"},
