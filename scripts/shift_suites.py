@@ -23,7 +23,8 @@ class Corruptions:
     """One suite over types and severities of corruptions.
 
     Attributes:
-        dataset: of the clean images, None for any that a run is given; ``condition``: all but the name of a condition, from its type and severity.
+        dataset: of the clean images, None for any that a run is given.
+        condition: all but the name of a condition, from its type and severity.
     """
 
     name: str

@@ -10,6 +10,8 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
+from robench.datasets.base import EmbeddedImages
+from robench.datasets.in_memory import InMemoryImages
 from robench.declare import find_datasets
 
 if TYPE_CHECKING:
@@ -70,6 +72,27 @@ def write_cifar(root: Path, num_images: int = 20) -> Path:
     batch = {b"data": rows, b"labels": labels.tolist(), b"batch_label": b"testing batch 1 of 1"}
     (folder / "test_batch").write_bytes(pickle.dumps(batch, protocol=2))
     return root
+
+
+def made() -> InMemoryImages:
+    """Return a dataset of the user's own code."""
+    images, labels = scans(12)
+    ids = [f"mine/{number}" for number in range(12)]
+    pixels = dict(zip(ids, images[:, None].astype(np.float32) / 255, strict=True))
+    return InMemoryImages("mine", dict(zip(ids, labels.tolist(), strict=True)), pixels)
+
+
+MINE = EmbeddedImages(
+    name="mine",
+    title="Twelve scans",
+    task="classification",
+    source="here",
+    licence="MIT",
+    num_classes=4,
+    num_examples=12,
+    image_size=32,
+    maker="user_data:made",
+)
 
 
 def declared(folder: Path, entry: str, name: str = "mine") -> DatasetDeclaration:

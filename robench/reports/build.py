@@ -131,7 +131,8 @@ def _report(
         rows=tuple(rows),
         # A suite that names its datasets need not be told of them.
         provenance=({} if suite.given_dataset is None else {"dataset": suite.given_dataset})
-        | releases_of(*(METRICS[name] for name in suite.metrics)) | provenance_of(used, seed, intervals),
+        | releases_of(*(METRICS[name] for name in suite.metrics))
+        | provenance_of(used, seed, intervals),
     )
 
 
