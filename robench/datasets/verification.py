@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from robench.core.protocols import DatasetDeclaration
-    from robench.datasets.base import DatasetBase
     from robench.datasets.imagenet_folder import Layout
 
 Kind = Literal[
@@ -114,6 +113,9 @@ def verify(
     if isinstance(declared := datasets.get(name), UserDataset):
         yield _verify_user(declared, decode=decode)
         return
+    if declared is not None and name not in DATASETS:
+        yield _verify_embedded(declared)
+        return
     if name in DATASETS:
         names: tuple[str, ...] = (name,)
     elif name in PUBLISHED_SETS:
@@ -150,11 +152,11 @@ def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
     )
 
 
-def _verify_embedded(declared: DatasetBase) -> Verification:
-    """An embedded dataset is made when it is opened, and all of it with it."""
-    dataset = open_dataset(declared.name, data_root=None, preprocessing=None)
+def _verify_embedded(declared: DatasetDeclaration) -> Verification:
+    """An embedded dataset, or one of the user's code, is made when it is opened, and all of it with it."""
+    dataset = open_dataset(declared, data_root=None, preprocessing=None)
     findings = []
-    if len(dataset) != declared.num_examples:
+    if declared.num_examples not in (None, len(dataset)):
         message = f"dataset {declared.name!r} has {len(dataset):,} examples here, wanted {declared.num_examples:,}"
         findings.append(Finding(kind="wrong-count", message=message))
     return Verification(

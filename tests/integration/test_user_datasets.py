@@ -25,6 +25,8 @@ datasets:
   photos: {kind: image-folder, path: photos, image_size: 32, title: Four digits as photographs}
   cifar: {kind: cifar10, path: .}
   absent: {kind: image-folder, path: nowhere}
+  small: {kind: image-folder, path: photos, image_size: 16}
+  mine: {kind: python, target: 'user_data:MINE'}
 checkpoints:
   cnn:
     architecture: {backbone: python, target: 'test_user_datasets:build'}
@@ -34,6 +36,10 @@ checkpoints:
   other:
     architecture: {backbone: python, target: 'test_user_datasets:build'}
     weights: {uri: other.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+  grey:
+    architecture: {backbone: python, target: 'test_user_datasets:build_grey'}
+    weights: {uri: grey.safetensors, sha256: null}
     preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
   resnet:
     architecture: {backbone: timm, name: resnet10t, arguments: {num_classes: 10}}
@@ -45,6 +51,11 @@ checkpoints:
 def build() -> nn.Module:
     """Return a small convolutional network of four classes."""
     return nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(8), nn.Flatten(), nn.Linear(512, 4))
+
+
+def build_grey() -> nn.Module:
+    """Return a network for images of one channel."""
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 4))
 
 
 def trained(seed: int) -> nn.Module:
@@ -75,6 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save_file(trained(seed).state_dict(), root / f"{name}.safetensors")
     with torch.random.fork_rng():
         torch.manual_seed(0)
+        save_file(build_grey().state_dict(), root / "grey.safetensors")
         save_file(timm.create_model("resnet10t", num_classes=10).state_dict(), root / "resnet.safetensors")
     (root / "my.yaml").write_text(REGISTRY)
     return root
@@ -138,7 +150,7 @@ class TestRun:
     def test_an_unreadable_image_costs_its_shard_and_is_named(
         self, robench: Robench, folder: Path, tmp_path: Path
     ) -> None:
-        for name in ("cnn.safetensors", "other.safetensors", "resnet.safetensors"):
+        for name in ("cnn.safetensors", "grey.safetensors", "other.safetensors", "resnet.safetensors"):
             (tmp_path / name).symlink_to(folder / name)
         (tmp_path / "my.yaml").write_text(REGISTRY)
         write_folder(tmp_path / "photos")
@@ -177,6 +189,12 @@ class TestRefusals:
                 2,
                 "model 'resnet' gives 10 classes, but dataset 'photos' has 4",
             ),
+            (
+                ("--dataset", "small", "--model", "digits-vit"),
+                2,
+                "cannot take the examples (3, 16, 16) of dataset 'small'",
+            ),
+            (("--dataset", "photos", "--model", "grey"), 2, "cannot take the examples (3, 32, 32) of dataset 'photos'"),
             (("--dataset", "absent", "--model", "cnn"), 4, "nowhere does not exist. Correct path in its entry"),
             (("--dataset", "foto", "--model", "cnn"), 2, "unknown dataset 'foto'."),
             (("--model", "cnn"), 2, "suite 'smoke' names no dataset"),
@@ -199,6 +217,12 @@ class TestRefusals:
         ended = robench("data", "verify", "absent", "--registry", folder / "my.yaml")
         assert ended.code == 4
         assert "unreadable: dataset 'absent': " in ended.stdout
+
+    def test_data_verify_opens_what_the_users_code_declares(self, robench: Robench, folder: Path) -> None:
+        ended = robench("data", "verify", "mine", "--registry", folder / "my.yaml")
+        assert (ended.code, "whole  mine: 12 images of 4 classes" in ended.stdout) == (0, True)
+        cifar = robench("data", "verify", "cifar", "--registry", folder / "my.yaml")
+        assert (cifar.code, "20 images of 10 classes; every image was read" in cifar.stdout) == (0, True)
 
 
 class TestCatalogue:
