@@ -6,10 +6,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robench.core.errors import UnknownNameError, UsageError
 from robench.core.files import absolute
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declare import find_checkpoints, find_suite, parse_architecture
+from robench.declare import find_checkpoints, find_datasets, find_suite, find_suites, parse_architecture
 from robench.models.build import build
 from robench.models.loading import load_victim as _load_victim
 from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, smoke_request
@@ -55,6 +56,7 @@ def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = 
 def load_dataset(
     name: str,
     *,
+    registry: str | Path | Sequence[str | Path] = (),
     data_root: str | Path | None = None,
     preprocessing: ImagePreprocessing | None = None,
     decode_workers: int = 0,
@@ -62,30 +64,43 @@ def load_dataset(
     """Return the evaluation split in shard order; item i is an image (3, H, W) in [0, 1] and its class.
 
     Without ``preprocessing`` ImageNet's images are resized to 256 (bicubic) and their central 224 pixels kept.
+    Datasets of your own are those of ``registry``; their images keep their size unless their entry or ``preprocessing``
+    says otherwise.
 
     Raises:
         UnknownNameError: no such dataset.
-        MissingDataError: its files are not below ``data_root``.
+        MissingDataError: its files are not below ``data_root``, or not where its registry says.
+        DeclarationError: something is wrong with a registry file, or a dataset contradicts its entry.
     """
+    datasets = find_datasets(_registries(registry))
+    if name not in datasets:
+        raise UnknownNameError("dataset", name, datasets)
     return open_dataset(
-        name, data_root=_data_root(data_root), preprocessing=preprocessing, decode_workers=decode_workers
+        datasets[name], data_root=_data_root(data_root), preprocessing=preprocessing, decode_workers=decode_workers
     )
 
 
-def load_suite(name_or_path: str | Path) -> Suite:
+def load_suite(
+    name_or_path: str | Path, *, dataset: str | None = None, registry: str | Path | Sequence[str | Path] = ()
+) -> Suite:
     """Return a shipped suite by its name, or the suite of a YAML file.
 
+    ``dataset`` is that of a suite that names none; without one such a suite can be looked at, and not measured. Names
+    of datasets may be those of ``registry``.
+
     Raises:
-        UnknownNameError: no such suite is shipped.
+        UnknownNameError: no such suite is shipped, or there is no such dataset.
         DeclarationError: the file says something impossible; all problems are listed.
+        UsageError: there is no such file; or a dataset is given, and the suite names its own.
     """
-    return find_suite(str(name_or_path))
+    return find_suite(str(name_or_path), find_datasets(_registries(registry)), dataset)
 
 
 def run(
     suite: str | Path | Suite,
     models: Models,
     *,
+    dataset: str | None = None,
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
@@ -109,6 +124,8 @@ def run(
     of timm normalised by the mean and std of its ``pretrained_cfg``. A copy is measured, in this process. ``key``, a
     text or a mapping by name, identifies it in place of a digest of its state and source.
 
+    A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
+
     Models of suites with attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
     attacks make, too: as it is (``float32``), or rounded toward the clean image before it is scored (``float16``).
     ``smoke`` measures four examples of each condition without audits and keeps nothing; otherwise outcomes are kept in
@@ -118,9 +135,11 @@ def run(
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
     """
-    chosen = choose_models(models, _registries(registry), key)
+    registries = _registries(registry)
+    loaded = _suite(suite, registries, dataset)
+    chosen = choose_models(models, registries, key)
     request = RunRequest(
-        suites=(_suite(suite),),
+        suites=(loaded,),
         checkpoints=chosen.checkpoints,
         limit=limit,
         seed=seed,
@@ -142,6 +161,7 @@ def transfer(
     models: Models,
     targets: Models = (),
     *,
+    dataset: str | None = None,
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
@@ -166,7 +186,7 @@ def transfer(
     everyone = choose_models([*listed(models), *listed(targets)], registries, key)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = RunRequest(
-        suites=(_suite(suite),),
+        suites=(_suite(suite, registries, dataset),),
         checkpoints=tuple(by_name[name] for name in names_of(models)),
         limit=limit,
         seed=seed,
@@ -183,10 +203,6 @@ def transfer(
     scores = prepared.scorable(store)
     scores.measure(store, scores.executor(store), on_progress)
     return prepared.report(store)
-
-
-def _suite(suite: str | Path | Suite) -> Suite:
-    return find_suite(str(suite)) if isinstance(suite, (str, PathLike)) else suite
 
 
 def _executor(executor: ExecutorName, chosen: ChosenModels) -> ExecutorName:
@@ -210,6 +226,15 @@ def _folder_store(results: str | Path | None) -> FolderStore:
     store = FolderStore(DEFAULT_RESULTS if results is None else results)
     store.check_writable()
     return store
+
+
+def _suite(suite: str | Path | Suite, registries: Sequence[Path], dataset: str | None) -> Suite:
+    if isinstance(suite, (str, PathLike)):
+        (found,) = find_suites([str(suite)], registries, dataset)
+        return found
+    if dataset is not None:
+        raise UsageError("dataset must be left out beside a loaded suite; give it to load_suite")
+    return suite
 
 
 def _registries(paths: str | Path | Sequence[str | Path]) -> list[Path]:

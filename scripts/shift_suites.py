@@ -23,13 +23,14 @@ class Corruptions:
     """One suite over types and severities of corruptions.
 
     Attributes:
-        dataset: of the clean images; ``condition``: all but the name of a condition, from its type and severity.
+        dataset: of the clean images, None for any that a run is given.
+        condition: all but the name of a condition, from its type and severity.
     """
 
     name: str
     comment: str
     title: str
-    dataset: str
+    dataset: str | None
     types: tuple[str, ...]
     metrics: str
     condition: Callable[[str, int], str]
@@ -43,6 +44,11 @@ def published(corruption: str, severity: int) -> str:
 def live(corruption: str, severity: int) -> str:
     """Return a condition that makes the corruption of 224 pixels, and compresses it as the authors' files are."""
     return f"perturbation: {{kind: corruption, type: {corruption}, severity: {severity}, saved_as: jpeg-85}}"
+
+
+def large(corruption: str, severity: int) -> str:
+    """Return a condition that makes the corruption of 224 pixels."""
+    return f"perturbation: {{kind: corruption, type: {corruption}, severity: {severity}}}"
 
 
 def small(corruption: str, severity: int) -> str:
@@ -88,6 +94,24 @@ SUITES_OF_CORRUPTIONS = (
         metrics="[mean_corruption_error, mean_error, corruption_error]",
         condition=small,
     ),
+    Corruptions(
+        name="corruptions-live",
+        comment="Any dataset of small images (--dataset): 15 types made on the fly with CIFAR-10-C's constants.",
+        title="15 corruptions at five severities, of images of about 32 pixels: mean error",
+        dataset=None,
+        types=COMMON_CORRUPTIONS,
+        metrics="[mean_error]",
+        condition=small,
+    ),
+    Corruptions(
+        name="corruptions-live-224",
+        comment="Any dataset of large images (--dataset): 15 types made on the fly with ImageNet-C's constants.",
+        title="15 corruptions at five severities, of images of about 224 pixels: mean error",
+        dataset=None,
+        types=COMMON_CORRUPTIONS,
+        metrics="[mean_error]",
+        condition=large,
+    ),
 )
 
 
@@ -103,7 +127,7 @@ def _lines(suite: Corruptions) -> Iterator[str]:
     yield "version: 1"
     yield f'description: "{suite.title}"'
     yield "seed: 0"
-    yield f"dataset: {suite.dataset}"
+    yield "task: classification" if suite.dataset is None else f"dataset: {suite.dataset}"
     yield "batch_size: 100"
     yield "conditions:"
     yield "  - {name: clean}"

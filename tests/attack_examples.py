@@ -16,7 +16,8 @@ __all__ = ["MEAN", "NUM_CLASSES", "SHAPE", "SIZE", "STD", "LinearVictim", "by_ro
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.core.protocols import Declaration, Perturbed, Victim
+    from robench.core.declared import Declaration
+    from robench.core.protocols import Perturbed, Victim
 
 SIZE = torch.Size(SHAPE).numel()
 MEAN, STD = LinearVictim.normalisation

@@ -15,7 +15,7 @@ from robench.models.vit import Vit
 from robench.training.deit import DeitTraining
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 CLASSES = {"n01440764": 0, "n01443537": 1, "n03000684": 491, "n15075141": 999}
 ARCHITECTURE = Vit(image_size=32, patch_size=16, num_classes=1000, depth=2, dim=12, num_heads=2)

@@ -17,8 +17,8 @@ from robench.domains import DOMAINS
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
+    from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.identity import Plain
-    from robench.core.protocols import DatasetDeclaration, PerturbationDeclaration
 
 Epsilon = Annotated[Fraction, Ge(0), Le(LARGEST)]
 StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]

@@ -12,7 +12,7 @@ import click
 from robench.cli.options import data_root_option, json_option, option, registry_option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UnknownNameError, UsageError
-from robench.declare import read_registries
+from robench.declare import find_datasets, read_registries
 
 if TYPE_CHECKING:
     from robench.core.flags import Flag
@@ -23,7 +23,7 @@ RAISED = 1
 @click.command("audit")
 @option("--model", required=True, metavar="NAME", help="A model of the registry.")
 @registry_option
-@option("--dataset", metavar="NAME", help="By default that of the model's training.")
+@option("--dataset", metavar="NAME", help="By default that of the model's training, or trained_on.")
 @data_root_option
 @option("--epsilon", default="8/255", show_default=True, metavar="E", help="Budget in l-infinity, in pixel units.")
 @option("--num-examples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
@@ -55,6 +55,7 @@ def command(
         epsilon=_fraction(epsilon),
         num_examples=num_examples,
         dataset=dataset,
+        datasets=find_datasets(registries),
         data_root=data_root,
         device=device,
     )

@@ -14,7 +14,7 @@ from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
 from robench.corruptions import CORRUPTIONS, TYPES
 from robench.datasets import DATASETS
-from robench.declare import find_suite, read_registries, shipped_suites
+from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
@@ -70,7 +70,7 @@ def _suite(suite: Suite, path: Path) -> Entry:
         "conditions": [
             {
                 "name": condition.name,
-                "dataset": condition.dataset.name,
+                "dataset": None if suite.lacks_dataset else condition.dataset.name,
                 "perturbation": to_plain(condition.perturbation),
                 "num_examples": condition.num_examples,
                 **({"batch_dependent": attack} if (attack := condition.perturbation.batch_dependence) else {}),
@@ -127,7 +127,16 @@ def _fields(declaration: type[DeclarationBase]) -> Entry:
 
 
 def _datasets(registries: Sequence[Path]) -> list[Entry]:
-    return _family(DATASETS, lambda name, declared: {"summary": declared.title, **_without_kind(to_plain(declared))})
+    known = find_datasets(registries)
+    users = [(name, known[name]) for name in known if name not in DATASETS]
+    return [
+        *_family(DATASETS, _dataset),
+        *({"name": name, **_dataset(name, declared)} for name, declared in users),
+    ]
+
+
+def _dataset(name: str, declared: Any) -> Entry:
+    return {"summary": declared.title, **_without_kind(to_plain(declared))}
 
 
 def _without_kind(plain: Plain) -> Entry:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from robench.cli.options import AbsolutePath, data_root_option, json_option, option
+from robench.cli.options import AbsolutePath, data_root_option, json_option, option, registry_option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.published import PUBLISHED_SETS
+from robench.declare import find_datasets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,18 +53,21 @@ def list_sets(as_json: bool) -> int:
 
 @command.command("verify")
 @click.argument("name")
+@registry_option
 @data_root_option
 @option("--decode", is_flag=True, help="Read every image, too; minutes for 50,000.")
 @json_option
-def verify_set(name: str, data_root: Path | None, decode: bool, as_json: bool) -> int:
+def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, decode: bool, as_json: bool) -> int:
     """Check folders, class lists and counts of dataset NAME against what was published.
+
+    A dataset of a registry file is compared with its entry.
 
     Ends with 4 if it is missing, in part or whole, or is not what was published.
     """
     # Imported here, so that help needs no torch.
     from robench.datasets.verification import verify
 
-    verifications = list(verify(name, data_root, decode=decode))
+    verifications = list(verify(name, data_root, decode=decode, datasets=find_datasets(registries)))
     if as_json:
         out_json([_plain(each) for each in verifications])
     else:

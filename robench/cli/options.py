@@ -71,13 +71,16 @@ def model_option(*, required: bool) -> Callable[[Command], Command]:
     )
 
 
+dataset_option = option(
+    "--dataset", metavar="NAME", help="The dataset of a suite that names none, such as pgd-standard."
+)
 registry_option = option(
     "--registry",
     "registries",
     multiple=True,
     type=AbsolutePath(),
     metavar="FILE",
-    help="Registry file that adds checkpoints of your own.",
+    help="Registry file that adds checkpoints and datasets of your own.",
 )
 results_option = option(
     "--results",

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import limit_option, model_option, option, results_option, seed_option, suite_option
+from robench.cli.options import (
+    dataset_option,
+    limit_option,
+    model_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    suite_option,
+)
 from robench.cli.terminal import out_document, say
-from robench.declare import find_suite
+from robench.declare import find_suites
 from robench.reports import RENDERERS, report_of_store
 from robench.store import FolderStore
 
@@ -19,7 +28,9 @@ if TYPE_CHECKING:
 
 @click.command("report")
 @suite_option(required=True)
+@dataset_option
 @model_option(required=False)
+@registry_option
 @limit_option
 @option(
     "--format",
@@ -34,7 +45,9 @@ if TYPE_CHECKING:
 @seed_option
 def command(
     suites: tuple[str, ...],
+    dataset: str | None,
     models: tuple[str, ...],
+    registries: tuple[Path, ...],
     limit: int | None,
     format_name: str,
     as_json: bool,
@@ -47,8 +60,7 @@ def command(
     """
     store = FolderStore(results)
     render = RENDERERS["json" if as_json else format_name]
-    for name in dict.fromkeys(suites):
-        suite = find_suite(name)
+    for suite in find_suites(suites, registries, dataset):
         report = report_of_store(
             suite,
             store,
@@ -57,13 +69,14 @@ def command(
             seed=seed,
         )
         out_document(render(report))
-        _explain_empty(report, results)
+        _explain_empty(report, results, dataset)
     return 0
 
 
-def _explain_empty(report: Report, results: Path) -> None:
+def _explain_empty(report: Report, results: Path, dataset: str | None) -> None:
     if not report.rows:
+        of_dataset = f" --dataset {dataset}" if dataset else ""
         say(
             f"No results for suite {report.suite!r} (seed {report.seed}) in {results}: measure them with "
-            f"'robench run --suite {report.suite} --model NAME --results {results}'."
+            f"'robench run --suite {report.suite}{of_dataset} --model NAME --results {results}'."
         )

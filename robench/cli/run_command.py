@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from robench.cli.options import (
     data_root_option,
+    dataset_option,
     device_option,
     executor_option,
     json_option,
@@ -38,6 +39,7 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 
 @click.command("run")
 @suite_option(required=True)
+@dataset_option
 @model_option(required=True)
 @registry_option
 @limit_option
@@ -63,6 +65,7 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @json_option
 def command(
     suites: tuple[str, ...],
+    dataset: str | None,
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
@@ -85,12 +88,12 @@ def command(
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.measuring import measured
-    from robench.declare import find_checkpoints, find_suite
+    from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, smoke_request
     from robench.store import FolderStore, MemoryStore
 
     request = RunRequest(
-        suites=tuple(find_suite(name) for name in dict.fromkeys(suites)),
+        suites=find_suites(suites, registries, dataset),
         checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
         limit=limit,
         seed=seed,

@@ -7,28 +7,52 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import json_option, option, results_option, seed_option, suite_option
+from robench.cli.options import (
+    dataset_option,
+    json_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    suite_option,
+)
 from robench.cli.terminal import out, out_json, out_table
-from robench.declare import find_suite, shipped_suites
+from robench.declare import find_suite, find_suites, shipped_suites
 from robench.reports import coverages_by_model, needs
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robench.core.records import Failure, Record
+    from robench.core.suite import Suite
 
 COLUMNS = ("suite", "model", "condition", "kept", "missing", "failed_shards", "seconds")
 
 
 @click.command("status")
 @suite_option(required=False)
+@dataset_option
+@registry_option
 @option("--failures", "show_failures", is_flag=True, help="Also print each failure's message and traceback.")
 @results_option
 @seed_option
 @json_option
-def command(suites: tuple[str, ...], show_failures: bool, results: Path, seed: int | None, as_json: bool) -> int:
-    """Say how much of each suite is measured; of all shipped suites unless --suite names some."""
+def command(
+    suites: tuple[str, ...],
+    dataset: str | None,
+    registries: tuple[Path, ...],
+    show_failures: bool,
+    results: Path,
+    seed: int | None,
+    as_json: bool,
+) -> int:
+    """Say how much of each suite is measured.
+
+    Without --suite these are the shipped ones that name their datasets or, with --dataset, those that name none.
+    """
     store = FolderStore(results)
-    rows = [row for name in dict.fromkeys(suites or shipped_suites()) for row in _rows(name, store, seed)]
+    rows = [row for suite in _suites(suites, registries, dataset) for row in _rows(suite, store, seed)]
     if as_json:
         out_json(rows)
         return 0
@@ -41,8 +65,14 @@ def command(suites: tuple[str, ...], show_failures: bool, results: Path, seed: i
     return 0
 
 
-def _rows(suite_name: str, store: FolderStore, seed: int | None) -> list[dict[str, str | int | float | None]]:
-    suite = find_suite(suite_name)
+def _suites(names: Sequence[str], registries: Sequence[Path], dataset: str | None) -> tuple[Suite, ...]:
+    if not names:
+        shipped = {name: find_suite(name).lacks_dataset for name in shipped_suites()}
+        names = [name for name, lacks_dataset in shipped.items() if lacks_dataset == (dataset is not None)]
+    return find_suites(names, registries, dataset)
+
+
+def _rows(suite: Suite, store: FolderStore, seed: int | None) -> list[dict[str, str | int | float | None]]:
     is_of_suite = needs(suite, seed=suite.seed if seed is None else seed)
     records = list(store.records(is_of_suite))
     failures = [failure for failure in store.failures() if is_of_suite(failure.shard)]

@@ -10,6 +10,7 @@ import click
 from robench.cli.options import (
     SuiteName,
     data_root_option,
+    dataset_option,
     device_option,
     executor_option,
     limit_option,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 @click.command("transfer")
 @option("--suite", required=True, type=SuiteName(), metavar="NAME|FILE", help="A shipped suite or a YAML file.")
+@dataset_option
 @option("--condition", required=True, metavar="NAME", help="An attack of the suite; of a sweep also NAME@8/255, say.")
 @model_option(required=True)
 @option(
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 @option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def command(
     suite: str,
+    dataset: str | None,
     condition: str,
     models: tuple[str, ...],
     targets: tuple[str, ...],
@@ -81,12 +84,12 @@ def command(
     What is missing of the attack is measured first, and its examples are kept. The diagonal is the attack itself.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.declare import find_checkpoints, find_suite
+    from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare_transfer
     from robench.store import FolderStore
 
     request = RunRequest(
-        suites=(find_suite(suite),),
+        suites=find_suites([suite], registries, dataset),
         checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
         limit=limit,
         seed=seed,

@@ -6,22 +6,24 @@ from pathlib import Path
 
 import click
 
-from robench.cli.options import AbsolutePath, json_option
+from robench.cli.options import AbsolutePath, json_option, registry_option
 from robench.cli.terminal import out, out_json, say
 from robench.core.errors import DeclarationError, RobenchError
-from robench.declare import validate_file
+from robench.declare import find_datasets, validate_file
 
 
 @click.command("validate")
 @click.argument("files", nargs=-1, required=True, type=AbsolutePath())
+@registry_option
 @json_option
-def command(files: tuple[Path, ...], as_json: bool) -> int:
-    """Check suite and registry FILES without measuring anything."""
+def command(files: tuple[Path, ...], registries: tuple[Path, ...], as_json: bool) -> int:
+    """Check suite and registry FILES without measuring anything; they may name the datasets of --registry."""
+    datasets = find_datasets(registries)
     exit_code = 0
     results = []
     for file in files:
         try:
-            kind = validate_file(file)
+            kind = validate_file(file, datasets)
         except RobenchError as error:
             exit_code = max(exit_code, error.exit_code)
             first, *others = error.lines

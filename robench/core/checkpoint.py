@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from robench.core.protocols import Architecture, Preprocessing, Recipe
+    from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
 

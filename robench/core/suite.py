@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from robench.core.errors import UsageError
 from robench.core.identity import key_of, to_plain
 from robench.core.spelling import Spelled
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.identity import Plain
-    from robench.core.protocols import AdversarialStore, Dataset, DatasetDeclaration, PerturbationDeclaration, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, Victim
     from robench.core.records import Record
     from robench.core.shard import Shard
 
@@ -225,6 +227,8 @@ class Suite:
         batch_size: rows of every pass through a model; part of every key.
         batches_per_shard: batches of one unit of work.
         audit: whether every model is also checked for signs that its numbers under attack cannot be believed.
+        lacks_dataset: the conditions are on a stand-in, since the suite names no dataset and none was given.
+        given_dataset: name of the dataset that was given to a suite that names none.
     """
 
     name: str
@@ -238,3 +242,17 @@ class Suite:
     batches_per_shard: int = 1
     audit: bool = True
     description: str = ""
+    lacks_dataset: bool = False
+    given_dataset: str | None = None
+
+    def check_dataset(self) -> None:
+        """Refuse a suite without a dataset.
+
+        Raises:
+            UsageError: it names none, and none was given.
+        """
+        if self.lacks_dataset:
+            raise UsageError(
+                f"suite {self.name!r} names no dataset: choose one with --dataset NAME (robench list datasets), or"
+                " declare your own in a registry file"
+            )

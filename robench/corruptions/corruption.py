@@ -16,7 +16,7 @@ from robench.declarations.perturbation_base import PerturbationBase
 from robench.domains.images import IMAGES
 
 if TYPE_CHECKING:
-    from robench.core.protocols import DatasetDeclaration
+    from robench.core.declared import DatasetDeclaration
     from robench.declarations.base import FieldProblem
 
     TypeName = str

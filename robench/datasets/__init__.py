@@ -10,22 +10,42 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
+from robench.datasets.arrays import Arrays
 from robench.datasets.base import TEST_SPLIT, DatasetBase, opened_by_others
+from robench.datasets.cifar import Cifar10, Cifar100
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
+from robench.datasets.image_folder import ImageFolder
+from robench.datasets.image_list import ImageList
 from robench.datasets.imagenet import IMAGENET_SETS
+from robench.datasets.map_style import MapStyle
+from robench.datasets.python_target import PythonTarget
+from robench.datasets.user import UserDataset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from robench.core.protocols import Dataset, DatasetDeclaration, Preprocessing
+    from robench.core.declared import DatasetDeclaration, Preprocessing
+    from robench.core.protocols import Dataset
     from robench.datasets.base import Opener
+    from robench.datasets.user import FormatBase
 
-__all__ = ["DATASETS", "open_dataset"]
+__all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 
 _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared for declared in (DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS)
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
+# Formats of the datasets that registry files declare.
+DATASET_KINDS: Mapping[str, type[FormatBase]] = {
+    "image-folder": ImageFolder,
+    "csv": ImageList,
+    "npz": Arrays,
+    "cifar10": Cifar10,
+    "cifar100": Cifar100,
+    "torchvision": MapStyle,
+    "python": PythonTarget,
+}
 
 
 def open_dataset(
@@ -69,4 +89,5 @@ def open_dataset(
             declared, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split
         )
 
-    return opened() if _BUILTIN.get(declared.name) == declared else opened_by_others(declared, opened)
+    is_own = isinstance(declared, UserDataset) or _BUILTIN.get(declared.name) == declared
+    return opened() if is_own else opened_by_others(declared, opened)

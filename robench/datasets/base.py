@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from robench.core.protocols import Dataset, DatasetDeclaration
+    from robench.core.declared import DatasetDeclaration
+    from robench.core.protocols import Dataset
 
 TEST_SPLIT = "test"
 # What the preprocessing of a checkpoint may be replaced by: the filter of its resize, or no resize at all.
@@ -102,6 +103,13 @@ class DatasetBase(DeclarationBase):
             images = " (the validation images)" if self.has_training_images else ""
             known = " and ".join(map(repr, self.splits))
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
+
+
+def stand_in(task: str) -> DatasetBase:
+    """Return the declaration that stands for any dataset of a task, in suites that name none; it cannot be opened."""
+    return DatasetBase(
+        name="any", title="The dataset that a run is given", task=task, source="given with a run", licence="its own"
+    )
 
 
 def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:

@@ -36,8 +36,7 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
     Raises:
         ExampleError: it cannot be read, or is smaller than the crop; the message names file and reason.
     """
-    image = _preprocess(_read(path), path, preprocessing)
-    return np.array(image, dtype=np.uint8)
+    return pixels_of(_read(path), f"image {path}", preprocessing)
 
 
 def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
@@ -66,7 +65,7 @@ def examine(path: Path) -> Oddity | None:
     try:
         with open_regular(path) as opened, Image.open(opened) as file:
             oddity = _conversion(path, file)
-            _to_rgb(file)
+            to_rgb(file)
     except UnidentifiedImageError as error:
         return Oddity(kind="no-image", message=_unreadable(path, error))
     except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
@@ -84,10 +83,55 @@ def _conversion(path: Path, image: Image.Image) -> Oddity | None:
     return None
 
 
+def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
+    """Return an RGB image as (H, W, 3), resized and cropped where ``preprocessing`` says so.
+
+    Raises:
+        ExampleError: it is smaller than the crop; the message calls it ``title``.
+    """
+    if preprocessing.resize is not None:
+        image = Resize(preprocessing.resize, InterpolationMode(preprocessing.interpolation))(image)
+    if preprocessing.crop is not None:
+        # CenterCrop would fill up with black what the image does not have.
+        if min(image.size) < preprocessing.crop:
+            size, resize = "x".join(map(str, image.size)), preprocessing.resize
+            raise ExampleError(
+                f"{title} is {size} pixels after resize {resize}, smaller than crop {preprocessing.crop};"
+                " the checkpoint's preprocessing must set resize to at least crop"
+            )
+        image = CenterCrop(preprocessing.crop)(image)
+    return np.array(image, dtype=np.uint8)
+
+
+def size_after(width: int, height: int, preprocessing: ImagePreprocessing) -> tuple[int, int]:
+    """Return width and height of an image after resize and crop; a crop leaves what is smaller as it is.
+
+    >>> from robench.declarations.preprocessing import ImagePreprocessing
+    >>> usual = ImagePreprocessing(mean=(0, 0, 0), std=(1, 1, 1), resize=256, crop=224)
+    >>> size_after(500, 375, usual), size_after(500, 375, ImagePreprocessing(mean=(0, 0, 0), std=(1, 1, 1), resize=256))
+    ((224, 224), (341, 256))
+    """
+    resize, crop = preprocessing.resize, preprocessing.crop
+    if resize is not None and width <= height:
+        width, height = resize, int(resize * height / width)
+    elif resize is not None:
+        width, height = int(resize * width / height), resize
+    return (width, height) if crop is None or min(width, height) < crop else (crop, crop)
+
+
+def size_of(path: Path) -> tuple[int, int] | None:
+    """Return width and height of an image file in pixels from its header; None where it cannot be read."""
+    try:
+        with open_regular(path) as opened, Image.open(opened) as file:
+            return file.size
+    except Exception:  # Pillow's decoders raise nearly every type there is on broken files.
+        return None
+
+
 def _read(path: Path) -> Image.Image:
     try:
         with open_regular(path) as opened, Image.open(opened) as file:
-            return _to_rgb(file)
+            return to_rgb(file)
     except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
         raise ExampleError(_unreadable(path, error)) from None
 
@@ -99,7 +143,12 @@ def _unreadable(path: Path, error: Exception) -> str:
     )
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return an image in RGB; see the module for what becomes of other modes.
+
+    Raises:
+        ValueError: its greyscale values have no known white.
+    """
     if image.mode.startswith("I;16"):
         # The upper byte, which is also what Pillow keeps of 16-bit colour.
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
@@ -108,22 +157,6 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     return image.convert("RGB")
-
-
-def _preprocess(image: Image.Image, path: Path, preprocessing: ImagePreprocessing) -> Image.Image:
-    if preprocessing.resize is not None:
-        image = Resize(preprocessing.resize, InterpolationMode(preprocessing.interpolation))(image)
-    if preprocessing.crop is None:
-        return image
-    # CenterCrop would fill up with black what the image does not have.
-    if min(image.size) < preprocessing.crop:
-        size, resize = "x".join(map(str, image.size)), preprocessing.resize
-        raise ExampleError(
-            f"image {path} is {size} pixels after resize {resize}, smaller than crop {preprocessing.crop};"
-            " the checkpoint's preprocessing must set resize to at least crop"
-        )
-    cropped: Image.Image = CenterCrop(preprocessing.crop)(image)
-    return cropped
 
 
 def _reason(path: Path, error: Exception) -> str:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def hash_order(ids: Iterable[str]) -> list[str]:
@@ -22,6 +22,16 @@ def hash_order(ids: Iterable[str]) -> list[str]:
     ['digits/0002', 'digits/0000', 'digits/0001']
     """
     return sorted(ids, key=lambda example_id: hashlib.sha256(example_id.encode()).digest())
+
+
+def hash_positions(ids: Sequence[str]) -> list[int]:
+    """Return the positions of the ids in the order of ``hash_order``; of 10^6 in a few seconds.
+
+    >>> hash_positions(["digits/0000", "digits/0001", "digits/0002"])
+    [2, 0, 1]
+    """
+    digests = [hashlib.sha256(example_id.encode()).digest() for example_id in ids]
+    return sorted(range(len(ids)), key=digests.__getitem__)
 
 
 def largest_remainder(sizes: Mapping[int, int], total: int) -> dict[int, int]:

@@ -8,8 +8,9 @@ from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from robench.core.errors import MissingDataError, UnknownNameError
+from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError
 from robench.core.inert import printable
+from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.decoding import examine
 from robench.datasets.imagenet_folder import (
@@ -22,11 +23,13 @@ from robench.datasets.imagenet_folder import (
 )
 from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.user import UserDataset
+from robench.datasets.user_impl import FileImages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from robench.datasets.base import DatasetBase
+    from robench.core.declared import DatasetDeclaration
     from robench.datasets.imagenet_folder import Layout
 
 Kind = Literal[
@@ -89,36 +92,71 @@ class Verification:
         return not any(finding.is_problem for finding in self.findings)
 
 
-def verify(name: str, data_root: Path | None, *, decode: bool = False) -> Iterator[Verification]:
+def verify(
+    name: str,
+    data_root: Path | None,
+    *,
+    decode: bool = False,
+    datasets: Mapping[str, DatasetDeclaration] = DATASETS,
+) -> Iterator[Verification]:
     """Yield what is found of a dataset, or of each dataset of a published set such as ``imagenet-c``.
 
     Args:
-        name: a key of ``DATASETS`` or of ``PUBLISHED_SETS``.
+        name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
         data_root: folder below which datasets on disk are searched.
         decode: whether every image is read, too, which takes minutes for 50,000.
+        datasets: robench's, and those of registry files.
 
     Raises:
         UnknownNameError: no such dataset.
     """
+    if isinstance(declared := datasets.get(name), UserDataset):
+        yield _verify_user(declared, decode=decode)
+        return
+    if declared is not None and name not in DATASETS:
+        yield _verify_embedded(declared)
+        return
     if name in DATASETS:
         names: tuple[str, ...] = (name,)
     elif name in PUBLISHED_SETS:
         names = PUBLISHED_SETS[name].datasets
     else:
         embedded = [each for each, declared in DATASETS.loaded() if declared.folder is None]
-        raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS])
-    for declared in (DATASETS[each] for each in names):
-        if declared.folder is None:
-            yield _verify_embedded(declared)
+        users = [each for each in datasets if each not in DATASETS]
+        raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS, *users])
+    for each in (DATASETS[each] for each in names):
+        if each.folder is None:
+            yield _verify_embedded(each)
         else:
-            yield verify_folder(layout_of(declared), data_root, decode=decode)
+            yield verify_folder(layout_of(each), data_root, decode=decode)
 
 
-def _verify_embedded(declared: DatasetBase) -> Verification:
-    """An embedded dataset is made when it is opened, and all of it with it."""
-    dataset = open_dataset(declared.name, data_root=None, preprocessing=None)
+def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
+    """Opening a user's dataset compares it with its entry, and reads all that lies in arrays."""
+    try:
+        dataset = open_dataset(declared, data_root=None, preprocessing=None)
+    except (MissingDataError, DeclarationError) as error:
+        finding = Finding(kind="unreadable", message="\n".join(map(printable, error.lines)))
+        return Verification(
+            dataset=declared.name, folder=None, num_images=0, num_classes=0, is_decoded=False, findings=(finding,)
+        )
+    assert isinstance(dataset, ClassifiedDataset)  # what all formats open
+    paths = [dataset.path(position) for position in range(len(dataset))] if isinstance(dataset, FileImages) else []
+    return Verification(
+        dataset=declared.name,
+        folder=None,
+        num_images=len(dataset),
+        num_classes=dataset.num_classes,
+        is_decoded=decode or not paths,
+        findings=tuple(_decoded(paths)) if decode else (),
+    )
+
+
+def _verify_embedded(declared: DatasetDeclaration) -> Verification:
+    """An embedded dataset, or one of the user's code, is made when it is opened, and all of it with it."""
+    dataset = open_dataset(declared, data_root=None, preprocessing=None)
     findings = []
-    if len(dataset) != declared.num_examples:
+    if declared.num_examples not in (None, len(dataset)):
         message = f"dataset {declared.name!r} has {len(dataset):,} examples here, wanted {declared.num_examples:,}"
         findings.append(Finding(kind="wrong-count", message=message))
     return Verification(

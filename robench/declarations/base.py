@@ -17,6 +17,9 @@ LARGEST = 1_000_000
 # Seeds are kept in columns of 64 bits.
 SEEDS = 2**63
 
+# A value that is passed by name to code that is not robench's.
+Argument = str | int | float | bool | None
+
 # The field that a problem is of, dotted within a member such as ``attention.layers``, empty for the whole declaration;
 # and the rest of the sentence, such as ``must be odd, got 4``.
 FieldProblem = tuple[str, str]

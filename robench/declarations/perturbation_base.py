@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from robench.core.protocols import PerturbationDeclaration
+from robench.core.declared import PerturbationDeclaration
 from robench.declarations.base import DeclarationBase
 
 
 class PerturbationBase(DeclarationBase, PerturbationDeclaration):
-    """Base class of perturbations, with the neutral answers of ``core.protocols.PerturbationDeclaration``.
+    """Base class of perturbations, with the neutral answers of ``core.declared.PerturbationDeclaration``.
 
     A declaration overrides those that are not its own. ``implementation`` names a ``core.protocols.Perturbation``, or
     the function of an attack (``attacks.base``).

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from robench.core.protocols import PerturbationDeclaration
+    from robench.core.declared import PerturbationDeclaration
     from robench.core.suite import Condition
 
 

@@ -5,7 +5,9 @@ from robench.declare.registry import merge, read_registry
 from robench.declare.rewriting import set_weights
 from robench.declare.shipped import (
     find_checkpoints,
+    find_datasets,
     find_suite,
+    find_suites,
     read_registries,
     shipped_folder,
     shipped_registry,
@@ -16,7 +18,9 @@ from robench.declare.validation import validate_file
 
 __all__ = [
     "find_checkpoints",
+    "find_datasets",
     "find_suite",
+    "find_suites",
     "merge",
     "parse_architecture",
     "parse_preprocessing",

@@ -1,19 +1,21 @@
-"""Registries: which checkpoints there are, and where their weights lie."""
+"""Registries: which checkpoints and datasets there are, and where their files lie."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from annotated_types import MaxLen
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
-from robench.core.errors import DeclarationError, did_you_mean
+from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.datasets import DATASETS
+from robench.datasets.user import FormatBase
 from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
@@ -26,12 +28,14 @@ from robench.tasks import DEFAULT_TASK
 from robench.training.base import TrainingBase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from robench.core.declared import DatasetDeclaration
     from robench.declare.document import Document
     from robench.declare.problems import Problem
 
+T = TypeVar("T")
 _NOT_STATED = "not stated"
 
 
@@ -93,7 +97,16 @@ class CheckpointEntry:
 class RegistryEntry:
     """A registry as it stands in a file."""
 
-    checkpoints: Annotated[Mapping[Name, CheckpointEntry], MaxLen(10_000)]
+    checkpoints: Annotated[Mapping[Name, CheckpointEntry], MaxLen(10_000)] = field(default_factory=dict)
+    datasets: Annotated[Mapping[Name, FormatBase], MaxLen(10_000)] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """Checkpoints and datasets by name."""
+
+    checkpoints: Mapping[str, Checkpoint]
+    datasets: Mapping[str, DatasetDeclaration]
 
 
 def read_registry(path: Path) -> dict[str, Checkpoint]:
@@ -103,39 +116,55 @@ def read_registry(path: Path) -> dict[str, Checkpoint]:
         UsageError: there is no such file.
         DeclarationError: all that is wrong with it, each problem with its line.
     """
-    return registry_of(read_yaml(path), path.absolute().parent)
+    return dict(registry_of(read_yaml(path), path.absolute().parent).checkpoints)
 
 
-def registry_of(document: Document, folder: Path) -> dict[str, Checkpoint]:
-    """Return the checkpoints of a document by name; ``folder`` is what their relative weights are relative to.
+def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -> Registry:
+    """Return the checkpoints and datasets of a document.
+
+    Args:
+        document: a registry.
+        folder: what relative paths are relative to.
+        known: names of datasets of other registries, which checkpoints may be trained on.
 
     Raises:
         DeclarationError: all that is wrong with it.
     """
     problems: list[Problem] = []
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
-    problems += _unknown_training_data(document)
+    problems += _missing(document)
+    problems += _taken_names(document)
+    problems += _unknown_training_data(document, known)
     problems += _wrongly_coupled(document, entry)
     problems += _irregular_weights(document, folder)
+    datasets: dict[str, DatasetDeclaration] = {}
+    for name, content in () if entry is None else entry.datasets.items():
+        try:
+            datasets[name] = content.declared(name, folder)
+        except (DeclarationError, UsageError) as error:
+            problems.append(document.problem(("datasets", name), str(error)))
     checkpoints = document.settle(entry, problems).checkpoints
-    return {name: _checkpoint(name, checkpoint, folder) for name, checkpoint in checkpoints.items()}
+    return Registry(
+        checkpoints={name: _checkpoint(name, checkpoint, folder) for name, checkpoint in checkpoints.items()},
+        datasets=datasets,
+    )
 
 
-def merge(registries: Mapping[Path, Mapping[str, Checkpoint]]) -> dict[str, Checkpoint]:
-    """Return all checkpoints of several files, in the order of the files.
+def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") -> dict[str, T]:
+    """Return all checkpoints, or all datasets, of several files, in the order of the files.
 
     Raises:
         DeclarationError: two files declare the same name; the message names both.
     """
-    merged: dict[str, Checkpoint] = {}
+    merged: dict[str, T] = {}
     declared_in: dict[str, Path] = {}
-    for path, checkpoints in registries.items():
-        for name, checkpoint in checkpoints.items():
+    for path, declared in registries.items():
+        for name, each in declared.items():
             if name in merged:
                 raise DeclarationError(
-                    f"checkpoint {name!r} is declared in {declared_in[name]} and in {path}; rename one of the two"
+                    f"{noun} {name!r} is declared in {declared_in[name]} and in {path}; rename one of the two"
                 )
-            merged[name] = checkpoint
+            merged[name] = each
             declared_in[name] = path
     return merged
 
@@ -172,13 +201,31 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
 
 
-def _unknown_training_data(document: Document) -> Iterator[Problem]:
+def _missing(document: Document) -> Iterator[Problem]:
+    given = document.mapping_at().keys()
+    named = [each.name for each in fields(RegistryEntry)]
+    # What is misspelt is one mistake, and reported as such.
+    if isinstance(document.value, dict) and not any(get_close_matches(name, given) for name in named):
+        yield document.problem((named[0],), f"missing; declare {' or '.join(named)}, or both")
+
+
+def _taken_names(document: Document) -> Iterator[Problem]:
+    for name in document.mapping_at("datasets"):
+        if name in DATASETS:
+            owners = [claim.owner for claim in DATASETS.claims_of(name)] or ["robench"]
+            message = f"there is a dataset of this name in {owners[0]} already; give yours another name"
+            yield document.problem(("datasets", name), message)
+
+
+def _unknown_training_data(document: Document, known: Collection[str]) -> Iterator[Problem]:
     problem_of = known_in("dataset", DATASETS)
+    users = {*known, *document.mapping_at("datasets")}
     for name in document.mapping_at("checkpoints"):
-        for below in (("trained_on",), ("training", "dataset")):
+        # A user's dataset has nothing to train on.
+        for below, others in ((("trained_on",), users), (("training", "dataset"), set[str]())):
             place = ("checkpoints", name, *below)
             dataset = document.at(*place)
-            if isinstance(dataset, str) and (wrong := problem_of(dataset)):
+            if isinstance(dataset, str) and dataset not in others and (wrong := problem_of(dataset)):
                 yield document.problem(place, wrong)
 
 

@@ -35,7 +35,7 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
     """
     document = read_yaml(path)
     folder = path.absolute().parent
-    declared = registry_of(document, folder)
+    declared = registry_of(document, folder).checkpoints
     if name not in declared:
         raise UnknownNameError("checkpoint", name, declared, f"It was looked for in {path}.")
     entry: Place = ("checkpoints", name)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import did_you_mean
 from robench.core.spelling import Spelled
-from robench.declarations.base import violations
+from robench.declarations.base import Argument, violations
 from robench.declare.values import Number, show
-from robench.models.base import Argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

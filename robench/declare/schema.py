@@ -29,6 +29,7 @@ from robench.attention import ATTENTIONS
 from robench.core.errors import did_you_mean
 from robench.core.plugins import EXAMINERS
 from robench.core.providers import is_own
+from robench.datasets import DATASET_KINDS
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declare.members import (
@@ -80,6 +81,7 @@ FAMILIES: Mapping[str, Family] = {
     "architecture": Family("backbone", BACKBONES, tag="backbone", alias="kind"),
     "attention": Family("attention", ATTENTIONS),
     "residual": Family("residual", RESIDUALS),
+    "datasets": Family("kind of dataset", DATASET_KINDS),
     "preprocessing": Family("preprocessing", PREPROCESSINGS),
     "training": Family("training", TRAININGS, untagged=next(iter(TRAININGS.builtin.values()))),
 }

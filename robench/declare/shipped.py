@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UnknownNameError
 from robench.core.files import absolute, is_file_name
-from robench.declare.registry import merge, read_registry
+from robench.datasets import DATASETS
+from robench.declare.registry import merge, registry_of
 from robench.declare.suites import read_suite
+from robench.declare.yaml_source import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from robench.core.checkpoint import Checkpoint
+    from robench.core.declared import DatasetDeclaration
     from robench.core.suite import Suite
+    from robench.declare.registry import Registry
 
 _REGISTRY = "checkpoints.yaml"
 
@@ -35,20 +40,57 @@ def shipped_suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted((shipped_folder() / "suites").glob("*.yaml"))}
 
 
-def find_suite(name_or_path: str | Path) -> Suite:
+def find_suite(
+    name_or_path: str | Path, datasets: Mapping[str, DatasetDeclaration] = DATASETS, dataset: str | None = None
+) -> Suite:
     """Return a shipped suite by its name, or the suite of a file: a path that ends in .yaml or .yml or has a slash.
 
+    Args:
+        name_or_path: a shipped name, or a path.
+        datasets: what names of datasets are resolved in, see ``find_datasets``.
+        dataset: name of the dataset of a suite that names none; without it that suite has a stand-in.
+
     Raises:
-        UsageError: there is no such file.
+        UsageError: there is no such file; or a dataset is given and the suite names its own.
         UnknownNameError: no suite of this name is shipped.
         DeclarationError: all that is wrong with the file.
     """
     if isinstance(name_or_path, Path) or is_file_name(name_or_path):
-        return read_suite(absolute(name_or_path, "suite"))
+        return read_suite(absolute(name_or_path, "suite"), datasets, dataset)
     shipped = shipped_suites()
     if name_or_path not in shipped:
         raise UnknownNameError("suite", name_or_path, shipped, "Or give the path of a YAML file.")
-    return read_suite(shipped[name_or_path])
+    return read_suite(shipped[name_or_path], datasets, dataset)
+
+
+def find_suites(
+    names: Sequence[str], registry_files: Sequence[Path] = (), dataset: str | None = None
+) -> tuple[Suite, ...]:
+    """Return suites to measure or report, each once, with every dataset known.
+
+    Raises:
+        UsageError: one names no dataset and none is given, or as of ``find_suite``.
+        UnknownNameError: there is no such suite or dataset.
+        DeclarationError: all that is wrong with a file.
+    """
+    datasets = find_datasets(registry_files)
+    suites = tuple(find_suite(name, datasets, dataset) for name in dict.fromkeys(names))
+    for suite in suites:
+        suite.check_dataset()
+    return suites
+
+
+def find_datasets(registry_files: Sequence[Path] = ()) -> Mapping[str, DatasetDeclaration]:
+    """Return robench's datasets, those of other distributions, and those of registry files, by name.
+
+    Raises:
+        UsageError: there is no such file.
+        DeclarationError: all that is wrong with a file; or two files declare the same name.
+    """
+    if not registry_files:
+        return DATASETS
+    registries = _read([absolute(path, "registry") for path in registry_files])
+    return _Joined(merge({path: each.datasets for path, each in registries.items()}, "dataset"), DATASETS)
 
 
 def find_checkpoints(names: Sequence[str], registry_files: Sequence[Path] = ()) -> list[Checkpoint]:
@@ -74,4 +116,30 @@ def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint
         DeclarationError: all that is wrong with a file; or two files declare the same name.
     """
     files = (shipped_registry(), *(absolute(path, "registry") for path in registry_files))
-    return merge({path: read_registry(path) for path in files})
+    return merge({path: registry.checkpoints for path, registry in _read(files).items()})
+
+
+class _Joined(Mapping[str, "DatasetDeclaration"]):
+    """The datasets of registries beside a family of plug-ins, whose members are imported only when they are used."""
+
+    def __init__(self, own: Mapping[str, DatasetDeclaration], others: Mapping[str, DatasetDeclaration]) -> None:
+        self._own, self._others = own, others
+
+    def __getitem__(self, name: str) -> DatasetDeclaration:
+        return self._own[name] if name in self._own else self._others[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._others
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._own) + len(self._others)
+
+
+def _read(files: Sequence[Path]) -> dict[Path, Registry]:
+    documents = {path: read_yaml(path) for path in files}
+    known = {name for document in documents.values() for name in document.mapping_at("datasets")}
+    return {path: registry_of(document, path.parent, known) for path, document in documents.items()}

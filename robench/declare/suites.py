@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import ValidationError
 
+from robench.core.errors import UnknownNameError, UsageError
 from robench.core.suite import Condition, Suite
 from robench.datasets import DATASETS
+from robench.datasets.base import stand_in
 from robench.declarations.base import LARGEST, SEEDS
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
-from robench.declare.names import MetricEntry, Name, known_in, metric_name
+from robench.declare.names import MetricEntry, Name, Task, known_in, metric_name
 from robench.declare.python_source import document_from_python
 from robench.declare.scalars import RefusedError
 from robench.declare.schema import LONGEST, attempt, construct
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from robench.core.protocols import DatasetDeclaration
+    from robench.core.declared import DatasetDeclaration
     from robench.declare.document import Document
     from robench.declare.problems import Problem
 
@@ -63,7 +65,10 @@ class ConditionEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteEntry:
-    """A suite as it stands in a file; ``dataset`` is that of all conditions that name none."""
+    """A suite as it stands in a file; ``dataset`` is that of all conditions that name none.
+
+    A suite that names no dataset at all states its ``task``, and is measured on the dataset that it is given.
+    """
 
     name: Name
     version: Count
@@ -72,19 +77,20 @@ class SuiteEntry:
     conditions: Annotated[tuple[ConditionEntry, ...], MinLen(1)]
     metrics: Annotated[tuple[MetricEntry, ...], MinLen(1)]
     dataset: str | None = None
+    task: Task | None = None
     batches_per_shard: Count = 1
     audit: bool = True
     description: str = ""
 
 
-def read_suite(path: Path, datasets: Datasets = DATASETS) -> Suite:
-    """Return the suite of a YAML file, whose names of datasets are resolved in ``datasets``.
+def read_suite(path: Path, datasets: Datasets = DATASETS, dataset: str | None = None) -> Suite:
+    """Return the suite of a YAML file; see ``suite_of``.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: there is no such file, or as of ``suite_of``.
         DeclarationError: all that is wrong with it, each problem with its line.
     """
-    return suite_of(read_yaml(path), datasets)
+    return suite_of(read_yaml(path), datasets, dataset)
 
 
 def parse_suite(value: object, source: str = "suite") -> Suite:
@@ -96,24 +102,36 @@ def parse_suite(value: object, source: str = "suite") -> Suite:
     return suite_of(document_from_python(value, source))
 
 
-def suite_of(document: Document, datasets: Datasets = DATASETS) -> Suite:
-    """Return the suite of a document, whose names of datasets are resolved in ``datasets``.
+def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | None = None) -> Suite:
+    """Return the suite of a document.
+
+    Args:
+        document: a suite.
+        datasets: what its names of datasets are resolved in.
+        dataset: name of the dataset of a suite that names none; without it that suite has a stand-in.
 
     Raises:
         DeclarationError: all that is wrong with it.
+        UnknownNameError: there is no dataset of the given name.
+        UsageError: a dataset is given, but the suite names its own; or it is of another task.
     """
     problems: list[Problem] = []
     entry = attempt(partial(construct, SuiteEntry), document, (), problems)
     problems += _unknown_datasets(document, datasets)
-    conditions = _readable_conditions(document, datasets)
+    names_none = _names_no_dataset(document)
+    conditions = _readable_conditions(document, datasets, _default_dataset(document, datasets, dataset))
     problems += _condition_problems(document, conditions)
     problems += _metric_problems(document, conditions)
     entry = document.settle(entry, problems)
+    if dataset is not None and not names_none:
+        raise UsageError(
+            f"suite {entry.name!r} names its datasets: --dataset is for suites that name none, such as pgd-standard"
+        )
     return Suite(
         name=entry.name,
         version=entry.version,
         seed=entry.seed,
-        task=conditions[0].dataset.task,
+        task=entry.task or conditions[0].dataset.task,
         batch_size=entry.batch_size,
         conditions=tuple(conditions.values()),
         metrics=entry.metrics,
@@ -121,6 +139,8 @@ def suite_of(document: Document, datasets: Datasets = DATASETS) -> Suite:
         batches_per_shard=entry.batches_per_shard,
         audit=entry.audit,
         description=entry.description,
+        lacks_dataset=names_none and dataset is None,
+        given_dataset=dataset,
     )
 
 
@@ -133,24 +153,49 @@ def _unknown_datasets(document: Document, datasets: Datasets) -> Iterator[Proble
             yield document.problem(place, wrong)
 
 
+def _names_no_dataset(document: Document) -> bool:
+    """Return whether a suite states its task and is for any dataset of it."""
+    if document.at("task") is None or document.at("dataset") is not None:
+        return False
+    places = (("conditions", index, "dataset") for index in range(_num_conditions(document)))
+    return all(document.at(*place) is None for place in places)
+
+
+def _default_dataset(document: Document, datasets: Datasets, given: str | None) -> DatasetDeclaration | None:
+    """Return the dataset of conditions that name none: the suite's own, the given one, or a stand-in."""
+    task, name = document.at("task"), document.at("dataset")
+    if not _names_no_dataset(document):
+        return datasets[name] if isinstance(name, str) and not known_in("dataset", datasets)(name) else None
+    if given is None:
+        return stand_in(str(task))
+    if given not in datasets:
+        raise UnknownNameError("dataset", given, datasets, "Others can be added with a registry file (--registry).")
+    if datasets[given].task != task:
+        raise UsageError(f"{document.source} is for {task}, but dataset {given!r} is for {datasets[given].task}")
+    return datasets[given]
+
+
 def _num_conditions(document: Document) -> int:
     """Return the number of conditions that are read; 0 where there are too many, which is a problem of its own."""
     count = len(document.list_at("conditions"))
     return count if count <= LONGEST else 0
 
 
-def _readable_conditions(document: Document, datasets: Datasets) -> dict[int, Condition]:
+def _readable_conditions(
+    document: Document, datasets: Datasets, default: DatasetDeclaration | None
+) -> dict[int, Condition]:
     """Return the conditions that are well formed, by position, so that others' mistakes do not hide theirs."""
-    default = document.at("dataset")
     conditions: dict[int, Condition] = {}
     problem_of = known_in("dataset", datasets)
     for index in range(_num_conditions(document)):
         entry = attempt(partial(construct, ConditionEntry), document, ("conditions", index), [])
-        name = entry.dataset or default if entry else None
-        if entry and isinstance(name, str) and not problem_of(name):
+        if entry is None or (entry.dataset is not None and problem_of(entry.dataset)):
+            continue
+        declared = default if entry.dataset is None else datasets[entry.dataset]
+        if declared is not None:
             conditions[index] = Condition(
                 name=entry.name,
-                dataset=datasets[name],
+                dataset=declared,
                 perturbation=entry.perturbation,
                 num_examples=entry.num_examples,
                 num_predictions=entry.num_predictions,
@@ -181,13 +226,16 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
 
 def _missing_datasets(document: Document) -> Iterator[Problem]:
     unknown = document.mapping_at().keys() - {declared.name for declared in fields(SuiteEntry)}
-    if document.at("dataset") is not None or get_close_matches("dataset", unknown):
+    if document.at("dataset") is not None or _names_no_dataset(document) or get_close_matches("dataset", unknown):
         # It is there, or misspelt, which is one mistake and reported as such.
         return
     items = document.list_at("conditions")
     without = [index for index, item in enumerate(items) if isinstance(item, dict) and item.get("dataset") is None]
     if without and len(without) == len(items):
-        yield document.problem(("dataset",), "missing; name one for the whole suite, or one in each condition")
+        yield document.problem(
+            ("dataset",),
+            ("missing; name one for the whole suite, or one in each condition; or state task, for any dataset of it"),
+        )
         return
     for index in without:
         message = "missing; name one here, or one for the whole suite"
@@ -196,10 +244,12 @@ def _missing_datasets(document: Document) -> Iterator[Problem]:
 
 def _task_problems(document: Document, conditions: Mapping[int, Condition]) -> Iterator[Problem]:
     tasks = {index: condition.dataset.task for index, condition in conditions.items()}
-    wanted = next(iter(tasks.values()), None)
+    stated = document.at("task")
+    wanted = stated if isinstance(stated, str) else next(iter(tasks.values()), None)
     for index, task in tasks.items():
         if task != wanted:
-            message = f"must be a dataset of the task {wanted} as in the conditions before, got one of {task}"
+            where = "in the suite" if stated is not None else "in the conditions before"
+            message = f"must be a dataset of the task {wanted} as {where}, got one of {task}"
             yield document.problem(("conditions", index, "dataset"), message)
     for index, name in _known_metrics(document).items():
         if wanted is not None and METRICS[name].task != wanted:

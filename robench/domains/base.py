@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     import torch
 
-    from robench.core.protocols import PerturbationDeclaration, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Victim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

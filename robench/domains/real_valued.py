@@ -16,7 +16,8 @@ from robench.core.providers import title_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robench.core.protocols import PerturbationDeclaration, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Victim
     from robench.core.suite import ThreatModel
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks

@@ -18,8 +18,8 @@ from robench.perturbations.clean import Clean
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
+    from robench.core.declared import PerturbationDeclaration
     from robench.core.identity import Plain
-    from robench.core.protocols import PerturbationDeclaration
     from robench.core.suite import Suite
 
 AUDIT_EXAMPLES = 32

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Dataset, DatasetDeclaration, Declaration, Victim
+    from robench.core.declared import DatasetDeclaration, Declaration
+    from robench.core.protocols import Dataset, Victim
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
     from robench.store.adversarial import AdversarialFolder

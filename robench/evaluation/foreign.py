@@ -20,7 +20,8 @@ from robench.core.providers import foreign_in, title_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from robench.core.protocols import Batch, PerturbationDeclaration, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Batch, Victim
 
     Made = Iterator[tuple[PerturbationDeclaration, Perturbed]]
 

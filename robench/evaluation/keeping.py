@@ -23,7 +23,8 @@ from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robench.core.protocols import Batch, Draws, PerturbationDeclaration, Perturbed, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Batch, Draws, Perturbed, Victim
     from robench.core.shard import Measurement, ShardHeader
     from robench.store.safetensors_file import Array
 

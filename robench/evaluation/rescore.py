@@ -19,7 +19,8 @@ from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from robench.core.protocols import AdversarialStore, Batch, Dataset, Draws, PerturbationDeclaration, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import AdversarialStore, Batch, Dataset, Draws, Victim
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
 

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from robench.declarations.base import DeclarationBase
 
-Argument = str | int | float | bool | None
-
 
 class ArchitectureBase(DeclarationBase):
     """Declaration of a backbone: what a checkpoint's weights fit.

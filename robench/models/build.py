@@ -13,7 +13,7 @@ from robench.models.base import ArchitectureBase
 from robench.models.batch_norm import guard_batch_norms
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 
 def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:

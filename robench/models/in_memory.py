@@ -12,7 +12,7 @@ from robench.tasks import DEFAULT_TASK
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robench.core.protocols import Preprocessing
+    from robench.core.declared import Preprocessing
 
 _PLACE = "in memory"
 

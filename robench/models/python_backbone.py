@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.user_code import is_target, target_digest
-from robench.models.base import ArchitectureBase, Argument
+from robench.declarations.base import Argument
+from robench.models.base import ArchitectureBase
 
 if TYPE_CHECKING:
     from robench.declarations.base import FieldProblem

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from robench.models.base import Argument
+    from robench.declarations.base import Argument
     from robench.models.python_backbone import Python
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from robench.declarations.base import LARGEST, FieldProblem
-from robench.models.base import ArchitectureBase, Argument
+from robench.declarations.base import LARGEST, Argument, FieldProblem
+from robench.models.base import ArchitectureBase
 
 # What models of timm are made large by; their other numbers are at most LARGEST.
 ARGUMENT_LIMITS: Mapping[str, int] = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Architecture
+    from robench.core.declared import Architecture
 
 PREFIX = "robench_"
 # What timm calls the fields of a backbone that is declared field by field.

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.attacks.attack import AttackFunction
-    from robench.core.protocols import Batch, Draws, PerturbationDeclaration, Perturbed, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Batch, Draws, Perturbed, Victim
 
 
 def perturb(

@@ -15,8 +15,8 @@ from robench.declarations.perturbation_base import PerturbationBase
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from robench.core.declared import DatasetDeclaration
     from robench.core.identity import Plain
-    from robench.core.protocols import DatasetDeclaration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

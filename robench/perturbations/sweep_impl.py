@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from robench.attacks.attack import AttackFunction
     from robench.attacks.base import BoundedAttack
     from robench.attacks.problem import Problem, Reached
-    from robench.core.protocols import Draws, PerturbationDeclaration, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Draws, Victim
     from robench.perturbations.sweep import Sweep
 
 

@@ -129,7 +129,10 @@ def _report(
         seed=seed,
         columns=suite.columns,
         rows=tuple(rows),
-        provenance=releases_of(*(METRICS[name] for name in suite.metrics)) | provenance_of(used, seed, intervals),
+        # A suite that names its datasets need not be told of them.
+        provenance=({} if suite.given_dataset is None else {"dataset": suite.given_dataset})
+        | releases_of(*(METRICS[name] for name in suite.metrics))
+        | provenance_of(used, seed, intervals),
     )
 
 

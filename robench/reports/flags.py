@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.flags import Flag
-    from robench.core.protocols import DatasetDeclaration, PerturbationDeclaration
     from robench.core.suite import Condition, ThreatModel
     from robench.reports.coverage import Coverage
 

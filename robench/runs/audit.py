@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.containment import blamed
-from robench.core.errors import UsageError
-from robench.datasets import open_dataset
+from robench.core.errors import UnknownNameError, UsageError
+from robench.datasets import DATASETS, open_dataset
 from robench.evaluation.audit import audit
 from robench.models.loading import load_victim
 from robench.runs.devices import choose_workers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
     from pathlib import Path
 
     from robench.core.checkpoint import Checkpoint
+    from robench.core.declared import DatasetDeclaration
     from robench.core.flags import Flag
 
 
@@ -25,10 +27,13 @@ def audit_checkpoint(
     epsilon: Fraction,
     num_examples: int = 100,
     dataset: str | None = None,
+    datasets: Mapping[str, DatasetDeclaration] = DATASETS,
     data_root: Path | None = None,
     device: str = "cpu",
 ) -> list[Flag]:
     """Return every check of a checkpoint at a budget in l-infinity, on data that it was trained for if none is named.
+
+    Names of datasets are resolved in ``datasets``.
 
     Raises:
         UsageError: nothing says on which data, or an option is out of range.
@@ -38,12 +43,13 @@ def audit_checkpoint(
     if not 0 < epsilon <= 1:
         raise UsageError(f"epsilon must lie above 0 and at most 1, in pixel units, got {epsilon}")
     training = checkpoint.training
-    if dataset is None and training is not None:
-        dataset = training.dataset
+    dataset = dataset or (checkpoint.trained_on if training is None else training.dataset)
     if dataset is None:
         raise UsageError(f"nothing says on which data {checkpoint.name!r} is to be audited; name it with --dataset")
+    if dataset not in datasets:
+        raise UnknownNameError("dataset", dataset, datasets)
     found = choose_workers(device, 1, "serial")
-    examples = open_dataset(dataset, data_root=data_root, preprocessing=checkpoint.preprocessing)
+    examples = open_dataset(datasets[dataset], data_root=data_root, preprocessing=checkpoint.preprocessing)
     batch = examples.batch(0, min(num_examples, len(examples)))
     with blamed(f"model {checkpoint.name!r} cannot be audited"):
         return audit(load_victim(checkpoint, found.devices[0]), batch, examples.identity, epsilon)

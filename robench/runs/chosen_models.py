@@ -18,7 +18,7 @@ from robench.models.in_memory_impl import identity_of, preprocessing_of
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Preprocessing
+    from robench.core.declared import Preprocessing
 
     InMemoryModel = nn.Module | tuple[nn.Module, ImagePreprocessing | Mapping[str, object]]
     Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]

@@ -17,6 +17,7 @@ import torch
 
 from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
+from robench.core.protocols import ClassifiedDataset
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.models.in_memory_impl import victim_of
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Dataset, DatasetDeclaration, Victim
+    from robench.core.declared import DatasetDeclaration
+    from robench.core.protocols import Dataset, Victim
 
 NUM_EXAMPLES = 32
 # Not one: a model on batch statistics may take no single row, which is no matter of sizes.
@@ -64,7 +66,7 @@ def check_fit(
         if examples:
             inputs = DOMAINS[declared.domain].rules.collate([example for example, _ in examples])
             logits = _logits(checkpoint, victim, declared.name, inputs)
-            task.rules.check_fit(logits, declared.num_classes, checkpoint.name, declared.name)
+            task.rules.check_fit(logits, _num_classes(declared, dataset), checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(logits).all()):
                 targets = torch.stack([torch.as_tensor(target) for _, target in examples])
                 _check_expected(
@@ -82,6 +84,13 @@ def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
     """
     chances = (comb(num_examples, k) * share**k * (1 - share) ** (num_examples - k) for k in range(num_right + 1))
     return sum(chances)
+
+
+def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:
+    """Return the number of classes that the declaration states, or else the files; None where neither does."""
+    if declared.num_classes is not None:
+        return declared.num_classes
+    return dataset.num_classes if isinstance(dataset, ClassifiedDataset) else None
 
 
 def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, num_examples: int) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import DatasetDeclaration
+    from robench.core.declared import DatasetDeclaration
     from robench.runs.devices import Workers
     from robench.runs.request import RunRequest
 

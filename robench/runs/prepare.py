@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Dataset, DatasetDeclaration, Declaration, Executor, Store
+    from robench.core.declared import DatasetDeclaration, Declaration
+    from robench.core.protocols import Dataset, Executor, Store
     from robench.core.report import Report
     from robench.core.shard import DatasetIdentity, Shard
     from robench.core.suite import Condition, Suite

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import DatasetDeclaration
+    from robench.core.declared import DatasetDeclaration
     from robench.core.suite import Suite
 
 ExecutorName = Literal["auto", "serial", "processes"]
@@ -71,6 +71,7 @@ class RunRequest:
                 f"two of the suites are named {', '.join(sorted(twice))}; give each file's suite its own name"
             )
         for suite in self.suites:
+            suite.check_dataset()
             for checkpoint in self.checkpoints:
                 if suite.task != checkpoint.task:
                     raise UsageError(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
     from robench.core.suite import Suite
     from robench.declarations.views import View
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import torch
 
     from robench.core.columns import Values
+    from robench.core.declared import DatasetDeclaration
     from robench.core.outcomes import Outcome
-    from robench.core.protocols import DatasetDeclaration
 
     # Outputs (B, ...) and labels (B, ...) to one value an example, (B,); some take more of the rows, (B,) each.
     Loss = Callable[..., torch.Tensor]

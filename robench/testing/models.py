@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.core.protocols import PerturbationDeclaration, Perturbed, Victim
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Perturbed, Victim
 
 NUM_CLASSES = 5
 SHAPE = (3, 4, 4)

@@ -15,7 +15,7 @@ import pytest
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.corruptions import TYPES
-from robench.datasets import DATASETS
+from robench.datasets import DATASET_KINDS, DATASETS
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
@@ -43,6 +43,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     "backbones": frozenset(BACKBONES),
     "residuals": frozenset(RESIDUALS),
     "datasets": frozenset(DATASETS),
+    "formats of datasets": frozenset(DATASET_KINDS),
     "metrics": frozenset(METRICS),
     "domains": frozenset(DOMAINS),
     "tasks": frozenset(TASKS),
@@ -58,6 +59,9 @@ MODULES: Mapping[str, frozenset[str]] = {
         *(path for each in ATTENTIONS.values() for path in (each.__module__, each.implementation))
     ),
     "backbones": modules_of(*(path for each in BACKBONES.values() for path in (each.__module__, each.implementation))),
+    "formats of datasets": modules_of(
+        *(path for each in DATASET_KINDS.values() for path in (each.__module__, each.implementation))
+    ),
     "metrics": modules_of(*(each.implementation for each in METRICS.values())),
     "domains": modules_of(
         *(path for each in DOMAINS for path in (f"robench.domains.{each}", DOMAINS[each].implementation))
@@ -69,7 +73,11 @@ MODULES: Mapping[str, frozenset[str]] = {
 TIMM = "the library, whose release is named and whose scripts are run"
 LAYOUT = "the layout of a file of weights, which core has a default for"
 ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
-    "cli/doctor_command.py": {"python": "the interpreter", "timm": TIMM},
+    "cli/doctor_command.py": {
+        "python": "the interpreter",
+        "timm": TIMM,
+        "torchvision": "the library, whose release is named",
+    },
     "cli/main.py": {"timm": TIMM},
     "cli/timm_command.py": {"timm": TIMM},
     "evaluation/arithmetic.py": {"timm": TIMM},
@@ -77,6 +85,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "declare/rewriting.py": {"plain": LAYOUT},
+    "reports/__init__.py": {"csv": "a form of tables"},
 }
 # The audit attacks a model in ways that its definition fixes.
 AUDIT = "the audit is defined by these attacks"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 Vector = list[float]
 Matrix = list[Vector]

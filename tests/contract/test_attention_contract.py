@@ -41,7 +41,7 @@ from robench.testing.declarations import DECLARATION_CHECKS
 if TYPE_CHECKING:
     from reference_base import Reference
 
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 SPREADS = (0.2, 0.5)
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)

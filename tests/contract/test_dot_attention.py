@@ -40,7 +40,7 @@ from robench.models.vit import Vit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)
 SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}

@@ -40,7 +40,7 @@ from robench.attention.robust_losses import LOG_WEIGHTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=1, layer=0)
 SMALLEST = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)

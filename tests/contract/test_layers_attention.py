@@ -35,7 +35,7 @@ from robench.models.residuals_impl import build_block, parts_of
 from robench.models.vit import Vit
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}
 NEEDING = [Neutreno(), Elliptical()]

@@ -32,7 +32,7 @@ from robench.models.build import build
 from robench.models.vit import Vit
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 ALL = [
     Linear(),

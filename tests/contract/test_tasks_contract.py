@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.core.columns import Values
-    from robench.core.protocols import DatasetDeclaration
+    from robench.core.declared import DatasetDeclaration
 
 NUM_ROWS = 7
 

@@ -313,7 +313,7 @@ def test_mistakes_of_all_entries_are_listed_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("name: x\n", "line 1: name: unknown field 'name'. Known: checkpoints."),
+        ("name: x\n", "line 1: name: unknown field 'name'. Known: checkpoints, datasets."),
         ("checkpoints:\n", "line 1: checkpoints: must be a mapping, got null"),
         ("checkpoints: [a]\n", "line 1: checkpoints: must be a mapping, got a list"),
         ("[]\n", "line 1: must be a mapping, got a list"),

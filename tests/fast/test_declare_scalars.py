@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
+from robench.declarations.base import Argument
 from robench.declare.scalars import Checked, RefusedError, literal_reader, scalar_reader
 from robench.declare.values import Number, number_of, show
-from robench.models.base import Argument
 
 
 def read(hint: object, value: object, *marks: object) -> object:

@@ -88,7 +88,9 @@ def test_an_installation_without_its_files_says_which_is_missing(
 def test_an_unknown_suite_has_did_you_mean() -> None:
     with pytest.raises(UnknownNameError) as caught:
         find_suite("digit-adv")
-    assert str(caught.value).startswith("unknown suite 'digit-adv'. Did you mean 'digits-adv'? Known: digits-adaptive")
+    assert str(caught.value).startswith(
+        "unknown suite 'digit-adv'. Did you mean 'digits-adv'? Known: autoattack-standard"
+    )
     assert str(caught.value).endswith("Or give the path of a YAML file.")
 
 

@@ -269,7 +269,7 @@ def test_an_unknown_metric_is_one_problem() -> None:
 
 def test_no_dataset_anywhere_is_one_problem() -> None:
     assert problems_of(dataset=..., conditions=[CLEAN, FGSM]) == [
-        "dataset: missing; name one for the whole suite, or one in each condition"
+        "dataset: missing; name one for the whole suite, or one in each condition; or state task, for any dataset of it"
     ]
 
 
@@ -380,5 +380,5 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_the_entries_of_files_have_no_field_beyond_those_of_core() -> None:
     entry = set(suites_module.SuiteEntry.__slots__)
-    assert entry - {"dataset"} == set(Suite.__slots__) - {"task", "columns"}
+    assert entry - {"dataset"} == set(Suite.__slots__) - {"columns", "lacks_dataset", "given_dataset"}
     assert set(suites_module.ConditionEntry.__slots__) == set(Condition.__slots__) - {"action"}

@@ -31,7 +31,7 @@ from robench.runs.request import RunRequest
 from robench.tasks import TASKS, Task
 
 if TYPE_CHECKING:
-    from robench.core.protocols import PerturbationDeclaration
+    from robench.core.declared import PerturbationDeclaration
 
 EPSILON = Fraction(8, 255)
 WORDS = Domain(name="words", title="Words", implementation="nowhere:RULES")

@@ -28,7 +28,7 @@ from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, needs
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
     from robench.core.report import Row
 
 EPSILON = Fraction(8, 255)

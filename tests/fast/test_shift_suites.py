@@ -19,6 +19,8 @@ TYPES = {
     "imagenet-c-extra": EXTRA_CORRUPTIONS,
     "imagenet-c-live": COMMON_CORRUPTIONS,
     "digits-c": (*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS),
+    "corruptions-live": COMMON_CORRUPTIONS,
+    "corruptions-live-224": COMMON_CORRUPTIONS,
 }
 
 
@@ -47,7 +49,9 @@ def test_every_type_has_five_severities_beside_the_clean_images(name: str) -> No
 
 @pytest.mark.parametrize("name", TYPES)
 def test_the_published_files_alone_are_called_imagenet_c(name: str) -> None:
-    family = "imagenet-c" if name == "imagenet-c-extra" else name
+    family = {"imagenet-c-extra": "imagenet-c", "corruptions-live": "any-c", "corruptions-live-224": "any-c"}.get(
+        name, name
+    )
     assert {column.key.partition("/")[0] for column in suite(name).columns} == {family}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -48,14 +48,28 @@ def build(depth):
 """
 
 
+def write_photos(folder: Path) -> None:
+    """Write what the section on images of one's own speaks of: photos of two classes, a module and its weights."""
+    for number, name in enumerate(("cat/001.png", "cat/002.png", "dog/1.jpg", "dog/holiday/7.jpg")):
+        image = folder / "photos" / name
+        image.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((40, 50, 3), 60 * number, dtype=np.uint8)).save(image)
+    source = blocks("python")[-1]
+    (folder / "my_cnn.py").write_text(source)
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    torch.save(namespace["build"](2).state_dict(), folder / "my_cnn.pth")
+
+
 @pytest.fixture(scope="module")
 def as_a_user(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which everything that the README speaks of is in place."""
     folder: Path = tmp_path_factory.mktemp("user")
     for name in ("checkpoints.yaml", "checkpoints", "suites"):
         (folder / name).symlink_to(ROOT / name)
-    (yaml,) = blocks("yaml")
-    (folder / "my.yaml").write_text(yaml)
+    for name, text in zip(("my.yaml", "photos.yaml"), blocks("yaml"), strict=True):
+        (folder / name).write_text(text)
+    write_photos(folder)
     (folder / "my_package").mkdir()
     (folder / "my_package" / "my_module.py").write_text(MY_MODULE)
     namespace: dict[str, object] = {}

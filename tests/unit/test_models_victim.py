@@ -19,7 +19,8 @@ from robench.models.victim import ClassifierVictim
 from robench.models.vit import Vit
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Declaration, Victim
+    from robench.core.declared import Declaration
+    from robench.core.protocols import Victim
 
 PREPROCESSING = ImagePreprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
 PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))

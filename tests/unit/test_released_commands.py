@@ -20,7 +20,7 @@ from robench.models.vit import Vit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from robench.core.protocols import Declaration
+    from robench.core.declared import Declaration
 
 ENTRIES = read_registry(shipped_registry())
 # Options of aaronhan223/robust_transformer, imagenet/main.py, commit a5dcdea, and their defaults.

@@ -1,0 +1,104 @@
+"""Images in arrays, in a fixed order: 8-bit ones are resized where the preprocessing says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from PIL import Image
+
+from robench.core.protocols import Batch
+from robench.core.shard import DatasetIdentity
+from robench.datasets.decoding import pixels_of
+from robench.datasets.order import check_range, checked_index, hash_positions
+from robench.datasets.user_impl import check_floats, one_size
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+
+class ArrayImages:
+    """Images in the order of the ids' SHA-256; example 42 of the arrays has the id ``name/000042``.
+
+    Args:
+        name: of the dataset.
+        pixels: (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1]; C is 3, or 1 for three equal channels.
+        targets: (N,) class of each, int64.
+        fingerprint: content digest.
+        num_classes: number of classes.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the victim.
+
+    Raises:
+        DeclarationError: the preprocessing resizes floats, or crops more than there is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pixels: NDArray[np.uint8] | NDArray[np.float32],
+        targets: NDArray[np.int64],
+        fingerprint: str,
+        num_classes: int,
+        preprocessing: ImagePreprocessing,
+    ) -> None:
+        self.num_classes = num_classes
+        ids = [f"{name}/{number:06d}" for number in range(len(targets))]
+        self._order = hash_positions(ids)
+        self._ids = tuple(ids[position] for position in self._order)
+        self._pixels, self._targets = pixels, targets
+        self._is_bytes = pixels.dtype == np.uint8
+        self._preprocessing = preprocessing
+        height, width = pixels.shape[1:3] if self._is_bytes else pixels.shape[2:]
+        size = one_size(f"dataset {name!r}", [("each image", (width, height))], preprocessing)
+        self._is_resized = size != (width, height)
+        if self._is_resized and not self._is_bytes:
+            check_floats(f"dataset {name!r}", (width, height), preprocessing)
+        self._identity = DatasetIdentity(name=name, fingerprint=fingerprint, num_examples=len(ids))
+
+    @property
+    def identity(self) -> DatasetIdentity:
+        """Name, content digest and size."""
+        return self._identity
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """One id an example."""
+        return self._ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        position = checked_index(index, self._identity.name, len(self))
+        return self._inputs(position, position + 1)[0], int(self._targets[self._order[position]])
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
+
+        Raises:
+            IndexError: empty, or not within the dataset.
+        """
+        check_range(start, stop, self._identity.name, len(self))
+        return Batch(
+            ids=self._ids[start:stop],
+            inputs=self._inputs(start, stop),
+            targets=torch.from_numpy(self._targets[self._order[start:stop]]),
+        )
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        chosen = self._pixels[self._order[start:stop]]
+        if not self._is_bytes:
+            return torch.from_numpy(chosen).repeat(1, 3 // chosen.shape[1], 1, 1)
+        chosen = chosen.repeat(3 // chosen.shape[3], axis=3)
+        if self._is_resized:
+            resized = [
+                pixels_of(Image.fromarray(each), f"example {example_id}", self._preprocessing)
+                for each, example_id in zip(chosen, self._ids[start:stop], strict=True)
+            ]
+            chosen = np.stack(resized)
+        pixels = torch.from_numpy(chosen).permute(0, 3, 1, 2).contiguous()
+        return pixels.to(torch.float32).div_(255)

@@ -1,0 +1,146 @@
+"""Image files in a fixed order, decoded when they are asked for: what all datasets of image files have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import torch
+
+from robench.core.errors import ExampleError
+from robench.core.protocols import Batch
+from robench.datasets.decoding import decode
+from robench.datasets.decoding_pool import shared_pool
+from robench.datasets.order import check_range, checked_index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from robench.core.shard import DatasetIdentity
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+
+class DecodedImages:
+    """Base class of datasets of image files, which says where the file of each example is.
+
+    Args:
+        identity: name, content digest and size.
+        ids: one id an example, in the order of the dataset.
+        targets: (N,) class of each, int64.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the victim.
+        decode_workers: processes that decode, 0 for none beside this one.
+        size: width and height that every image must have after that, in pixels; None where a batch alone is compared.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: DatasetIdentity,
+        ids: tuple[str, ...],
+        targets: NDArray[np.int64],
+        preprocessing: ImagePreprocessing,
+        decode_workers: int = 0,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        self._identity = identity
+        self._ids = ids
+        self._targets = targets
+        self._preprocessing = preprocessing
+        self._size = size
+        self._pool = shared_pool(decode_workers)
+
+    @property
+    def identity(self) -> DatasetIdentity:
+        """Name, content digest and size."""
+        return self._identity
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """One id an example."""
+        return self._ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        position = checked_index(index, self._identity.name, len(self))
+        path = self.path(position)
+        return _to_unit_range(self._stack([path], [decode(path, self._preprocessing)]))[0], int(self._targets[position])
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
+
+        Raises:
+            ExampleError: one cannot be read, or they differ in size.
+            IndexError: empty, or not within the dataset.
+        """
+        check_range(start, stop, self._identity.name, len(self))
+        return Batch(
+            ids=self._ids[start:stop],
+            inputs=_to_unit_range(self._decoded(start, stop)),
+            targets=torch.from_numpy(self._targets[start:stop].copy()),
+        )
+
+    def close(self) -> None:
+        """End the decoding processes, which all datasets share; each stays usable, and starts new ones."""
+        self._pool.close()
+
+    def path(self, position: int) -> Path:
+        """Return the file of an example."""
+        raise NotImplementedError
+
+    def _decoded(self, start: int, stop: int) -> torch.Tensor:
+        pixels = _LAST.get((self, start, stop))
+        if pixels is None:
+            paths = [self.path(position) for position in range(start, stop)]
+            pixels = self._stack(paths, self._pool.decode(paths, self._preprocessing))
+            _LAST.keep((self, start, stop), pixels)
+        return pixels
+
+    def _stack(self, paths: Sequence[Path], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
+        """Return (B, 3, H, W) bytes."""
+        for path, pixels in zip(paths, decoded, strict=True):
+            if self._size is not None and pixels.shape[1::-1] != self._size:
+                raise ExampleError(
+                    f"image {path} is {_shown(pixels)} pixels after resize and crop, where the first examples of"
+                    f" {self._identity.name!r} are {self._size[0]}x{self._size[1]}; give all images one size by"
+                    " image_size in the dataset's entry"
+                )
+            if pixels.shape != decoded[0].shape:
+                raise ExampleError(
+                    f"images of one batch must have one size: {paths[0]} is {_shown(decoded[0])} pixels, {path} is"
+                    f" {_shown(pixels)}. Set resize and crop in the checkpoint's preprocessing"
+                )
+        return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).contiguous()
+
+
+class _LastBatch:
+    """The batch that was decoded last: every condition on a dataset reads the same, one after the other.
+
+    One for all datasets, since a batch of each type of ImageNet-C would be a gigabyte.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[DecodedImages, int, int], torch.Tensor] | None = None
+
+    def get(self, bounds: tuple[DecodedImages, int, int]) -> torch.Tensor | None:
+        """Return the bytes (B, 3, H, W) of these bounds if they are those that are kept; not to be written into."""
+        return self._kept[1] if self._kept is not None and self._kept[0] == bounds else None
+
+    def keep(self, bounds: tuple[DecodedImages, int, int], pixels: torch.Tensor) -> None:
+        """Keep these in place of what was kept before."""
+        self._kept = bounds, pixels
+
+
+_LAST: Final = _LastBatch()
+
+
+def _shown(pixels: NDArray[np.uint8]) -> str:
+    return f"{pixels.shape[1]}x{pixels.shape[0]}"
+
+
+def _to_unit_range(pixels: torch.Tensor) -> torch.Tensor:
+    return pixels.to(torch.float32).div_(255)

@@ -1,0 +1,43 @@
+"""Declaration of a CSV file that lists images and their labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
+
+from robench.datasets.user import FilesFormat
+from robench.declarations.base import FieldProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageList(FilesFormat):
+    """A CSV file with a header, and a row for each image.
+
+    Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers are
+    class numbers; otherwise they are names, which are numbered in the order of their sorted text.
+
+    Attributes:
+        image_column, label_column: names of the columns in the header.
+        image_size: side of the square images in pixels, as of ``image-folder``.
+    """
+
+    kind: ClassVar[str] = "csv"
+    implementation: ClassVar[str] = "robench.datasets.image_list_impl:open_list"
+
+    image_column: str = "path"
+    label_column: str = "label"
+    image_size: Annotated[int | None, Ge(1), Le(4096)] = None
+
+    @property
+    def side(self) -> int | None:
+        """Side of the square images, where the declaration fixes it."""
+        return self.image_size
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Path and label are in columns of their own."""
+        problems = FilesFormat.contradictions(self)
+        if self.image_column != self.label_column:
+            return problems
+        return [*problems, ("label_column", f"must differ from image_column, got {self.label_column!r} for both")]

@@ -1,0 +1,188 @@
+"""Items of a dataset class of torchvision, or of the user's own, as examples in a fixed order."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from robench.core.containment import Contained
+from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, described
+from robench.core.protocols import Batch
+from robench.core.shard import DatasetIdentity
+from robench.core.user_code import module_of, what_was_raised
+from robench.datasets.decoding import pixels_of, to_rgb
+from robench.datasets.order import check_range, checked_index, hash_positions
+from robench.datasets.user_impl import check_classes, check_floats, fingerprint_of, one_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from robench.datasets.map_style import MapStyle
+    from robench.datasets.user import UserDataset
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+
+def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> MapStyleImages:
+    """Return the items of a class that the entry names.
+
+    Raises:
+        MissingDataError: the class cannot be made, or its items are no images and labels.
+        DeclarationError: there is no such class, labels contradict the entry, or images differ in size.
+    """
+    del decode_workers  # The class decodes.
+    content: MapStyle = declared.content  # type: ignore[assignment]  # the format of this implementation
+    title = f"dataset {declared.name!r}"
+    items, labels, sizes, digest, has_floats = _read(content, title)
+    num_classes = declared.num_classes or int(labels.max(initial=-1)) + 1
+    check_classes(declared, labels, num_classes, content.target)
+    if has_floats:
+        check_floats(title, sizes[0], preprocessing)
+    return MapStyleImages(declared, items, labels, sizes, digest, num_classes, preprocessing)
+
+
+class MapStyleImages:
+    """Items in the order of the ids' SHA-256; item 42 has the id ``name/000042``.
+
+    Args:
+        declared: the dataset.
+        items: what has the items; Any, since it is code of others.
+        targets: (N,) label of each.
+        sizes: width, height of each.
+        digest: SHA-256 over the content of all items.
+        num_classes: number of classes.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the victim.
+
+    Raises:
+        DeclarationError: images differ in size, or are smaller than the crop.
+    """
+
+    def __init__(
+        self,
+        declared: UserDataset,
+        items: Any,
+        targets: NDArray[np.int64],
+        sizes: Sequence[tuple[int, int]],
+        digest: str,
+        num_classes: int,
+        preprocessing: ImagePreprocessing,
+    ) -> None:
+        self.num_classes = num_classes
+        self._name = declared.name
+        ids = [f"{declared.name}/{number:06d}" for number in range(len(targets))]
+        self._order = hash_positions(ids)
+        self._ids = tuple(ids[position] for position in self._order)
+        self._items, self._targets = items, targets
+        self._preprocessing = preprocessing
+        one_size(f"dataset {self._name!r}", zip(ids, sizes, strict=True), preprocessing)
+        fingerprint = fingerprint_of(declared, items=digest)
+        self._identity = DatasetIdentity(name=self._name, fingerprint=fingerprint, num_examples=len(ids))
+
+    @property
+    def identity(self) -> DatasetIdentity:
+        """Name, content digest and size."""
+        return self._identity
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """One id an example."""
+        return self._ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        position = checked_index(index, self._name, len(self))
+        return self._image(position), int(self._targets[self._order[position]])
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
+
+        Raises:
+            ExampleError: one cannot be read any more.
+            IndexError: empty, or not within the dataset.
+        """
+        check_range(start, stop, self._name, len(self))
+        return Batch(
+            ids=self._ids[start:stop],
+            inputs=torch.stack([self._image(position) for position in range(start, stop)]),
+            targets=torch.from_numpy(self._targets[self._order[start:stop]]),
+        )
+
+    def _image(self, position: int) -> torch.Tensor:
+        try:
+            pixels, _ = _item(self._items, self._order[position])
+        except Exception as error:  # code of others
+            raise ExampleError(f"example {self._ids[position]} cannot be read: {described(error)}") from error
+        if pixels.dtype == np.float32:
+            return torch.from_numpy(pixels)
+        resized = pixels_of(Image.fromarray(pixels), f"example {self._ids[position]}", self._preprocessing)
+        return torch.from_numpy(resized).permute(2, 0, 1).to(torch.float32).div_(255).contiguous()
+
+
+@lru_cache(maxsize=4)
+def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[tuple[int, int], ...], str, bool]:
+    """Return what has the items, their labels and sizes, a digest of their content, and whether some are floats."""
+    made = getattr(module_of(content.target), content.target.partition(":")[2], None)
+    if not callable(made):
+        raise DeclarationError(f"{title}: target {content.target!r} names no class; write package.module:Class")
+    try:
+        with Contained(keeps_environment=True):
+            items = made(**dict(content.arguments))
+            count = len(items)
+    except Exception as error:  # code of others
+        raised = what_was_raised(error)
+        raise MissingDataError(f"{title}: {content.target} raised {described(raised)}. Check its arguments") from error
+    digest, labels, sizes, has_floats = hashlib.sha256(), list[int](), list[tuple[int, int]](), False
+    for number in range(count):
+        try:
+            with Contained(keeps_environment=True):
+                pixels, label = _item(items, number)
+        except Exception as error:  # code of others
+            raised = what_was_raised(error)
+            raise MissingDataError(f"{title}: item {number} of {content.target}: {described(raised)}") from error
+        is_float = pixels.dtype == np.float32
+        has_floats = has_floats or is_float
+        sizes.append((pixels.shape[2], pixels.shape[1]) if is_float else (pixels.shape[1], pixels.shape[0]))
+        labels.append(label)
+        digest.update(f"{label} {pixels.dtype} {pixels.shape}\n".encode() + pixels.tobytes())
+    return items, np.array(labels, dtype=np.int64), tuple(sizes), digest.hexdigest(), has_floats
+
+
+def _item(items: Any, number: int) -> tuple[NDArray[Any], int]:
+    """Return an item's image, (H, W, 3) uint8 or (3, H, W) float32, and its label.
+
+    Raises:
+        RobenchError: it is no pair of image and label.
+    """
+    item = items[number]
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        raise RobenchError(f"must be a pair of image and label, got {type(item).__name__}")
+    image, label = item
+    try:
+        target = operator.index(label)
+    except TypeError:
+        raise RobenchError(f"must have a whole number for a label, got {type(label).__name__}") from None
+    return _pixels(image), target
+
+
+def _pixels(image: object) -> NDArray[Any]:
+    if isinstance(image, Image.Image):
+        return np.array(to_rgb(image), dtype=np.uint8)
+    if not isinstance(image, torch.Tensor) or image.ndim != 3 or image.shape[0] not in (1, 3):
+        shape = f" {tuple(image.shape)}" if isinstance(image, torch.Tensor) else ""
+        wanted = "an image of Pillow's, or a tensor (channels, height, width) with 1 or 3 channels"
+        raise RobenchError(f"must have {wanted}, got {type(image).__name__}{shape}")
+    rgb = image.detach().cpu().expand(3, -1, -1)
+    if rgb.dtype == torch.uint8:
+        return rgb.permute(1, 2, 0).contiguous().numpy().copy()
+    if not rgb.is_floating_point() or not bool(((rgb >= 0) & (rgb <= 1)).all()):
+        raise RobenchError(f"must have uint8 values, or floats in [0, 1], got {rgb.dtype} values outside")
+    return rgb.to(torch.float32).contiguous().numpy().copy()

@@ -1,0 +1,60 @@
+"""A dataset declared by the user's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from robench.core.containment import Contained
+from robench.core.errors import DeclarationError, described
+from robench.core.user_code import is_target, module_of, what_was_raised
+from robench.datasets.base import DatasetBase
+from robench.datasets.user import FormatBase
+from robench.declarations.base import Argument, FieldProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonTarget(FormatBase):
+    """A declaration in the user's own code, a ``DatasetBase``: an instance of the entry's name, or a class.
+
+    Attributes:
+        target: ``package.module:NAME``, found on the Python path or in the current folder.
+        arguments: fields of the declaration beside its name, where the target is a class.
+    """
+
+    kind: ClassVar[str] = "python"
+    implementation: ClassVar[str] = "robench.datasets.user_impl:open_user"
+
+    target: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+
+    def declared(self, name: str, folder: Path) -> DatasetBase:
+        """Return the user's declaration; see ``FormatBase``."""
+        module, attribute = module_of(self.target), self.target.partition(":")[2]
+        title = f"target {self.target!r}"
+        if not hasattr(module, attribute):
+            raise DeclarationError(f"{title}: there is no {attribute} in {module.__name__}, {module.__file__}")
+        found: Any = getattr(module, attribute)
+        if isinstance(found, type) and issubclass(found, DatasetBase):
+            try:
+                with Contained(keeps_environment=True):
+                    found = found(name=name, **dict[str, Any](self.arguments))
+            # Broad because it is code of the user's.
+            except Exception as error:
+                raise DeclarationError(f"{title} raised {described(what_was_raised(error))}") from error
+        elif self.arguments:
+            raise DeclarationError(f"{title} is no class, so that arguments must be left out")
+        if not isinstance(found, DatasetBase):
+            wanted = f"{DatasetBase.__module__}.{DatasetBase.__qualname__}"
+            raise DeclarationError(
+                f"{title} is of type {type(found).__name__}, wanted an instance of {wanted} or a class"
+            )
+        if found.name != name:
+            raise DeclarationError(f"{title} has the name {found.name!r}; give the entry the same name, got {name!r}")
+        return found
+
+    def contradictions(self) -> list[FieldProblem]:
+        """A target has one colon between two dotted names."""
+        return [] if is_target(self.target) else [("target", f"must be package.module:NAME, got {self.target}")]

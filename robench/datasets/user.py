@@ -1,0 +1,154 @@
+"""Base of the declarations of users' datasets: the format of their files, and what is stated beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from annotated_types import Ge, Le
+
+from robench.core.errors import did_you_mean
+from robench.core.files import absolute
+from robench.datasets.base import DatasetBase
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
+from robench.tasks import DEFAULT_TASK, TASKS
+
+NOT_STATED = "not stated"
+
+
+class FormatBase(DeclarationBase):
+    """Declaration of the format of a user's dataset, as it stands in a registry file below the dataset's name.
+
+    The implementation is a function ``(declared: UserDataset, *, preprocessing, decode_workers) -> Dataset``, where the
+    dataset also tells its number of classes (``core.protocols.ClassifiedDataset``).
+    """
+
+    def declared(self, name: str, folder: Path) -> DatasetBase:
+        """Return the declaration of the dataset.
+
+        Args:
+            name: its name in the registry.
+            folder: folder of the registry file, which relative paths are relative to.
+
+        Raises:
+            DeclarationError: the format names code that cannot be used.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserDataset(DatasetBase):
+    """A dataset that a registry file declares.
+
+    Attributes:
+        content: format of its files, with absolute paths. No path enters a fingerprint.
+    """
+
+    implementation: ClassVar[str] = "robench.datasets.user_impl:open_user"
+
+    content: FormatBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedFormat(FormatBase):
+    """A format with what any entry may state of its dataset.
+
+    Attributes:
+        title: one line for ``robench list datasets``; by default the format and where its files are.
+        source, licence: where the data are from, and their terms of use.
+        task: name of the task.
+        num_classes: number of classes, which the files are compared with; None for what is found in them.
+    """
+
+    title: str = ""
+    source: str = NOT_STATED
+    licence: str = NOT_STATED
+    task: str = DEFAULT_TASK
+    num_classes: Annotated[int | None, Ge(2), Le(LARGEST)] = None
+
+    @property
+    def summary(self) -> str:
+        """Title of a dataset that states none."""
+        return self.kind
+
+    @property
+    def known_classes(self) -> int | None:
+        """Number of classes, where the declaration tells."""
+        return self.num_classes
+
+    @property
+    def side(self) -> int | None:
+        """Side of the square images in pixels, where the declaration fixes it."""
+        return None
+
+    def located(self, folder: Path) -> Self:
+        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
+        return self
+
+    def declared(self, name: str, folder: Path) -> DatasetBase:
+        """Return the declaration of the dataset; see ``FormatBase``."""
+        content = self.located(folder)
+        return UserDataset(
+            name=name,
+            title=content.title or content.summary,
+            task=content.task,
+            num_classes=content.known_classes,
+            source=content.source,
+            licence=content.licence,
+            image_size=content.side,
+            content=content,
+        )
+
+    def contradictions(self) -> list[FieldProblem]:
+        """The task must be one that robench measures."""
+        if self.task in TASKS:
+            return []
+        return [("task", f"unknown task {self.task!r}.{did_you_mean(self.task, TASKS)}")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesFormat(StatedFormat):
+    """A format of one file or folder.
+
+    Attributes:
+        path: where it is: absolute, relative to the registry file, or below ``~``, the user's home folder.
+    """
+
+    path: str
+
+    @property
+    def summary(self) -> str:
+        """Title of a dataset that states none."""
+        return f"{self.kind} {self.path}"
+
+    @property
+    def place(self) -> Path:
+        """The path as one."""
+        return Path(self.path)
+
+    def located(self, folder: Path) -> Self:
+        """Return the same format with an absolute path; a relative one is relative to ``folder``."""
+        return replace(self, path=located(self.path, folder))
+
+    def contradictions(self) -> list[FieldProblem]:
+        """A path has at least one character and no null byte."""
+        # Named, since a class with slots is made anew and knows no bare super().
+        problems = StatedFormat.contradictions(self)
+        return (
+            problems if is_path(self.path) else [*problems, ("path", f"must name a file or folder, got {self.path!r}")]
+        )
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text can be the path of a file."""
+    return bool(text) and "\0" not in text
+
+
+def located(path: str, folder: Path) -> str:
+    """Return an absolute path; a relative one is relative to ``folder``, and ``~`` is the user's home folder.
+
+    Raises:
+        UsageError: it is of no user's home folder.
+    """
+    return str(absolute(path if path.startswith("~") else folder / path, "path"))

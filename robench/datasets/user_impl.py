@@ -1,0 +1,228 @@
+"""Users' datasets opened: what the formats have in common once their files are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from robench.core.errors import DeclarationError, MissingDataError
+from robench.core.shard import DatasetIdentity
+from robench.datasets.decoded_images import DecodedImages
+from robench.datasets.decoding import size_after, size_of
+from robench.datasets.order import hash_positions
+from robench.declarations.preprocessing import ImagePreprocessing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from robench.core.protocols import Dataset
+    from robench.datasets.user import UserDataset
+
+AS_THEY_ARE: Final = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+# Files whose sizes are compared when a dataset is opened; those of all others when they are decoded.
+NUM_COMPARED: Final = 100
+
+
+def open_user(
+    declared: UserDataset,
+    *,
+    data_root: Path | None,
+    preprocessing: ImagePreprocessing | None,
+    decode_workers: int,
+    split: str,
+) -> Dataset:
+    """Return the examples of a registry's dataset; images keep their size where nothing says otherwise.
+
+    Raises:
+        UsageError: a split other than ``test`` is wanted.
+        MissingDataError: the files are not there, or are not what their format has.
+        DeclarationError: the files contradict the entry, or the preprocessing does not go with them.
+    """
+    del data_root  # The paths are in the registry.
+    declared.check_split(split)
+    opener: Callable[..., Dataset] = declared.content.implemented()
+    return opener(declared, preprocessing=preprocessing or AS_THEY_ARE, decode_workers=decode_workers)
+
+
+class FileImages(DecodedImages):
+    """Image files below one folder, by their relative paths, which are their ids.
+
+    Args:
+        declared: the dataset.
+        root: folder that paths are relative to.
+        names: relative path of each file, with slashes.
+        sizes: size of each in bytes.
+        targets: class of each.
+        num_classes: number of classes.
+        preprocessing, decode_workers: see ``DecodedImages``.
+
+    Raises:
+        DeclarationError: images differ in size, or are smaller than the crop.
+    """
+
+    def __init__(
+        self,
+        declared: UserDataset,
+        *,
+        root: Path,
+        names: Sequence[str],
+        sizes: Sequence[int],
+        targets: Sequence[int],
+        num_classes: int,
+        preprocessing: ImagePreprocessing,
+        decode_workers: int,
+    ) -> None:
+        order = hash_positions(names)
+        ids = tuple(names[position] for position in order)
+        self.num_classes = num_classes
+        self._root = root
+        applied = sized(declared, preprocessing)
+        super().__init__(
+            identity=DatasetIdentity(
+                name=declared.name,
+                fingerprint=tree_fingerprint(declared, names, sizes, targets),
+                num_examples=len(ids),
+            ),
+            ids=ids,
+            targets=np.asarray(targets, dtype=np.int64)[order],
+            preprocessing=applied,
+            decode_workers=decode_workers,
+            size=_common_size(declared.name, [root / each for each in ids[:NUM_COMPARED]], applied),
+        )
+
+    def path(self, position: int) -> Path:
+        """Return the file of an example."""
+        return self._root / self._ids[position]
+
+
+def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePreprocessing:
+    """Return the preprocessing that gives images the size that their entry states, if it does.
+
+    Raises:
+        DeclarationError: the checkpoint's preprocessing wants another size.
+    """
+    side = declared.image_size
+    if side is None:
+        return preprocessing
+    for field, wanted in (("resize", preprocessing.resize), ("crop", preprocessing.crop)):
+        if wanted not in (None, side):
+            raise DeclarationError(
+                f"dataset {declared.name!r} has image_size {side} in its entry, and the checkpoint's preprocessing"
+                f" has {field} {wanted}; leave one of them out"
+            )
+    return replace(preprocessing, resize=side, crop=side)
+
+
+def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes: int, where: str) -> None:
+    """Refuse labels that are no classes, and fewer than two classes.
+
+    Args:
+        declared: the dataset.
+        targets: (N,) labels.
+        num_classes: number of classes.
+        where: the file or folder, as messages name it.
+
+    Raises:
+        MissingDataError: there is no example, or no second class, or a label is negative.
+        DeclarationError: a label is not below the number of classes that the entry states.
+    """
+    title = f"dataset {declared.name!r}"
+    if not len(targets):
+        raise MissingDataError(f"{title} has no example: {where} is empty. Check the path in its entry")
+    low, high = int(targets.min()), int(targets.max())
+    if low < 0:
+        raise MissingDataError(f"{title} has the label {low} in {where}; labels are whole numbers from 0")
+    if high >= num_classes:
+        raise DeclarationError(
+            f"{title} has the label {high} in {where}, and num_classes is {num_classes}: labels must be 0 to"
+            f" {num_classes - 1}. Correct the labels or num_classes"
+        )
+    if num_classes < 2:
+        raise MissingDataError(
+            f"{title} has one class alone in {where}, and a classifier needs two. Check the labels, or state the"
+            " num_classes of the model in its entry"
+        )
+
+
+def fingerprint_of(declared: UserDataset, **parts: object) -> str:
+    """Return a SHA-256 over the dataset's name, format and ``parts``, which are JSON values.
+
+    The name counts, because ids and the order of examples may follow from it.
+    """
+    text = json.dumps({"name": declared.name, "format": declared.content.kind, **parts}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tree_fingerprint(declared: UserDataset, names: Sequence[str], sizes: Sequence[int], targets: Sequence[int]) -> str:
+    """Return a SHA-256 over relative path, size in bytes and label of every file, and the ``image_size`` of the entry.
+
+    No file is read for it, which would take minutes: a changed pixel in a file of the same size is not noticed.
+    """
+    digest = hashlib.sha256()
+    for position in sorted(range(len(names)), key=names.__getitem__):
+        digest.update(json.dumps([names[position], sizes[position], int(targets[position])]).encode())
+    return fingerprint_of(declared, image_size=declared.image_size, files=digest.hexdigest())
+
+
+def one_size(
+    title: str, sizes: Iterable[tuple[str, tuple[int, int]]], preprocessing: ImagePreprocessing
+) -> tuple[int, int] | None:
+    """Return the one width and height that images have after resize and crop; None where there are none.
+
+    Args:
+        title: what messages call the dataset.
+        sizes: name of each image, with its width and height.
+        preprocessing: resize and crop.
+
+    Raises:
+        DeclarationError: two differ, or one is smaller than the crop.
+    """
+    first: tuple[str, tuple[int, int]] | None = None
+    for name, (width, height) in sizes:
+        after = size_after(width, height, preprocessing)
+        if preprocessing.crop is not None and min(after) < preprocessing.crop:
+            raise DeclarationError(
+                f"{title}: {name} is {after[0]}x{after[1]} pixels after resize {preprocessing.resize}, smaller than"
+                f" crop {preprocessing.crop}; the checkpoint's preprocessing must set resize to at least crop"
+            )
+        if first is None:
+            first = name, after
+        elif first[1] != after:
+            raise DeclarationError(
+                f"{title} has images of different sizes: {first[0]} is {first[1][0]}x{first[1][1]} pixels, {name} is"
+                f" {after[0]}x{after[1]}. State image_size in its entry, or resize and crop in the checkpoint's"
+                " preprocessing"
+            )
+    return None if first is None else first[1]
+
+
+def check_floats(title: str, size: tuple[int, int], preprocessing: ImagePreprocessing) -> None:
+    """Refuse to resize or crop images that are floats.
+
+    Raises:
+        DeclarationError: the preprocessing changes ``size``, width and height in pixels.
+    """
+    if size_after(*size, preprocessing) != size:
+        raise DeclarationError(
+            f"{title} has images of {size[0]}x{size[1]} pixels as floats, which are not resized: leave out resize and"
+            " crop of the checkpoint's preprocessing, or give uint8 images"
+        )
+
+
+def _common_size(name: str, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> tuple[int, int] | None:
+    if (
+        preprocessing.resize is not None
+        and preprocessing.crop is not None
+        and preprocessing.resize >= preprocessing.crop
+    ):
+        return preprocessing.crop, preprocessing.crop
+    # What cannot be read is the business of its shard, which will fail and name it.
+    found = ((path, size_of(path)) for path in paths)
+    return one_size(f"dataset {name!r}", [(str(path), size) for path, size in found if size], preprocessing)

@@ -1,0 +1,639 @@
+"""Users' datasets: what each format opens, what its fingerprint depends on, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from user_data import CLASSES, declared, scans, write_arrays, write_cifar, write_folder, write_list
+
+from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, UsageError
+from robench.core.protocols import ClassifiedDataset
+from robench.datasets import DATASET_KINDS, image_folder_impl, open_dataset
+from robench.datasets.cifar_impl import ArraysUnpickler
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.testing import check_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from robench.core.declared import DatasetDeclaration
+
+
+def preprocessing(**fields: Any) -> ImagePreprocessing:
+    return ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), **fields)
+
+
+def opened(declaration: DatasetDeclaration, **fields: Any) -> Any:
+    return open_dataset(declaration, data_root=None, preprocessing=preprocessing(**fields) if fields else None)
+
+
+class Digits:
+    """A dataset as torchvision's are: items of an image and a label."""
+
+    def __init__(self, count: int = 12, form: str = "image") -> None:
+        self.images, self.labels = scans(count)
+        self.form = form
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> object:
+        image, label = self.images[index], int(self.labels[index])
+        if self.form == "image":
+            return Image.fromarray(image), label
+        if self.form == "bytes":
+            return torch.from_numpy(image)[None], torch.tensor(label)
+        if self.form == "floats":
+            return torch.from_numpy(image)[None] / 255, label
+        if self.form == "grey levels":
+            return torch.from_numpy(image)[None].float(), label
+        if self.form == "flat":
+            return torch.from_numpy(image), label
+        if self.form == "text":
+            return Image.fromarray(image), "one"
+        return image
+
+
+TARGET = "{kind: torchvision, target: 'test_datasets_user:Digits'}"
+MODULE = """
+from robench.datasets.digits import DIGITS_A
+from dataclasses import replace
+
+MINE = replace(DIGITS_A, name="mine")
+OTHER = DIGITS_A
+NUMBER = 3
+"""
+
+
+def folder_of(root: Path) -> DatasetDeclaration:
+    write_folder(root / "data")
+    return declared(root, "{kind: image-folder, path: data}")
+
+
+def list_of(root: Path) -> DatasetDeclaration:
+    write_list(root / "data")
+    return declared(root, "{kind: csv, path: data/list.csv}")
+
+
+def bytes_of(root: Path) -> DatasetDeclaration:
+    write_arrays(root / "x.npz")
+    return declared(root, "{kind: npz, path: x.npz}")
+
+
+def floats_of(root: Path) -> DatasetDeclaration:
+    images, labels = scans(12)
+    np.savez(root / "x.npz", x=(images[:, None] / 255).astype(np.float64), y=labels)
+    return declared(root, "{kind: npz, path: x.npz, inputs: x, targets: y}")
+
+
+def cifar_of(root: Path) -> DatasetDeclaration:
+    write_cifar(root / "data")
+    return declared(root, "{kind: cifar10, path: data}")
+
+
+def binary_of(root: Path) -> DatasetDeclaration:
+    images, labels = scans(12)
+    rows = [bytes([3, label]) + 3 * image.tobytes() for image, label in zip(images, labels, strict=True)]
+    (root / "cifar-100-binary").mkdir()
+    (root / "cifar-100-binary" / "test.bin").write_bytes(b"".join(rows))
+    return declared(root, "{kind: cifar100, path: .}")
+
+
+def items_of(root: Path) -> DatasetDeclaration:
+    return declared(root, TARGET)
+
+
+def python_of(root: Path) -> DatasetDeclaration:
+    return declared(root, "{kind: python, target: 'user_data:MINE'}")
+
+
+FORMATS = (folder_of, list_of, bytes_of, floats_of, cifar_of, binary_of, items_of, python_of)
+
+
+@pytest.mark.parametrize("make", FORMATS)
+def test_each_format_keeps_what_all_datasets_promise(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    check_dataset(make(tmp_path))
+
+
+def test_a_format_of_every_kind_is_checked(tmp_path: Path) -> None:
+    kinds = set()
+    for number, make in enumerate(FORMATS[:7]):
+        (tmp_path / str(number)).mkdir()
+        kinds.add(make(tmp_path / str(number)).content.kind)
+    assert kinds | {"python"} == set(DATASET_KINDS)
+
+
+@pytest.mark.parametrize("make", FORMATS[:7])
+def test_each_format_has_the_images_and_labels_of_its_files(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    dataset = opened(make(tmp_path))
+    images, labels = scans(len(dataset))
+    batch = dataset.batch(0, len(dataset))
+    found = {(int(label), image.tobytes()) for image, label in zip(images, labels, strict=True)}
+    greys = (batch.inputs * 255).round().to(torch.uint8)[:, 0].numpy()
+    # Folders and names of a list are classes in sorted order.
+    order = sorted(CLASSES) if make in (folder_of, list_of) else list(CLASSES)
+    assert {
+        (CLASSES.index(order[label]), grey.tobytes()) for grey, label in zip(greys, batch.targets, strict=True)
+    } == found
+    assert torch.equal(batch.inputs[:, 0], batch.inputs[:, 2])
+    assert isinstance(dataset, ClassifiedDataset)
+    assert dataset.num_classes == {cifar_of: 10, binary_of: 100}.get(make, 4)
+
+
+class TestFingerprints:
+    def test_one_of_a_tree_is_of_paths_sizes_and_labels_and_not_of_pixels_or_places(self, tmp_path: Path) -> None:
+        first, second = folder_of(tmp_path / "a"), folder_of(tmp_path / "b")
+        before = opened(first).identity
+        assert opened(second).identity == before
+        image = tmp_path / "a" / "data" / "one" / "1.PNG"
+        content = bytearray(image.read_bytes())
+        content[-20] ^= 1
+        image.write_bytes(content)
+        assert opened(first).identity == before
+        image.write_bytes(content + b"0")
+        assert opened(first).identity.fingerprint != before.fingerprint
+
+    def test_a_renamed_class_and_a_renamed_file_are_other_data(self, tmp_path: Path) -> None:
+        declaration, data = folder_of(tmp_path), tmp_path / "data"
+        prints = {opened(declaration).identity.fingerprint}
+        (data / "one" / "1.PNG").rename(data / "one" / "1.png")
+        prints.add(opened(declaration).identity.fingerprint)
+        (data / "zero").rename(data / "a")
+        prints.add(opened(declaration).identity.fingerprint)
+        assert len(prints) == 3
+
+    @pytest.mark.parametrize(("make", "file"), [(bytes_of, "x.npz"), (cifar_of, "data/cifar-10-batches-py/test_batch")])
+    def test_one_of_a_file_is_of_its_bytes(self, tmp_path: Path, make: Callable[[Path], Any], file: str) -> None:
+        declaration = make(tmp_path)
+        before = opened(declaration).identity.fingerprint
+        if file == "x.npz":
+            images, labels = scans(12)
+            images[3, 0, 0] ^= 1
+            write_arrays(tmp_path / file, inputs=images, targets=labels)
+        else:
+            # What follows the end of a pickle changes no image.
+            (tmp_path / file).write_bytes((tmp_path / file).read_bytes() + b"\0")
+        assert opened(declaration).identity.fingerprint != before
+
+    def test_what_changes_pixels_or_ids_is_in_it(self, tmp_path: Path) -> None:
+        write_folder(tmp_path / "data")
+        entries = ["{kind: image-folder, path: data}", "{kind: image-folder, path: data, image_size: 16}"]
+        found = [opened(declared(tmp_path, each)).identity.fingerprint for each in entries]
+        found.append(opened(declared(tmp_path, entries[0], name="yours")).identity.fingerprint)
+        assert len(set(found)) == 3
+
+    def test_what_changes_nothing_is_not(self, tmp_path: Path) -> None:
+        write_folder(tmp_path / "data")
+        entry = "{kind: image-folder, path: %s, title: T, source: S, licence: L, num_classes: 4}"
+        plain = opened(declared(tmp_path, "{kind: image-folder, path: data}")).identity
+        assert opened(declared(tmp_path, entry % (tmp_path / "data"))).identity == plain
+
+    def test_items_of_another_content_are_other_data(self, tmp_path: Path) -> None:
+        ways = ["", "count: 11", "form: bytes"]
+        found = [opened(declared(tmp_path, TARGET[:-1] + f", arguments: {{{way}}}}}")).identity for way in ways]
+        # Grey bytes are the same pixels as grey images, in three channels.
+        assert found[0] == found[2] != found[1]
+
+
+class TestSizes:
+    def test_image_size_resizes_and_crops(self, tmp_path: Path) -> None:
+        write_folder(tmp_path / "data", side=16)
+        wide = Image.new("L", (40, 20), 200)
+        wide.save(tmp_path / "data" / "one" / "wide.png")
+        dataset = opened(declared(tmp_path, "{kind: image-folder, path: data, image_size: 24}"))
+        assert dataset.batch(0, len(dataset)).inputs.shape == (41, 3, 24, 24)
+
+    @pytest.mark.parametrize("make", [folder_of, list_of, bytes_of, cifar_of, items_of])
+    def test_else_the_preprocessing_of_the_checkpoint_does(self, tmp_path: Path, make: Callable[[Path], Any]) -> None:
+        declaration = make(tmp_path)
+        small = opened(declaration, resize=20, crop=16).batch(0, 4)
+        assert small.inputs.shape == (4, 3, 16, 16)
+        assert opened(declaration, resize=20, crop=16).identity == opened(declaration).identity
+        assert torch.equal(opened(declaration, resize=32, crop=32)[0][0], opened(declaration)[0][0])
+
+    @pytest.mark.parametrize("form", ["folder", "list"])
+    def test_both_are_one_too_many(self, tmp_path: Path, form: str) -> None:
+        write_folder(tmp_path / "data")
+        write_list(tmp_path)
+        entry = {
+            "folder": "{kind: image-folder, path: data, image_size: 16}",
+            "list": "{kind: csv, path: list.csv, image_size: 16}",
+        }
+        with pytest.raises(
+            DeclarationError, match=r"image_size 16 in its entry, .* has resize 20; leave one of them out"
+        ):
+            opened(declared(tmp_path, entry[form]), resize=20)
+
+    def test_floats_are_not_resized(self, tmp_path: Path) -> None:
+        for declaration in (floats_of(tmp_path), declared(tmp_path, TARGET[:-1] + ", arguments: {form: floats}}")):
+            assert opened(declaration, resize=32).identity.num_examples == 12
+            with pytest.raises(DeclarationError, match="32x32 pixels as floats, which are not resized"):
+                opened(declaration, resize=20)
+
+    @pytest.mark.parametrize("make", [folder_of, bytes_of, items_of])
+    def test_a_crop_larger_than_the_images_is_refused(self, tmp_path: Path, make: Callable[[Path], Any]) -> None:
+        with pytest.raises(DeclarationError, match="32x32 pixels after resize None, smaller than crop 40"):
+            opened(make(tmp_path), crop=40)
+
+    def test_images_of_two_sizes_are_refused_before_they_are_measured(self, tmp_path: Path) -> None:
+        declaration = folder_of(tmp_path)
+        Image.new("L", (40, 20)).save(tmp_path / "data" / "one" / "wide.png")
+        with pytest.raises(DeclarationError, match=r"images of different sizes: .* State image_size in its entry"):
+            opened(declaration)
+        assert len(opened(declaration, resize=16, crop=16)) == 41
+        with pytest.raises(DeclarationError, match=r"of different sizes: .*32x16"):
+            opened(declaration, resize=16)
+
+    def test_a_size_that_shows_late_costs_its_own_batch(self, tmp_path: Path) -> None:
+        declaration = folder_of(tmp_path)
+        dataset = opened(declaration)
+        last = tmp_path / "data" / dataset.ids[-1]
+        Image.new("L", (48, 48)).save(last)
+        with pytest.raises(ExampleError, match=f"{last.name} is 48x48 pixels .* are 32x32; give all images one size"):
+            dataset[-1]
+        assert len(dataset.batch(0, 39).ids) == 39
+
+
+class TestTrees:
+    def test_classes_are_folders_sorted_as_text_and_hidden_names_are_left_out(self, tmp_path: Path) -> None:
+        root = write_folder(tmp_path / "data")
+        for name in (".git/a.png", "one/._1.png", "one/.cache/x.png", "one/notes.txt", "loose.png"):
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_bytes(b"x")
+        dataset = opened(declared(tmp_path, "{kind: image-folder, path: data}"))
+        labels = {
+            example_id: int(label) for example_id, label in zip(dataset.ids, dataset.batch(0, 40).targets, strict=True)
+        }
+        assert labels["one/1.PNG"] == sorted(CLASSES).index("one")
+        assert labels["zero/nested/0.png"] == sorted(CLASSES).index("zero")
+        assert len(labels) == 40
+
+    def test_a_link_to_images_elsewhere_is_followed(self, tmp_path: Path) -> None:
+        root = write_folder(tmp_path / "data")
+        (root / "two").rename(tmp_path / "elsewhere")
+        (root / "two").symlink_to(tmp_path / "elsewhere")
+        (root / "one" / "again.png").symlink_to(tmp_path / "elsewhere" / "2.PNG")
+        assert len(opened(declared(tmp_path, "{kind: image-folder, path: data}"))) == 41
+
+    @pytest.mark.parametrize(
+        ("plant", "message"),
+        [
+            (
+                lambda root: (root / "one" / "loop").symlink_to(root / "one"),
+                "one/loop leads back to a folder around it",
+            ),
+            (lambda root: (root / "loop").symlink_to(root), r"loop leads back to a folder around it"),
+            (
+                lambda root: (root / "one" / "me").symlink_to(root / "one" / "me"),
+                "cannot read .*levels of symbolic links",
+            ),
+            (lambda root: os.mkfifo(root / "one" / "x.png"), "one/x.png is no regular file"),
+            (lambda root: (root / "one" / "x.png").symlink_to("/dev/zero"), "one/x.png is no regular file"),
+            (lambda root: (root / "one" / "x.png").symlink_to(root / "gone"), "the link .*one/x.png leads nowhere"),
+            (lambda root: (root / "five").mkdir(), "1 class folder without an image: .*/five. Put images there"),
+            (lambda root: (root / "one" / os.fsdecode(b"\xff.png")).write_bytes(b"x"), "no UTF-8"),
+        ],
+    )
+    def test_what_is_no_tree_of_images_is_refused(self, tmp_path: Path, plant: Any, message: str) -> None:
+        plant(write_folder(tmp_path / "data"))
+        with pytest.raises(MissingDataError, match=message):
+            opened(declared(tmp_path, "{kind: image-folder, path: data}"))
+
+    @pytest.mark.parametrize(
+        ("names", "message"),
+        [
+            ([], "data does not exist. Correct path in its entry"),
+            (["a.png", "b.png"], "data holds 2 images outside class folders. Wanted a folder for each class"),
+            (["notes.txt"], "data holds no class folders"),
+            (["cat/a.png"], "has one class alone in .*data, and a classifier needs two"),
+        ],
+    )
+    def test_too_few_classes_are_refused(self, tmp_path: Path, names: list[str], message: str) -> None:
+        for name in names:
+            (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "data" / name).write_bytes(b"x")
+        with pytest.raises(MissingDataError, match=message) as caught:
+            opened(declared(tmp_path, "{kind: image-folder, path: data}"))
+        assert caught.value.exit_code == 4
+
+    def test_a_number_of_classes_that_is_stated_must_be_that_of_the_folders(self, tmp_path: Path) -> None:
+        write_folder(tmp_path / "data")
+        with pytest.raises(DeclarationError, match=r"has 4 class folders .*, and num_classes is 5"):
+            opened(declared(tmp_path, "{kind: image-folder, path: data, num_classes: 5}"))
+
+    def test_a_tree_without_end_is_cut_off(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        declaration = folder_of(tmp_path)
+        monkeypatch.setattr(image_folder_impl, "MOST_IMAGES", 39)
+        with pytest.raises(MissingDataError, match="more than 39 images; check its links"):
+            opened(declaration)
+
+    def test_an_unreadable_image_is_named_when_it_is_read(self, tmp_path: Path) -> None:
+        declaration = folder_of(tmp_path)
+        (tmp_path / "data" / "one" / "1.PNG").write_bytes(b"no image")
+        dataset = opened(declaration)
+        with pytest.raises(ExampleError, match=r"cannot read image .*one/1.PNG: it is not recognised as an image"):
+            dataset[dataset.ids.index("one/1.PNG")]
+
+
+class TestLists:
+    def test_whole_numbers_are_classes_and_other_columns_are_left_aside(self, tmp_path: Path) -> None:
+        write_list(tmp_path / "data", names=False)
+        numbers = opened(declared(tmp_path, "{kind: csv, path: data/list.csv, num_classes: 7}"))
+        assert numbers.num_classes == 7
+        assert int(numbers[numbers.ids.index("3.png")][1]) == 3
+
+    def test_columns_have_names_of_their_own(self, tmp_path: Path) -> None:
+        text = write_list(tmp_path).read_text().replace("path,label", "File,Class")
+        (tmp_path / "list.csv").write_text("\ufeff" + text)
+        entry = "{kind: csv, path: list.csv, image_column: File, label_column: Class}"
+        assert len(opened(declared(tmp_path, entry))) == 12
+        with pytest.raises(DeclarationError, match=r"no column 'path'\..*Known: Class, File, remark"):
+            opened(declared(tmp_path, "{kind: csv, path: list.csv}"))
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", "no column 'path'. It is empty"),
+            ("path,label,label\n", "2 columns 'label'"),
+            ("path,label\n", "has no example"),
+            ("path,label\n../x.png,1\n", r"line 2: \.\./x.png is not below the folder of the CSV file"),
+            ("path,label\na/../../x.png,1\n", "line 2: .* is not below the folder"),
+            ("path,label\n/etc/passwd,1\n", "line 2: /etc/passwd is not below the folder"),
+            ("path,label\n0.png,1\nabsent.png,2\n", "line 3: cannot find image .*absent.png: No such file"),
+            ("path,label\n0.png,1\n.,2\n", "line 3: the path of an image must name a file"),
+            ("path,label\n0.png,1\nfolder,2\n", "line 3: image .*folder is no regular file"),
+            ("path,label\n0.png,1\n./0.png,2\n", "line 3: ./0.png was listed before, in line 2"),
+            ("path,label\n0.png\n", "line 2: 1 columns, and the header has 2"),
+            ("path,label\n0.png,\n", "line 2: label is empty"),
+            ('path,label\n0.png,"1"x\n', "line 2: .*wanted a CSV file"),
+            ("path,label\n0.png,0\n1.png,-1\n", "has the label -1"),
+            ("path,label\n0.png,0\n1.png,0\n", "one class alone"),
+            ("path,label\n0.png,cat\n1.png,cat\n", "one class alone"),
+            ("path,label\n0.png,\udcff\n", "no UTF-8"),
+        ],
+    )
+    def test_a_wrong_list_is_refused_by_its_line(self, tmp_path: Path, text: str, message: str) -> None:
+        write_list(tmp_path)
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "list.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises((MissingDataError, DeclarationError), match=message):
+            opened(declared(tmp_path, "{kind: csv, path: list.csv}"))
+
+    def test_labels_beyond_the_stated_classes_are_refused(self, tmp_path: Path) -> None:
+        write_list(tmp_path / "a", names=False)
+        write_list(tmp_path / "b")
+        with pytest.raises(DeclarationError, match=r"has the label 3 .* num_classes is 3: labels must be 0 to 2"):
+            opened(declared(tmp_path, "{kind: csv, path: a/list.csv, num_classes: 3}"))
+        with pytest.raises(DeclarationError, match="has 4 different labels, and num_classes is 5"):
+            opened(declared(tmp_path, "{kind: csv, path: b/list.csv, num_classes: 5}"))
+
+    @pytest.mark.parametrize("place", ["absent.csv", "/dev/zero", "."])
+    def test_what_is_no_file_is_refused(self, tmp_path: Path, place: str) -> None:
+        with pytest.raises(MissingDataError, match="dataset 'mine'"):
+            opened(declared(tmp_path, f"{{kind: csv, path: {place}}}"))
+
+
+class TestArrays:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"inputs": np.array([{}, {}])}, "cannot be read without pickle"),
+            ({"targets": np.array([None] * 12)}, "cannot be read without pickle"),
+            (
+                {"inputs": np.zeros((12, 32), np.uint8)},
+                r"must have the shape \(N, height, width\) or .* got uint8 \(12, 32\)",
+            ),
+            ({"inputs": np.zeros((12, 3, 32, 32), np.uint8)}, r"with 1 or 3 channels, got uint8 \(12, 3, 32, 32\)"),
+            ({"inputs": np.zeros((12, 8, 8, 4), np.uint8)}, "with 1 or 3 channels"),
+            ({"inputs": np.zeros((12, 8, 8, 3), np.float32)}, r"\(N, channels, height, width\) with 1 or 3 channels"),
+            ({"inputs": np.zeros((12, 0, 8), np.uint8)}, "must have the shape"),
+            ({"inputs": np.zeros((12, 8, 8), np.int64)}, "must be uint8, or floats in .* got int64"),
+            ({"inputs": np.full((12, 1, 8, 8), np.nan)}, r"must lie in \[0, 1\], got nan in image 0"),
+            (
+                {"inputs": np.eye(12)[:, :, None, None].repeat(1, 1)[:, :1] * 255},
+                "got 255 in image 0; divide 8-bit values",
+            ),
+            ({"inputs": -np.eye(12)[:, 3:4, None, None]}, "got -1 in image 3"),
+            ({"targets": np.arange(11)}, r"must be 12 whole numbers, .* of the shape \(11,\)"),
+            ({"targets": np.arange(12.0)}, "must be 12 whole numbers, one an image, got float64"),
+            ({"targets": np.arange(12) - 1}, "has the label -1"),
+            ({"targets": np.zeros(12, int)}, "one class alone"),
+            ({"inputs": np.zeros((0, 8, 8), np.uint8), "targets": np.zeros(0, int)}, "has no example"),
+        ],
+    )
+    def test_what_is_no_images_and_labels_is_refused(self, tmp_path: Path, changes: Any, message: str) -> None:
+        write_arrays(tmp_path / "x.npz", **changes)
+        with pytest.raises(MissingDataError, match=message):
+            opened(declared(tmp_path, "{kind: npz, path: x.npz}"))
+
+    def test_a_missing_array_is_named_beside_those_that_there_are(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "x.npz", x_test=np.zeros(3), y_test=np.zeros(3))
+        with pytest.raises(DeclarationError, match=r"no array 'inputs'.*Known: x_test, y_test. Name it by inputs"):
+            opened(declared(tmp_path, "{kind: npz, path: x.npz}"))
+
+    @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken", pickle.dumps({})])
+    def test_another_file_is_refused(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "x.npz").write_bytes(content)
+        with pytest.raises(MissingDataError, match="is no npz file"):
+            opened(declared(tmp_path, "{kind: npz, path: x.npz}"))
+
+    def test_a_single_array_and_no_file_are_refused(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "x.npy", np.zeros(3))
+        with pytest.raises(MissingDataError, match="holds one array"):
+            opened(declared(tmp_path, "{kind: npz, path: x.npy}"))
+        with pytest.raises(MissingDataError, match="does not exist"):
+            opened(declared(tmp_path, "{kind: npz, path: y.npz}"))
+        with pytest.raises(MissingDataError, match=r"cannot read .*: it is a device"):
+            opened(declared(tmp_path, "{kind: npz, path: /dev/zero}"))
+
+    def test_labels_beyond_the_stated_classes_are_refused(self, tmp_path: Path) -> None:
+        write_arrays(tmp_path / "x.npz")
+        with pytest.raises(DeclarationError, match=r"has the label 3 .* num_classes is 3"):
+            opened(declared(tmp_path, "{kind: npz, path: x.npz, num_classes: 3}"))
+        assert opened(declared(tmp_path, "{kind: npz, path: x.npz, num_classes: 9}")).num_classes == 9
+
+
+class Evil:
+    """Creates a file when it is loaded from a pickle."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> object:
+        return open, (self.path, "w")
+
+
+class TestCifar:
+    def test_what_is_not_as_published_compares_with_nothing(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        opened(cifar_of(tmp_path))
+        assert "is not the published file" in caplog.text
+        assert "compares with nothing published" in caplog.text
+
+    def test_the_published_file_is_known_by_its_md5(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        declaration: Any = cifar_of(tmp_path)
+        content = (tmp_path / "data" / "cifar-10-batches-py" / "test_batch").read_bytes()
+        monkeypatch.setattr(type(declaration.content), "file", ("test_batch", hashlib.md5(content).hexdigest()))
+        opened(declaration)
+        assert not caplog.text
+
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_the_folder_itself_may_be_named(self, tmp_path: Path, inside: bool) -> None:
+        write_cifar(tmp_path)
+        path = "cifar-10-batches-py" if inside else "."
+        assert len(opened(declared(tmp_path, f"{{kind: cifar10, path: {path}}}"))) == 20
+
+    def test_a_pickle_runs_no_code(self, tmp_path: Path) -> None:
+        declaration = cifar_of(tmp_path)
+        planted = tmp_path / "planted"
+        file = tmp_path / "data" / "cifar-10-batches-py" / "test_batch"
+        file.write_bytes(pickle.dumps({b"data": Evil(str(planted)), b"labels": [0]}, protocol=2))
+        with pytest.raises(MissingDataError, match=r"it names (io|_io|builtins|__builtin__).open, which is not loaded"):
+            opened(declaration)
+        assert not planted.exists()
+
+    @pytest.mark.parametrize("name", ["os.system", "builtins.eval", "numpy.load", "numpy.core.multiarray.fromfile"])
+    def test_nothing_but_arrays_is_loaded(self, tmp_path: Path, name: str) -> None:
+        module, _, attribute = name.rpartition(".")
+        with (tmp_path / "x").open("wb+") as file, pytest.raises(pickle.UnpicklingError, match="which is not loaded"):
+            ArraysUnpickler(file).find_class(module, attribute)
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            [],
+            {b"labels": [0]},
+            {b"data": np.zeros((2, 3072), np.uint8)},
+            {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0]},
+            {b"data": np.zeros((2, 3072), np.float32), b"labels": [0, 1]},
+            {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0.5, 1.0]},
+            {b"data": [[0] * 3072] * 2, b"labels": [0, 1]},
+        ],
+    )
+    def test_another_pickle_is_refused(self, tmp_path: Path, batch: object) -> None:
+        declaration = cifar_of(tmp_path)
+        (tmp_path / "data" / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps(batch, protocol=2))
+        with pytest.raises(MissingDataError, match="is not the published file, a pickle of images and labels"):
+            opened(declaration)
+
+    def test_labels_out_of_range_and_broken_sizes_are_refused(self, tmp_path: Path) -> None:
+        declaration = cifar_of(tmp_path)
+        batch = {b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}
+        file = tmp_path / "data" / "cifar-10-batches-py" / "test_batch"
+        file.write_bytes(pickle.dumps(batch, protocol=2))
+        with pytest.raises(DeclarationError, match=r"has the label 10 .* num_classes is 10"):
+            opened(declaration)
+        file.unlink()
+        with pytest.raises(MissingDataError, match=r"the test images are not in .* unpack the archive"):
+            opened(declaration)
+        (file.parent / "test_batch.bin").write_bytes(b"x" * 3074)
+        with pytest.raises(MissingDataError, match="has 3,074 bytes, wanted a multiple of 3,073"):
+            opened(declaration)
+
+    def test_another_number_of_classes_is_a_contradiction(self, tmp_path: Path) -> None:
+        with pytest.raises(DeclarationError, match=r"datasets.mine.num_classes: must be left out, or 100, got 10"):
+            declared(tmp_path, "{kind: cifar100, path: ., num_classes: 10}")
+
+
+class TestItems:
+    @pytest.mark.parametrize("form", ["image", "bytes", "floats"])
+    def test_images_and_tensors_are_the_same_pixels(self, tmp_path: Path, form: str) -> None:
+        dataset = opened(declared(tmp_path, TARGET[:-1] + f", arguments: {{form: {form}}}}}"))
+        assert torch.equal(dataset.batch(0, 12).inputs, opened(items_of(tmp_path)).batch(0, 12).inputs)
+
+    @pytest.mark.parametrize(
+        ("form", "message"),
+        [
+            ("nothing", "item 0 of .*: must be a pair of image and label, got ndarray"),
+            ("text", "item 0 of .*: must have a whole number for a label, got str"),
+            ("grey levels", r"item 0 of .*: must have uint8 values, or floats in \[0, 1\]"),
+            ("flat", r"item 0 of .*: must have an image of Pillow's, or a tensor .* got Tensor \(32, 32\)"),
+        ],
+    )
+    def test_items_that_are_no_images_and_labels_are_refused(self, tmp_path: Path, form: str, message: str) -> None:
+        with pytest.raises(MissingDataError, match=message):
+            opened(declared(tmp_path, TARGET[:-1] + f", arguments: {{form: {form}}}}}"))
+
+    @pytest.mark.parametrize(
+        ("entry", "error", "message"),
+        [
+            ("{kind: torchvision, target: 'test_datasets_user:Absent'}", DeclarationError, "names no class"),
+            ("{kind: torchvision, target: 'no_such_module:X'}", DeclarationError, "no module 'no_such_module'"),
+            (TARGET[:-1] + ", arguments: {size: 3}}", MissingDataError, "raised TypeError.*Check its arguments"),
+            (
+                "{kind: torchvision, target: 'torchvision.datasets:MNIST', arguments: {root: absent, train: false}}",
+                MissingDataError,
+                "raised RuntimeError: Dataset not found",
+            ),
+        ],
+    )
+    def test_a_class_that_cannot_be_made_is_named(
+        self, tmp_path: Path, entry: str, error: type[RobenchError], message: str
+    ) -> None:
+        with pytest.raises(error, match=message):
+            opened(declared(tmp_path, entry))
+
+    def test_torchvisions_own_image_folder_agrees_with_robenchs(self, tmp_path: Path) -> None:
+        mine = opened(folder_of(tmp_path))
+        entry = "{kind: torchvision, target: 'torchvision.datasets:ImageFolder', arguments: {root: data}}"
+        theirs = opened(declared(tmp_path, entry))
+
+        def content(dataset: Any) -> list[tuple[int, bytes]]:
+            batch = dataset.batch(0, len(dataset))
+            return sorted(
+                (int(label), image.numpy().tobytes()) for image, label in zip(batch.inputs, batch.targets, strict=True)
+            )
+
+        assert content(mine) == content(theirs)
+
+    def test_download_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DeclarationError, match="must not have download: robench downloads nothing"):
+            declared(tmp_path, TARGET[:-1] + ", arguments: {download: true}}")
+
+
+class TestPython:
+    @pytest.mark.parametrize(
+        ("entry", "message"),
+        [
+            ("{kind: python, target: 'my_data_module:OTHER'}", "has the name 'digits-a'; give the entry the same name"),
+            ("{kind: python, target: 'my_data_module:NUMBER'}", "is of type int, wanted an instance of robench"),
+            ("{kind: python, target: 'my_data_module:ABSENT'}", "there is no ABSENT in my_data_module"),
+            ("{kind: python, target: 'my_data_module:MINE', arguments: {a: 1}}", "arguments must be left out"),
+            ("{kind: python, target: 'no_such_module:X'}", "no module 'no_such_module'"),
+            ("{kind: python, target: nonsense}", "target: must be package.module:NAME, got nonsense"),
+        ],
+    )
+    def test_a_target_that_is_no_dataset_is_a_problem_of_its_entry(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, message: str
+    ) -> None:
+        (tmp_path / "my_data_module.py").write_text(MODULE)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "my_data_module", raising=False)
+        with pytest.raises(DeclarationError, match=rf"(?s)line 2: datasets.mine.*{message}"):
+            declared(tmp_path, entry)
+
+
+def test_there_is_nothing_to_train_on(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'mine' has no split 'train'"):
+        open_dataset(bytes_of(tmp_path), data_root=None, preprocessing=None, split="train")
+
+
+def test_equal_declarations_are_one_key_of_a_mapping(tmp_path: Path) -> None:
+    """Runs open each dataset once, by its declaration."""
+    first, second = (declared(tmp_path, TARGET[:-1] + ", arguments: {count: 11}}") for _ in range(2))
+    assert len({first, second, items_of(tmp_path)}) == 2
+    assert pickle.loads(pickle.dumps(first)) == first
+    assert replace(first, title="T") != first  # type: ignore[type-var]  # a dataclass

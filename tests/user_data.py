@@ -1,0 +1,107 @@
+"""Small datasets as users have them, made of the digits: folders, lists, arrays and CIFAR-10-shaped files."""
+
+from __future__ import annotations
+
+import csv
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
+
+from robench.datasets.base import EmbeddedImages
+from robench.datasets.in_memory import InMemoryImages
+from robench.declare import find_datasets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from robench.core.declared import DatasetDeclaration
+
+CLASSES = ("zero", "one", "two", "three")
+
+
+def scans(num_images: int, side: int = 32) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the first scans of 0 to 3 as (N, side, side) bytes, and their labels, in turn 0, 1, 2, 3, 0, ..."""
+    digits = load_digits()
+    of_class = [digits.images[digits.target == label] for label in range(len(CLASSES))]
+    chosen = [of_class[number % len(CLASSES)][number // len(CLASSES)] for number in range(num_images)]
+    images = (np.stack(chosen) * 255 / 16).astype(np.uint8).repeat(side // 8, 1).repeat(side // 8, 2)
+    return images, np.arange(num_images) % len(CLASSES)
+
+
+def write_folder(root: Path, num_images: int = 40, side: int = 32) -> Path:
+    """Write PNGs in class folders, every fifth in a folder below; return ``root``."""
+    for number, (image, label) in enumerate(zip(*scans(num_images, side), strict=True)):
+        name = f"nested/{number}.png" if number % 5 == 0 else f"{number}.PNG"
+        path = root / CLASSES[label] / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    return root
+
+
+def write_list(root: Path, num_images: int = 12, *, names: bool = True) -> Path:
+    """Write PNGs and a CSV file that lists them, labels as names or as numbers; return the file."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "list.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label", "remark"])
+        for number, (image, label) in enumerate(zip(*scans(num_images), strict=True)):
+            Image.fromarray(image).save(root / f"{number}.png")
+            writer.writerow([f"{number}.png", CLASSES[label] if names else label, "a, b"])
+    return root / "list.csv"
+
+
+def write_arrays(path: Path, num_images: int = 12, **changes: Any) -> Path:
+    """Write an npz file of ``inputs`` and ``targets``, unless changed; return it."""
+    images, labels = scans(num_images)
+    np.savez(path, **{"inputs": images, "targets": labels, **changes})
+    return path
+
+
+def write_cifar(root: Path, num_images: int = 20) -> Path:
+    """Write CIFAR-10-shaped files of the Python version; return the folder around them."""
+    images, labels = scans(num_images)
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    rows = images[:, None].repeat(3, 1).reshape(num_images, -1)
+    # As Python 2 wrote it: protocol 2, keys of bytes.
+    batch = {b"data": rows, b"labels": labels.tolist(), b"batch_label": b"testing batch 1 of 1"}
+    (folder / "test_batch").write_bytes(pickle.dumps(batch, protocol=2))
+    return root
+
+
+def made() -> InMemoryImages:
+    """Return a dataset of the user's own code."""
+    images, labels = scans(12)
+    ids = [f"mine/{number}" for number in range(12)]
+    pixels = dict(zip(ids, images[:, None].astype(np.float32) / 255, strict=True))
+    return InMemoryImages("mine", dict(zip(ids, labels.tolist(), strict=True)), pixels)
+
+
+MINE = EmbeddedImages(
+    name="mine",
+    title="Twelve scans",
+    task="classification",
+    source="here",
+    licence="MIT",
+    num_classes=4,
+    num_examples=12,
+    image_size=32,
+    maker="user_data:made",
+)
+
+
+def declared(folder: Path, entry: str, name: str = "mine") -> DatasetDeclaration:
+    """Return the dataset that an entry, in YAML's flow style, declares in a registry in ``folder``."""
+    return find_datasets([write_registry(folder, entry, name)])[name]
+
+
+def write_registry(folder: Path, entry: str, name: str = "mine", file: str = "data.yaml") -> Path:
+    """Write a registry of one dataset; return the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(f"datasets:\n  {name}: {entry}\n")
+    return folder / file
