@@ -79,11 +79,15 @@ class Attack(PerturbationBase):
 
     def problem_on(self, dataset: DatasetDeclaration) -> str:
         """Return what keeps the attack from a dataset: its inputs have no small changes, or its task not this loss."""
-        if not DOMAINS[dataset.domain].is_real_valued:
+        domain, task = DOMAINS.get(dataset.domain), TASKS.get(dataset.task)
+        if domain is None or task is None:
+            # Whoever names an unknown one is told so by name.
+            return ""
+        if not domain.is_real_valued:
             return f"must be no {self.kind} on {dataset.name}, whose inputs ({dataset.domain}) have no small changes"
         # Without a field for the loss, what is read are scores of classes.
         needed = self.loss.removesuffix("-targeted") or "margin"
-        if self.reads_outputs and needed not in ("objective", *TASKS[dataset.task].losses):
+        if self.reads_outputs and needed not in ("objective", *task.losses):
             wanted = "have loss objective" if self.loss else f"be another attack than {self.kind}"
             return f"must {wanted} on {dataset.name}, whose task is {dataset.task}"
         return ""

@@ -118,8 +118,7 @@ def command(
         return 0
     stopped_with, progress = measured(prepared, store)
     reports = [prepared.report(suite, store) for suite in request.suites]
-    kept = f"what was measured is kept in {results}, and the same command prints it"
-    _print_reports(reports, as_json, if_lost="nothing of a smoke run is kept" if smoke else kept)
+    _print_reports(reports, as_json, kept_in=None if smoke else results)
     _say_how_it_ended(progress.num_failed, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
         return stopped_with
@@ -156,9 +155,11 @@ def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:
     )
 
 
-def _print_reports(reports: list[Report], as_json: bool, *, if_lost: str) -> None:
+def _print_reports(reports: list[Report], as_json: bool, *, kept_in: Path | None) -> None:
     from robench.reports import RENDERERS
 
+    kept = f"what was measured is kept in {kept_in}, and the same command prints it"
+    if_lost = "nothing of a smoke run is kept" if kept_in is None else kept
     if not as_json:
         out_document("\n\n".join(RENDERERS["text"](report).rstrip("\n") for report in reports), if_lost=if_lost)
         return

@@ -125,7 +125,7 @@ class Draws(Protocol):
         """Return the draws of some of the examples."""
 
 
-AskedFor = TypeVar("AskedFor", bound=PerturbationDeclaration, contravariant=True)
+AskedFor = TypeVar("AskedFor", bound="PerturbationDeclaration", contravariant=True)
 
 
 class Perturbation(Protocol[AskedFor]):

@@ -31,8 +31,10 @@ from robench.declare.shift_columns import (
 )
 from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
+from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.perturbations import Clean
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -251,6 +253,16 @@ def _task_problems(document: Document, conditions: Mapping[int, Condition]) -> I
             where = "in the suite" if stated is not None else "in the conditions before"
             message = f"must be a dataset of the task {wanted} as {where}, got one of {task}"
             yield document.problem(("conditions", index, "dataset"), message)
+    for index, condition in conditions.items():
+        for noun, name, known in (
+            ("task", condition.dataset.task, TASKS),
+            ("domain", condition.dataset.domain, DOMAINS),
+        ):
+            if name not in known and name != stated:
+                message = (
+                    f"must be a dataset of a known {noun}, got one of {name}: install the distribution that has it"
+                )
+                yield document.problem(("conditions", index, "dataset"), message)
     for index, name in _known_metrics(document).items():
         if wanted is not None and METRICS[name].task != wanted:
             message = f"must be a metric of the task {wanted}, got {name}, one of {METRICS[name].task}"

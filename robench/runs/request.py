@@ -7,7 +7,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from robench.core.errors import UsageError
+from robench.core.errors import UnknownNameError, UsageError
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +80,8 @@ class RunRequest:
                         f"{checkpoint.task}; 'robench list models' says which models are for what"
                     )
                 self._check_domain(suite, checkpoint)
+            if suite.task not in TASKS:
+                raise UnknownNameError("task", suite.task, TASKS, "Or install the distribution that has it.")
         self._check_kept()
 
     @staticmethod

@@ -14,7 +14,7 @@ from robench.attacks.cw import Cw
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
-from robench.core.errors import DeclarationError, UsageError
+from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.outcomes import Outcome
 from robench.core.suite import Condition, Suite
 from robench.corruptions.corruption import Corruption
@@ -106,6 +106,28 @@ def test_a_suite_with_such_a_condition_is_refused_with_its_place() -> None:
     told = str(raised.value)
     assert "  conditions[0].perturbation: must have loss objective on heights, whose task is guessing" in told
     assert "metrics[0]: must be a metric of the task guessing, got top1_accuracy, one of classification" in told
+
+
+@pytest.mark.parametrize(("field", "value"), [("task", "unheard"), ("domain", "nowhere")])
+def test_a_dataset_of_an_unknown_task_or_domain_is_refused_with_its_place(field: str, value: str) -> None:
+    suite = {
+        "name": "s",
+        "version": 1,
+        "seed": 0,
+        "batch_size": 4,
+        "dataset": "strange",
+        "conditions": [{"name": "pgd", "perturbation": {"kind": "fgsm", "epsilon": "8/255"}}],
+        "metrics": ["top1_accuracy"],
+    }
+    strange: Any = replace(DIGITS, name="strange", **{field: value})
+    with pytest.raises(DeclarationError, match=f"a dataset of a known {field}, got one of {value}: install"):
+        suite_of(document_from_python(suite, "suite"), {"strange": strange})
+
+
+def test_a_suite_of_an_unknown_task_is_refused() -> None:
+    strange: Any = replace(DIGITS, task="unheard")
+    with pytest.raises(UnknownNameError, match="unknown task 'unheard'"):
+        RunRequest(suites=(suite_on(strange),), checkpoints=(replace(CHECKPOINT, task="unheard"),))
 
 
 def suite_on(dataset: Any, **changes: Any) -> Suite:
