@@ -122,7 +122,8 @@ def images_below(root: Path, name: str, title: str) -> Iterator[tuple[str, int]]
 
 
 def _num_bytes(entry: os.DirEntry[str], folder: Path, relative: str, title: str) -> int:
-    if not is_text(f"{relative}/{entry.name}"):
+    name = f"{relative}/{entry.name}"
+    if not name.isascii() and not is_text(name):
         raise MissingDataError(misnamed(folder / entry.name))
     try:
         found = entry.stat()
@@ -150,8 +151,8 @@ def _leads_back(chain: _Chain) -> bool:
 
 
 def _suffix(name: str) -> str:
-    # A pathlib path for each of 10^6 files would take seconds.
-    return os.path.splitext(name)[1].lower()  # noqa: PTH122
+    _, dot, ending = name.rpartition(".")
+    return (dot + ending).lower() if dot else ""
 
 
 def _refuse_empty(

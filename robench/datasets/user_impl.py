@@ -167,7 +167,7 @@ def tree_fingerprint(declared: UserDataset, names: Sequence[str], sizes: Sequenc
     """
     digest = hashlib.sha256()
     for position in sorted(range(len(names)), key=names.__getitem__):
-        digest.update(json.dumps([names[position], sizes[position], int(targets[position])]).encode())
+        digest.update(f"{json.dumps(names[position])} {sizes[position]} {targets[position]}\n".encode())
     return fingerprint_of(declared, image_size=declared.image_size, files=digest.hexdigest())
 
 

@@ -12,6 +12,7 @@ import torch
 
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
+from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.domains import DOMAINS
@@ -90,13 +91,16 @@ def has_the_declared_name_and_classes(opened: Opened) -> None:
     name = dataset.identity.name
     require(name == declared.name, subject, f"opens as {name!r}", "the name that is declared")
     targets = dataset.batch(0, min(len(dataset), MOST_READ)).targets
-    if declared.num_classes is None:
+    num_classes = declared.num_classes
+    if num_classes is None and isinstance(dataset, ClassifiedDataset):
+        num_classes = dataset.num_classes
+    if num_classes is None:
         return
     require(
-        bool(targets.min() >= 0 and targets.max() < declared.num_classes),
+        bool(targets.min() >= 0 and targets.max() < num_classes),
         subject,
         f"has targets from {int(targets.min())} to {int(targets.max())}",
-        f"classes 0 to {declared.num_classes - 1}, since num_classes is {declared.num_classes}",
+        f"classes 0 to {num_classes - 1}, since num_classes is {num_classes}",
     )
 
 

@@ -13,6 +13,7 @@ import robench.runs.fit
 from examples import CHECKPOINT
 from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
+from robench.datasets.base import stand_in
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_R
 from robench.runs.fit import NUM_EXAMPLES, chance_of_at_most, check_fit
 from robench.tasks.classification_impl import are_probabilities
@@ -202,3 +203,30 @@ def test_a_batch_that_a_model_cannot_take_is_refused_with_its_own_words(fit: Cal
 
     with pytest.raises(UsageError, match="cannot take a batch of 8 examples: ValueError: out of memory"):
         fit(narrow)
+
+
+class TestClassesThatOnlyFilesTell:
+    """Of datasets whose declaration does not say how many classes there are."""
+
+    @pytest.fixture
+    def fit_open(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+        class Victim:
+            def logits(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
+                return answers(31)(inputs)
+
+        def check(dataset: Any) -> None:
+            monkeypatch.setattr(robench.runs.fit, "load_victim", lambda checkpoint: Victim())
+            check_fit(CHECKPOINT, {stand_in("classification"): dataset})
+
+        return check
+
+    def test_the_opened_dataset_tells_them(self, fit_open: Callable[..., None]) -> None:
+        dataset: Any = Numbered()
+        dataset.num_classes = 10
+        fit_open(dataset)
+        dataset.num_classes = 12
+        with pytest.raises(UsageError, match=r"gives 10 classes, but dataset 'any' has 12; .* \(num_classes in the"):
+            fit_open(dataset)
+
+    def test_where_it_does_not_either_nothing_is_said_of_them(self, fit_open: Callable[..., None]) -> None:
+        fit_open(Numbered())
