@@ -254,14 +254,11 @@ def _task_problems(document: Document, conditions: Mapping[int, Condition]) -> I
             message = f"must be a dataset of the task {wanted} as {where}, got one of {task}"
             yield document.problem(("conditions", index, "dataset"), message)
     for index, condition in conditions.items():
-        for noun, name, known in (
-            ("task", condition.dataset.task, TASKS),
-            ("domain", condition.dataset.domain, DOMAINS),
-        ):
+        declared = condition.dataset
+        for noun, name, known in (("task", declared.task, TASKS), ("domain", declared.domain, DOMAINS)):
             if name not in known and name != stated:
-                message = (
-                    f"must be a dataset of a known {noun}, got one of {name}: install the distribution that has it"
-                )
+                advice = "install the distribution that has it"
+                message = f"must be a dataset of a known {noun}, got one of {name}: {advice}"
                 yield document.problem(("conditions", index, "dataset"), message)
     for index, name in _known_metrics(document).items():
         if wanted is not None and METRICS[name].task != wanted:

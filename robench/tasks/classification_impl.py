@@ -91,7 +91,8 @@ class ClassificationRules:
         if num_classes is not None and outputs.shape[1] != num_classes:
             raise UsageError(
                 f"model {model!r} gives {outputs.shape[1]} classes, but dataset {dataset!r} has {num_classes}; "
-                "choose a suite on the data that the model was trained for"
+                "choose a suite on the data that the model was trained for (num_classes in the dataset's entry tells "
+                "of classes that no example has)"
             )
         # Of scores that are not finite nothing can be said: their shards will fail and name it.
         if bool(torch.isfinite(outputs).all()) and are_probabilities(outputs):

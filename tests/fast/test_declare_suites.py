@@ -12,6 +12,7 @@ import pytest
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
+from robench.core.outcomes import Outcome
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS
 from robench.datasets.digits import DIGITS
@@ -19,6 +20,7 @@ from robench.declare import parse_suite, read_suite
 from robench.declare import suites as suites_module
 from robench.metrics import METRICS
 from robench.perturbations.clean import Clean
+from robench.tasks import TASKS, Task
 
 TEXT = """\
 name: digits-adv
@@ -322,6 +324,8 @@ def text_task(monkeypatch: pytest.MonkeyPatch) -> None:
     perplexity = replace(METRICS["top1_accuracy"], name="perplexity", task="language-modelling")
     monkeypatch.setitem(DATASETS.builtin, "sentences", sentences)
     monkeypatch.setitem(METRICS.builtin, "perplexity", perplexity)
+    modelling = Task(name="language-modelling", title="", outcome=Outcome, implementation="nowhere:RULES")
+    monkeypatch.setitem(TASKS.builtin, modelling.name, modelling)
 
 
 @pytest.mark.usefixtures("text_task")
