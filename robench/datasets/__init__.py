@@ -20,6 +20,7 @@ from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.map_style import MapStyle
 from robench.datasets.python_target import PythonTarget
 from robench.datasets.user import UserDataset
+from robench.declarations.preprocessing import PreprocessingBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,10 @@ def open_dataset(
     declared = DATASETS[dataset] if isinstance(dataset, str) else dataset
     if decode_workers < 0:
         raise UsageError(f"the number of decoding processes must be at least 0, got {decode_workers}")
+    if not isinstance(preprocessing, PreprocessingBase | None):
+        raise DeclarationError(
+            f"preprocessing of dataset {declared.name!r} must be a PreprocessingBase, got {preprocessing}"
+        )
     if preprocessing is not None and preprocessing.domain != declared.domain:
         raise DeclarationError(
             f"dataset {declared.name!r} is of the domain {declared.domain}: preprocessing must be of it, got "

@@ -159,13 +159,17 @@ def _pass(victim: Victim, inputs: Tensor, seeds: Sequence[int], rows: Tensor, la
     chosen, of_rows = inputs[rows.to(inputs.device)], [seeds[row] for row in rows.tolist()]
     try:
         with torch.enable_grad():
-            logits = victim.logits(chosen.requires_grad_(), of_rows)
+            logits = _as_rows(victim.logits(chosen.requires_grad_(), of_rows))
     except Exception:  # whatever a model raises that is to be differentiated, its logits may still be had
         with torch.no_grad():
-            logits = victim.logits(chosen.detach(), of_rows)
-    logits = logits.reshape(len(logits), -1)
+            logits = _as_rows(victim.logits(chosen.detach(), of_rows))
     labels = logits.argmin(1) if labels is None else labels[rows.to(labels.device)]
     return _Pass(logits.detach().double(), _gradients(logits, chosen, labels))
+
+
+def _as_rows(outputs: Tensor) -> Tensor:
+    """Return outputs (B, ...) as (B, K), whatever the task."""
+    return outputs.reshape(len(outputs), -1)
 
 
 def _gradients(logits: Tensor, inputs: Tensor, labels: Tensor) -> Tensor | None:

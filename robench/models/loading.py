@@ -9,7 +9,7 @@ import torch
 
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
-from robench.declarations.preprocessing import PreprocessingBase
+from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
 from robench.models.build import build
 from robench.models.layouts_impl import layouts_for
 from robench.models.state_files import load_state
@@ -38,9 +38,8 @@ def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> C
     """
     preprocessing = checkpoint.preprocessing
     if not isinstance(preprocessing, PreprocessingBase):
-        raise DeclarationError(
-            f"preprocessing of {checkpoint.name} must be a PreprocessingBase, got {type(preprocessing).__name__}"
-        )
+        kinds = " or ".join(PREPROCESSINGS)
+        raise DeclarationError(f"preprocessing of {checkpoint.name} must be of kind {kinds}, got {preprocessing.kind}")
     usable = _usable(device)
     path, _ = resolve(checkpoint)
     state = load_state(path, checkpoint.weights.layout)

@@ -21,6 +21,7 @@ from robench.core.identity import to_plain
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification_losses import margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -379,7 +380,7 @@ def test_the_squares_are_as_large_as_those_of_the_papers_code_at_every_query(sch
     theirs = import_module("pyautoattack.square").SquareAttack(
         None, n_queries=5000, p_init=0.8, resc_schedule=schedule == "rescaled"
     )
-    ours = SquareSearch(replace(LINF, num_queries=5000, p_init=0.8, schedule=schedule)).num_scheduled
+    ours = SquareSearch(replace(LINF, num_queries=5000, p_init=0.8, schedule=schedule), margin_loss).num_scheduled
     trials = range(5000)
     assert [share_of_pixels(trial, ours, 0.8) for trial in trials] == [theirs.p_selection(trial) for trial in trials]
     assert 0.8 / share_of_pixels(4999, ours, 0.8) == (512 if schedule == "rescaled" else 128)

@@ -29,16 +29,27 @@ def test_json_holds_every_flag_and_a_raised_one_ends_with_1(robench: Robench) ->
     assert "num_draws" in flags["random victim"]["advice"]
 
 
+# Says neither how nor on what it was trained.
+UNTOLD = """
+checkpoints:
+  untold:
+    architecture: {backbone: timm, name: resnet10t, arguments: {num_classes: 10}}
+    weights: {uri: nowhere.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+"""
+
+
 def test_what_cannot_be_audited_is_refused_with_its_reason(
     robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "registry.yaml").write_text(UNTOLD)
     for arguments, message in (
         (("--model", "digits-vitt"), "Did you mean 'digits-vit'?"),
         (("--model", "digits-vit", "--epsilon", "8%"), "--epsilon must be a number such as 8/255"),
         (("--model", "digits-vit", "--epsilon", "8"), "epsilon must lie above 0 and at most 1"),
         (("--model", "digits-vit", "--dataset", "digit"), "unknown dataset 'digit'"),
-        (("--model", "deit-tiny-distilled"), "name it with --dataset"),
+        (("--model", "untold", "--registry", "registry.yaml"), "name it with --dataset"),
     ):
         ended = robench("audit", *arguments)
         assert ended.code == 2, ended.stderr

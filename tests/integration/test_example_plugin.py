@@ -110,7 +110,7 @@ def test_they_are_listed_with_their_distribution(site: Path, tmp_path: Path) -> 
 
 def test_a_domain_and_a_task_of_its_own_reach_a_table(site: Path, tmp_path: Path) -> None:
     """Points of the plane and their heights: robench has neither, and its own attacks make the errors larger."""
-    files = site / PACKAGE / "hill.yaml", site / PACKAGE / "registry.yaml", "hill-network"
+    files = site / PACKAGE / "hill.yaml", site / PACKAGE / "hill_registry.yaml", "hill-network"
     values = measured(site, tmp_path / "serial", *files)
     error = {name.removesuffix("/mean_absolute_error"): value for name, value in values.items()}
     assert error.keys() == {"clean", "noise", "fgsm", "pgd@1/50", "pgd@1/20"}

@@ -161,7 +161,7 @@ import sys, time
 import robench.cli.validate_command as validate
 from robench.cli.main import main
 
-def wait(path):
+def wait(path, datasets):
     sys.stderr.write("waiting\\n")
     sys.stderr.flush()
     time.sleep(600)

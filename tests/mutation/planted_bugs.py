@@ -105,13 +105,13 @@ BUGS = (
     ),
     Bug(
         "dlr over the second logit",
-        A + "losses.py",
+        "tasks/classification_losses.py",
         "sorted_BK[:, 0] - sorted_BK[:, 2] + 1e-12",
         "sorted_BK[:, 0] - sorted_BK[:, 1] + 1e-12",
     ),
     Bug(
         "the margin counts the label",
-        A + "losses.py",
+        "tasks/classification_losses.py",
         "logits_BK.scatter(1, labels_B[:, None], -torch.inf)",
         "logits_BK",
     ),

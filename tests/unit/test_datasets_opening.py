@@ -92,8 +92,8 @@ def test_digits_take_a_preprocessing_that_leaves_their_size(fields: dict[str, in
     assert open_digits(preprocessing=image_preprocessing(**fields)).identity == open_digits().identity
 
 
-def test_a_preprocessing_that_is_not_for_images_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="preprocessing must be 'image', got Fgsm"):
+def test_what_is_no_preprocessing_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="of dataset 'digits' must be a PreprocessingBase, got Fgsm"):
         open_digits(preprocessing=Fgsm(epsilon=Fraction(0)))
 
 

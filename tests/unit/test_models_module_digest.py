@@ -413,7 +413,7 @@ def closing_over(module: nn.Module) -> nn.Module:
 
 KEPT = nn.ReLU()
 UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "class by exec": (lambda: from_text("class Net(nn.Module): pass")(), "Net is made at run time"),
+    "class by exec": (lambda: from_text("class Net(nn.Module): pass")(), "class Net is "),
     "class in a function": (with_own_class, "Local is made at run time"),
     "lambda by eval": (lambda: Plain(eval("lambda x: x")), "held of its class Plain is a function"),
     "forward hook": (lambda: with_hook("register_forward_hook"), "submodule 0 (ReLU) has a hook (forward_hooks)"),
