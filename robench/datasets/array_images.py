@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.datasets.decoding import pixels_of
-from robench.datasets.order import check_range, checked_index, hash_positions
+from robench.datasets.order import hash_positions
+from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_floats, one_size
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from robench.declarations.preprocessing import ImagePreprocessing
 
 
-class ArrayImages:
+class ArrayImages(OrderedImages):
     """Images in the order of the ids' SHA-256; example 42 of the arrays has the id ``name/000042``.
 
     Args:
@@ -48,8 +48,12 @@ class ArrayImages:
         self.num_classes = num_classes
         ids = [f"{name}/{number:06d}" for number in range(len(targets))]
         self._order = hash_positions(ids)
-        self._ids = tuple(ids[position] for position in self._order)
-        self._pixels, self._targets = pixels, targets
+        super().__init__(
+            DatasetIdentity(name=name, fingerprint=fingerprint, num_examples=len(ids)),
+            tuple(ids[position] for position in self._order),
+            targets[self._order],
+        )
+        self._pixels = pixels
         self._is_bytes = pixels.dtype == np.uint8
         self._preprocessing = preprocessing
         height, width = pixels.shape[1:3] if self._is_bytes else pixels.shape[2:]
@@ -57,37 +61,6 @@ class ArrayImages:
         self._is_resized = size != (width, height)
         if self._is_resized and not self._is_bytes:
             check_floats(f"dataset {name!r}", (width, height), preprocessing)
-        self._identity = DatasetIdentity(name=name, fingerprint=fingerprint, num_examples=len(ids))
-
-    @property
-    def identity(self) -> DatasetIdentity:
-        """Name, content digest and size."""
-        return self._identity
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """One id an example."""
-        return self._ids
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        position = checked_index(index, self._identity.name, len(self))
-        return self._inputs(position, position + 1)[0], int(self._targets[self._order[position]])
-
-    def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
-
-        Raises:
-            IndexError: empty, or not within the dataset.
-        """
-        check_range(start, stop, self._identity.name, len(self))
-        return Batch(
-            ids=self._ids[start:stop],
-            inputs=self._inputs(start, stop),
-            targets=torch.from_numpy(self._targets[self._order[start:stop]]),
-        )
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         chosen = self._pixels[self._order[start:stop]]

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from robench.core.errors import ExampleError
-from robench.core.protocols import Batch
 from robench.datasets.decoding import decode
 from robench.datasets.decoding_pool import shared_pool
-from robench.datasets.order import check_range, checked_index
+from robench.datasets.order import checked_index
+from robench.datasets.ordered_images import OrderedImages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from robench.declarations.preprocessing import ImagePreprocessing
 
 
-class DecodedImages:
+class DecodedImages(OrderedImages):
     """Base class of datasets of image files, which says where the file of each example is.
 
     Args:
@@ -45,44 +45,18 @@ class DecodedImages:
         decode_workers: int = 0,
         size: tuple[int, int] | None = None,
     ) -> None:
-        self._identity = identity
-        self._ids = ids
-        self._targets = targets
+        super().__init__(identity, ids, targets)
         self._preprocessing = preprocessing
         self._size = size
         self._pool = shared_pool(decode_workers)
-
-    @property
-    def identity(self) -> DatasetIdentity:
-        """Name, content digest and size."""
-        return self._identity
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """One id an example."""
-        return self._ids
-
-    def __len__(self) -> int:
-        return len(self._ids)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         position = checked_index(index, self._identity.name, len(self))
         path = self.path(position)
         return _to_unit_range(self._stack([path], [decode(path, self._preprocessing)]))[0], int(self._targets[position])
 
-    def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
-
-        Raises:
-            ExampleError: one cannot be read, or they differ in size.
-            IndexError: empty, or not within the dataset.
-        """
-        check_range(start, stop, self._identity.name, len(self))
-        return Batch(
-            ids=self._ids[start:stop],
-            inputs=_to_unit_range(self._decoded(start, stop)),
-            targets=torch.from_numpy(self._targets[start:stop].copy()),
-        )
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        return _to_unit_range(self._decoded(start, stop))
 
     def close(self) -> None:
         """End the decoding processes, which all datasets share; each stays usable, and starts new ones."""

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from robench.core.errors import DeclarationError
-from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
-from robench.datasets.order import check_range, checked_index, hash_order
+from robench.datasets.order import hash_order
+from robench.datasets.ordered_images import OrderedImages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ def open_embedded(
     return declared.made(split)
 
 
-class InMemoryImages:
+class InMemoryImages(OrderedImages):
     """Images in the order of the ids' SHA-256.
 
     Args:
@@ -61,48 +61,19 @@ class InMemoryImages:
     """
 
     def __init__(self, name: str, targets: Mapping[str, int], pixels: Mapping[str, NDArray[np.float32]]) -> None:
-        self._name = name
-        self._ids = tuple(hash_order(targets))
-        self._targets = np.array([targets[example_id] for example_id in self._ids], dtype=np.int64)
-        self._pixels = np.stack([pixels[example_id] for example_id in self._ids])
-        self._identity = DatasetIdentity(name=name, fingerprint=self._fingerprint(), num_examples=len(self._ids))
-
-    @property
-    def identity(self) -> DatasetIdentity:
-        """Name, size, and a SHA-256 over ids, labels and pixels."""
-        return self._identity
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """One id an example, such as ``digits/0042``."""
-        return self._ids
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        position = checked_index(index, self._name, len(self))
-        return self._inputs(position, position + 1)[0], int(self._targets[position])
-
-    def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
-
-        Raises:
-            IndexError: empty, or not within the dataset.
-        """
-        check_range(start, stop, self._name, len(self))
-        return Batch(
-            ids=self._ids[start:stop],
-            inputs=self._inputs(start, stop),
-            targets=torch.from_numpy(self._targets[start:stop].copy()),
-        )
+        ids = tuple(hash_order(targets))
+        classes = np.array([targets[example_id] for example_id in ids], dtype=np.int64)
+        self._pixels = np.stack([pixels[example_id] for example_id in ids])
+        fingerprint = _fingerprint(ids, classes, self._pixels)
+        super().__init__(DatasetIdentity(name=name, fingerprint=fingerprint, num_examples=len(ids)), ids, classes)
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         # A copy with three channels of its own: a caller may write into what it got.
         return torch.from_numpy(self._pixels[start:stop]).repeat(1, 3 // self._pixels.shape[1], 1, 1)
 
-    def _fingerprint(self) -> str:
-        digest = hashlib.sha256("\n".join(self._ids).encode())
-        digest.update(self._targets.astype("<i8").tobytes())
-        digest.update(self._pixels.astype("<f4").tobytes())
-        return digest.hexdigest()
+
+def _fingerprint(ids: tuple[str, ...], targets: NDArray[np.int64], pixels: NDArray[np.float32]) -> str:
+    digest = hashlib.sha256("\n".join(ids).encode())
+    digest.update(targets.astype("<i8").tobytes())
+    digest.update(pixels.astype("<f4").tobytes())
+    return digest.hexdigest()

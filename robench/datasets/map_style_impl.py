@@ -13,11 +13,11 @@ from PIL import Image
 
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, described
-from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.core.user_code import module_of, what_was_raised
 from robench.datasets.decoding import pixels_of, to_rgb
-from robench.datasets.order import check_range, checked_index, hash_positions
+from robench.datasets.order import hash_positions
+from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_classes, check_floats, fingerprint_of, one_size
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, 
     return MapStyleImages(declared, items, labels, sizes, digest, num_classes, preprocessing)
 
 
-class MapStyleImages:
+class MapStyleImages(OrderedImages):
     """Items in the order of the ids' SHA-256; item 42 has the id ``name/000042``.
 
     Args:
@@ -75,46 +75,18 @@ class MapStyleImages:
         preprocessing: ImagePreprocessing,
     ) -> None:
         self.num_classes = num_classes
-        self._name = declared.name
         ids = [f"{declared.name}/{number:06d}" for number in range(len(targets))]
         self._order = hash_positions(ids)
-        self._ids = tuple(ids[position] for position in self._order)
-        self._items, self._targets = items, targets
-        self._preprocessing = preprocessing
-        one_size(f"dataset {self._name!r}", zip(ids, sizes, strict=True), preprocessing)
-        fingerprint = fingerprint_of(declared, items=digest)
-        self._identity = DatasetIdentity(name=self._name, fingerprint=fingerprint, num_examples=len(ids))
-
-    @property
-    def identity(self) -> DatasetIdentity:
-        """Name, content digest and size."""
-        return self._identity
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """One id an example."""
-        return self._ids
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        position = checked_index(index, self._name, len(self))
-        return self._image(position), int(self._targets[self._order[position]])
-
-    def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
-
-        Raises:
-            ExampleError: one cannot be read any more.
-            IndexError: empty, or not within the dataset.
-        """
-        check_range(start, stop, self._name, len(self))
-        return Batch(
-            ids=self._ids[start:stop],
-            inputs=torch.stack([self._image(position) for position in range(start, stop)]),
-            targets=torch.from_numpy(self._targets[self._order[start:stop]]),
+        identity = DatasetIdentity(
+            name=declared.name, fingerprint=fingerprint_of(declared, items=digest), num_examples=len(ids)
         )
+        super().__init__(identity, tuple(ids[position] for position in self._order), targets[self._order])
+        self._items = items
+        self._preprocessing = preprocessing
+        one_size(f"dataset {declared.name!r}", zip(ids, sizes, strict=True), preprocessing)
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        return torch.stack([self._image(position) for position in range(start, stop)])
 
     def _image(self, position: int) -> torch.Tensor:
         try:
