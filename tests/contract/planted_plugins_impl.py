@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from robench.attacks.problem import Problem
     from robench.core.protocols import Draws
+    from robench.core.shard import DatasetIdentity
 
 __all__ = ["with_torch"]
 
@@ -347,8 +349,9 @@ def with_short_batches() -> InMemoryImages:
 
 
 class Undigested(InMemoryImages):
-    def _fingerprint(self) -> str:
-        return "v1"
+    @property
+    def identity(self) -> DatasetIdentity:
+        return replace(super().identity, fingerprint="v1")
 
 
 def without_a_digest() -> InMemoryImages:
