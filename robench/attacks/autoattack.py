@@ -40,7 +40,8 @@ class AutoAttack(BoundedAttack):
     kind: ClassVar[str] = "autoattack"
     implementation: ClassVar[str] = "robench.attacks.autoattack_impl:autoattack"
     # A new version of any of these is a new version of the ensembles that are made of them.
-    version: ClassVar[int] = Apgd.version + Fab.version + Square.version - 2
+    # Raised by one when the trials of Square became those of AutoAttack's code (``as_drawn``).
+    version: ClassVar[int] = Apgd.version + Fab.version + Square.version - 1
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
 
     variant: Literal["standard", "plus", "rand", "standard-rescaled", "custom"]
@@ -119,7 +120,8 @@ class AutoAttack(BoundedAttack):
 
     def _square(self, schedule: Literal["rescaled", "fixed"] = "fixed") -> Square:
         fields = {**self._shared, "epsilon": self.epsilon, "returns": self.returns, "schedule": schedule}
-        return Square(**fields, stop="at_success", num_queries=5000, p_init=0.8)
+        trials: Literal["changing", "as_drawn"] = "as_drawn" if schedule == "fixed" else "changing"
+        return Square(**fields, trials=trials, stop="at_success", num_queries=5000, p_init=0.8)
 
     @property
     def _shared(self) -> dict[str, Any]:

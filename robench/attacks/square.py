@@ -26,6 +26,9 @@ class Square(SearchingAttack):
         schedule: when squares become smaller. The steps of the paper's code are for 10,000 queries: ``rescaled`` to
             ``num_queries``, as in that code and in other libraries' Square; or ``fixed`` at the same queries whatever
             their number, as in AutoAttack, whose 5,000 then end at 1/128 of ``p_init`` and not at 1/512.
+        trials: what a trial is. Signs are turned where they would change nothing, and squares lie anywhere
+            (``changing``); or signs are taken as they are drawn, and no square lies at the last row or column unless it
+            fills the image (``as_drawn``), as in AutoAttack's code.
     """
 
     kind: ClassVar[str] = "square"
@@ -38,6 +41,7 @@ class Square(SearchingAttack):
     p_init: Annotated[float, Gt(0), Le(1)]
     loss: Loss = "margin"
     schedule: Literal["rescaled", "fixed"] = "rescaled"
+    trials: Literal["changing", "as_drawn"] = "changing"
 
     def contradictions(self) -> list[FieldProblem]:
         """What a random search tried last is no result: half of its trials are steps back."""

@@ -91,7 +91,8 @@ class SquareSearch:
             drawn = problem.draws.uniform(stream, (TRIALS_AT_ONCE, NUM_PLACES + best.shape[1]))
         share = share_of_pixels(step, self.num_scheduled, self.declaration.p_init)
         trial = _flipped if problem.region.norm == "linf" else _moved
-        points = trial(problem, best, share, drawn[:, step % TRIALS_AT_ONCE])
+        as_drawn = self.declaration.trials == "as_drawn"
+        points = trial(problem, best, share, drawn[:, step % TRIALS_AT_ONCE], as_drawn=as_drawn)
         values = torch.maximum(seen.values, state.values)
         return replace(state, points=points, seen=seen, best=best, values=values, drawn=drawn)
 
@@ -123,14 +124,19 @@ def _stripes(problem: Problem, restart: int) -> Tensor:
     return torch.where(signs > 0, problem.region.upper, problem.region.lower)
 
 
-def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Tensor:
-    """Return best points with one square at the edge of the budget; ``drawn`` are numbers (B, places and channels)."""
+def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
+    """Return best points with one square at the edge of the budget; ``drawn`` are numbers (B, places and channels).
+
+    Unless signs are taken as they are drawn, those of a trial that changes nothing are turned around.
+    """
     height, width = best.shape[2:]
     side = min(max(round(sqrt(share * height * width)), 1), height, width)
-    cells = window_cells(drawn[:, :2], side, best.shape)
+    cells = window_cells(drawn[:, :2], side, best.shape, spares_last=as_drawn)
     is_up = (drawn[:, NUM_PLACES:] >= 0.5)[..., None, None]
     upper, lower = cut_out(problem.region.upper, cells), cut_out(problem.region.lower, cells)
     window = torch.where(is_up, upper, lower)
+    if as_drawn:
+        return put_in(best, cells, window)
     idle = (window == cut_out(best, cells)).flatten(1).all(dim=1).view(-1, 1, 1, 1)
     return put_in(best, cells, torch.where(is_up ^ idle, upper, lower))
 
@@ -144,7 +150,7 @@ def _bumps(problem: Problem, restart: int) -> Tensor:
     return _spent(problem, change)
 
 
-def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Tensor:
+def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
     """Return best points with the change of one window moved to another; ``drawn`` as of ``_flipped``.
 
     What lies in both windows counts as the one that is moved to. The new window gets, channel by channel, the energy of
@@ -152,7 +158,9 @@ def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor) -> Tenso
     """
     norm, (channels, height, width) = problem.region.norm, best.shape[1:]
     side = min(max(round(sqrt(share * height * width)), 3) | 1, height, width)
-    target, source = (window_cells(drawn[:, place : place + 2], side, best.shape) for place in (0, 2))
+    target, source = (
+        window_cells(drawn[:, place : place + 2], side, best.shape, spares_last=as_drawn) for place in (0, 2)
+    )
     change = best - problem.inputs
     budget = problem.region.epsilon ** (2 if norm == "l2" else 1)
     unused, at_target = (budget - _energies(change, norm)).clamp(min=0), cut_out(change, target)

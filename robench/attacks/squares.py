@@ -25,13 +25,16 @@ ORDERS = {"l2": 2, "l1": 1}
 POWERS = {"l2": 2, "l1": 4}
 
 
-def window_cells(drawn: Tensor, side: int, shape: Sequence[int]) -> Tensor:
+def window_cells(drawn: Tensor, side: int, shape: Sequence[int], *, spares_last: bool = False) -> Tensor:
     """Return which pixels of images of ``shape`` (B, C, H, W) one square each has, (B, C * S * S), counted in an image.
 
-    ``drawn`` (B, 2), numbers in [0, 1), say where the squares are: all places are alike.
+    ``drawn`` (B, 2), numbers in [0, 1), say where the squares are: all places are alike. With ``spares_last`` those that
+    reach the last row or column are left out, unless there are no others.
     """
     _, channels, height, width = shape
     first, places = _first_window(side, channels, height, width, drawn.device)
+    if spares_last:
+        places = (places - 1).clamp(min=1)
     top, left = torch.minimum((drawn * places).long(), places - 1).unbind(1)
     return (top * width + left)[:, None] + first
 
