@@ -178,7 +178,7 @@ def _ensembles(epsilon: str, *, digits: bool) -> Iterator[str]:
         yield from _named(f"square{suffix}", "20" if digits else None)
         num_queries = 200 if digits else 5000
         yield f"      {{kind: square, epsilon: {epsilon}, num_queries: {num_queries}, p_init: 0.8,"
-        yield f"       schedule: fixed, stop: at_success, returns: published{limits}}}"
+        yield f"       schedule: fixed, trials: as_drawn, stop: at_success, returns: published{limits}}}"
 
 
 def _few_steps(epsilon: str, limits: str) -> Iterator[str]:
@@ -191,7 +191,8 @@ def _few_steps(epsilon: str, limits: str) -> Iterator[str]:
         "kind: apgd, num_steps: 10, returns: published",
         "kind: apgd, num_steps: 10, loss: dlr-targeted, num_restarts: 3, returns: published",
         "kind: fab, num_steps: 10, num_targets: 3, num_final_steps: 0, stop: at_success",
-        "kind: square, num_queries: 200, p_init: 0.8, schedule: fixed, stop: at_success, returns: published",
+        "kind: square, num_queries: 200, p_init: 0.8, schedule: fixed, trials: as_drawn, stop: at_success,\n"
+        "           returns: published",
     ):
         yield f"        - {{{fields},\n           {shared}}}"
 

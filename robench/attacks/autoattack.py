@@ -26,9 +26,8 @@ class AutoAttack(BoundedAttack):
 
     Attributes:
         variant: which attacks: ``standard``, ``plus`` or ``rand`` (20 draws a gradient, for victims that draw), as
-            published in the paper's code; ``standard-rescaled``, in which the steps of Square are rescaled to its 5,000
-            queries, so that its squares become smaller (stronger, and not the named protocol); or ``custom``, those of
-            ``members``.
+            published in the paper's code; ``standard-rescaled``, in which Square's steps are rescaled to its 5,000
+            queries and no trial is idle (stronger, and not the named protocol); or ``custom``, those of ``members``.
         members: of a custom ensemble, declarations of attacks in the order in which they run, the cheap ones first, all
             of this norm, budget, space, clipping and labels. An attack without a budget counts within this one.
         returns: what fools the victim, as soon as it does, or else the point of smallest margin (``best``); or the
@@ -40,7 +39,7 @@ class AutoAttack(BoundedAttack):
     kind: ClassVar[str] = "autoattack"
     implementation: ClassVar[str] = "robench.attacks.autoattack_impl:autoattack"
     # A new version of any of these is a new version of the ensembles that are made of them.
-    # Raised by one when the trials of Square became those of AutoAttack's code (``as_drawn``).
+    # One more: the trials of Square became those of AutoAttack's code.
     version: ClassVar[int] = Apgd.version + Fab.version + Square.version - 1
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
 

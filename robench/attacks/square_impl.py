@@ -15,9 +15,10 @@ Where libraries differ: pyautoattack and torchattacks draw place and signs of a 
 authors' l-infinity code and this one for each example. The authors' code draws signs again until a trial changes
 something; the libraries do not, and so waste up to half of the queries on grey images; here the signs of an idle trial
 are turned around. All three never place a square at the last row or column (``randint(0, h - s)``); here they do, as in
-Algorithm 2. In l2, torchattacks takes the norm of both windows over all channels, the others over each, as here; on
-images of few pixels the grid of bumps of all three leaves the image (of side 14 they fail), here it is in the middle.
-pyautoattack and torchattacks count the first point beside ``num_queries``; here it is one of them.
+Algorithm 2. With ``trials: as_drawn`` idle trials and the last row and column are as in pyautoattack. In l2,
+torchattacks takes the norm of both windows over all channels, the others over each, as here; on images of few pixels
+the grid of bumps of all three leaves the image (of side 14 they fail), here it is in the middle. pyautoattack and
+torchattacks count the first point beside ``num_queries``; here it is one of them.
 
 Two seeds of any of them give different verdicts on many images while queries are few: of 600 digits, at 200 queries,
 two of this one's agree on 83 % and two of pyautoattack's on 81 %. With squares of the examples' own the robust accuracy

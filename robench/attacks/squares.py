@@ -28,8 +28,8 @@ POWERS = {"l2": 2, "l1": 4}
 def window_cells(drawn: Tensor, side: int, shape: Sequence[int], *, spares_last: bool = False) -> Tensor:
     """Return which pixels of images of ``shape`` (B, C, H, W) one square each has, (B, C * S * S), counted in an image.
 
-    ``drawn`` (B, 2), numbers in [0, 1), say where the squares are: all places are alike. With ``spares_last`` those that
-    reach the last row or column are left out, unless there are no others.
+    ``drawn`` (B, 2), numbers in [0, 1), say where the squares are: all places are alike. With ``spares_last`` no square
+    reaches the last row or column, unless it is as high or as wide as the image.
     """
     _, channels, height, width = shape
     first, places = _first_window(side, channels, height, width, drawn.device)

@@ -355,12 +355,13 @@ class TestVariants:
             assert {key: met[key] for key in wanted} == wanted, name
             assert met.keys() - wanted.keys() <= NO_PARAMETERS, name
 
-    def test_the_rescaled_form_has_a_name_of_its_own_and_differs_in_that_alone(self) -> None:
+    def test_the_rescaled_form_has_a_name_of_its_own_and_differs_in_square_alone(self) -> None:
         (*others, square), (*of_rescaled, rescaled) = (
             [attack for _, attack in self.of(each)] for each in ("standard", "standard-rescaled")
         )
         assert others == of_rescaled
-        assert (square.schedule, rescaled) == ("fixed", replace(square, schedule="rescaled"))
+        assert (square.schedule, square.trials) == ("fixed", "as_drawn")
+        assert rescaled == replace(square, schedule="rescaled", trials="changing")
 
     @pytest.mark.parametrize(("num_classes", "wanted"), [(4, 3), (7, 6), (10, 9), (1000, 9)])
     def test_few_classes_have_few_targets(self, num_classes: int, wanted: int) -> None:
@@ -399,7 +400,7 @@ class TestVariants:
         assert not bool(stands(ensemble(replace(APGD, loss="margin"), FAB), batch, victim).all())
 
     def test_a_new_version_of_a_member_is_a_new_version_of_the_ensemble(self) -> None:
-        assert AutoAttack.version == Apgd.version + Fab.version + Square.version - 2
+        assert AutoAttack.version == Apgd.version + Fab.version + Square.version - 1
 
 
 @pytest.mark.parametrize(

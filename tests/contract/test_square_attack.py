@@ -36,6 +36,7 @@ L2 = Square(norm="l2", epsilon=Fraction(1), num_queries=60, p_init=0.4)
 L1 = Square(norm="l1", epsilon=Fraction(4), num_queries=60, p_init=0.4)
 EACH = pytest.mark.parametrize("declaration", [LINF, L2, L1], ids=["linf", "l2", "l1"])
 SCHEDULES = pytest.mark.parametrize("schedule", ["rescaled", "fixed"])
+TRIALS = pytest.mark.parametrize("trials", ["changing", "as_drawn"])
 
 
 class ExactVictim(LinearVictim):
@@ -109,7 +110,10 @@ class Reference:
         return self.cut(self.clean + self.epsilon * signs)
 
     def corner(self, drawn: Array, side: int) -> tuple[slice, slice]:
-        top, left = int(drawn[0] * (SHAPE[1] - side + 1)), int(drawn[1] * (SHAPE[2] - side + 1))
+        # randint(0, h - s) of the published codes never gives h - s; where there is one place, it is that.
+        spared = self.declaration.trials == "as_drawn"
+        rows, columns = (max(length - side + 1 - spared, 1) for length in SHAPE[1:])
+        top, left = int(drawn[0] * rows), int(drawn[1] * columns)
         return slice(top, top + side), slice(left, left + side)
 
     def flipped(self, best: Array, share: float, drawn: Array) -> Array:
@@ -120,7 +124,7 @@ class Reference:
             for channel in range(3):
                 sign = turn * (1 if drawn[5 + channel] >= 0.5 else -1)
                 points[channel, rows, columns] = self.cut(self.clean + sign * self.epsilon)[channel, rows, columns]
-            if (points != best).any():
+            if (points != best).any() or self.declaration.trials == "as_drawn":
                 break
         return points
 
@@ -171,10 +175,11 @@ class Reference:
         return self.cut(self.clean + scale * result)
 
 
+@TRIALS
 @SCHEDULES
 @EACH
-def test_it_equals_its_reference(declaration: Square, schedule: Any) -> None:
-    declaration, batch = replace(declaration, schedule=schedule), batch_of()
+def test_it_equals_its_reference(declaration: Square, schedule: Any, trials: Any) -> None:
+    declaration, batch = replace(declaration, schedule=schedule, trials=trials), batch_of()
     # Pixels at the border of the range leave budget unused.
     batch.inputs[0, 0] = 0
     batch.inputs[1] = batch.inputs[1].round()
@@ -304,17 +309,47 @@ def test_every_linf_trial_changes_a_square_of_the_best_point() -> None:
             best, best_margin = points, margin
 
 
+def test_trials_as_drawn_waste_queries_and_spare_the_last_row_and_column() -> None:
+    """As pyautoattack's: at the end of 200 queries its squares are single pixels, half of them with one of two signs."""
+    batch, victim = batch_of(1, low=0.2, high=0.8), ExactVictim()
+    declaration = replace(LINF, num_queries=200, p_init=0.3, trials="as_drawn")
+    points = attacked(declaration, batch, victim).inputs[0]
+    shown = [each[0] for each in victim.shown]
+    best, best_margin, idle = shown[0], margins(shown[0][None], batch, ExactVictim()), 0
+    for trial in shown[1:]:
+        changed = (trial != best).any(0)
+        idle += not bool(changed.any())
+        assert not bool(changed[-1].any() | changed[:, -1].any())
+        if (margin := margins(trial[None], batch, ExactVictim())) > best_margin:
+            best, best_margin = trial, margin
+    # Of three channels, a trial of one pixel finds all as they are in one case of eight.
+    assert 10 <= idle <= 40
+    # At the last row and column the stripes of the start are left.
+    assert torch.equal(points[:, -1], shown[0][:, -1])
+    assert torch.equal(points[:, :, -1], shown[0][:, :, -1])
+
+
+def test_trials_that_change_something_are_the_default_and_leave_keys_as_they_were() -> None:
+    assert replace(LINF, trials="changing") == LINF
+    assert "trials" not in dict(to_plain(LINF))  # type: ignore[call-overload]  # an attack is a mapping
+
+
 def test_squares_are_placed_everywhere_alike() -> None:
     drawn = torch.rand(20_000, 2, generator=torch.Generator().manual_seed(2))
     images = filled(torch.zeros(20_000, 1, 4, 5, dtype=torch.float64), drawn, side=1)
     torch.testing.assert_close(images.mean((0, 1)), torch.full((4, 5), 1 / 20).double(), atol=0.006, rtol=0)
+    spared = filled(torch.zeros(20_000, 1, 4, 5, dtype=torch.float64), drawn, side=1, spares_last=True)
+    assert not bool(spared[..., -1, :].any() | spared[..., -1].any())
+    torch.testing.assert_close(spared.mean((0, 1))[:3, :4], torch.full((3, 4), 1 / 12).double(), atol=0.006, rtol=0)
+    whole = filled(torch.zeros(1, 1, 4, 5), torch.full((1, 2), 1 - 2**-24), side=4, spares_last=True)
+    assert whole[0, 0].sum(0).tolist() == [4, 4, 4, 4, 0]
     last = filled(torch.zeros(1, 2, 4, 5), torch.full((1, 2), 1 - 2**-24), side=2)
     assert last[0, 1].nonzero().tolist() == [[2, 3], [2, 4], [3, 3], [3, 4]]
     assert torch.equal(last[:, 0], last[:, 1])
 
 
-def filled(images: torch.Tensor, drawn: torch.Tensor, side: int) -> torch.Tensor:
-    cells = window_cells(drawn, side, images.shape)
+def filled(images: torch.Tensor, drawn: torch.Tensor, side: int, *, spares_last: bool = False) -> torch.Tensor:
+    cells = window_cells(drawn, side, images.shape, spares_last=spares_last)
     return put_in(images, cells, torch.ones(len(images), images.shape[1], side, side).to(images))
 
 
