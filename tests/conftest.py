@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import hypothesis
 import pytest
 from plugin_examples import Installer
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
 ROOT = Path(__file__).parents[1]
+
+# No test asserts how long anything takes: machines are shared.
+hypothesis.settings.register_profile("robench", deadline=None)
+hypothesis.settings.load_profile("robench")
 
 
 @pytest.hookimpl(wrapper=True)

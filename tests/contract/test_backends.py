@@ -132,7 +132,7 @@ def example(backend: str, kind: str, norm: Any, *, share: int = 1) -> Any:
         case "apgd":
             return Apgd(**bounded, num_steps=8, stop="at_success", num_restarts=2)
         case "square":
-            return Square(**bounded, num_queries=20, p_init=0.8, stop="at_success")
+            return Square(**bounded, num_queries=20, p_init=0.8, stop="at_success", trials="as_drawn")
         case "fab":
             return Fab(**bounded, num_steps=4, num_targets=3, num_final_steps=0, stop="at_success")
         case "autoattack":

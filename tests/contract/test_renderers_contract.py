@@ -168,7 +168,7 @@ class TestRendererContract:
         text.encode("utf-8")
         assert all(character == "\n" or character.isprintable() for character in text)
 
-    @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+    @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
     @given(text=st.text(max_size=20))
     def test_so_does_any_text(self, name: str, text: str):
         rendered = RENDERERS[name](everywhere(text or "x"))

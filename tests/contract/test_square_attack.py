@@ -310,7 +310,7 @@ def test_every_linf_trial_changes_a_square_of_the_best_point() -> None:
 
 
 def test_trials_as_drawn_waste_queries_and_spare_the_last_row_and_column() -> None:
-    """As pyautoattack's: at the end of 200 queries its squares are single pixels, half of them with one of two signs."""
+    """As pyautoattack does."""
     batch, victim = batch_of(1, low=0.2, high=0.8), ExactVictim()
     declaration = replace(LINF, num_queries=200, p_init=0.3, trials="as_drawn")
     points = attacked(declaration, batch, victim).inputs[0]

@@ -31,7 +31,9 @@ SPSA: dict[str, Any] = {
 }  # fmt: skip
 CW: dict[str, Any] = {"num_steps": 5, "num_search_steps": 1, "initial_c": 1.0, "learning_rate": 0.01}
 FAB: dict[str, Any] = {"num_steps": 3, "num_final_steps": 0}
-SQUARE: dict[str, Any] = {"epsilon": EPSILON, "num_queries": 9, "p_init": 0.8, "stop": "at_success"}
+SQUARE: dict[str, Any] = {
+    "epsilon": EPSILON, "num_queries": 9, "p_init": 0.8, "stop": "at_success", "trials": "as_drawn"
+}  # fmt: skip
 SPARSE: dict[str, Any] = {
     "epsilon": Fraction(4), "num_steps": 3, "step_size": Fraction(1), "sparsity": 0.9, "returns": "last"
 }  # fmt: skip
@@ -55,6 +57,12 @@ REFUSED: list[tuple[type[Any], str, dict[str, Any], str]] = [
         {"epsilon": EPSILON, "variant": "standard"},
         "backend torchattacks has no autoattack (its attack of that name makes 10 steps of APGD, and is not "
         "AutoAttack): take backend robench or autoattack",
+    ),
+    (
+        Square,
+        "torchattacks",
+        SQUARE | {"trials": "changing"},
+        "trials must be as_drawn with backend torchattacks, which has no other, got changing",
     ),
     (Square, "cleverhans", SQUARE, "has no square: take backend robench or torchattacks or autoattack"),
     (UniformNoise, "foolbox", {"epsilon": EPSILON}, "backend foolbox has no uniform-noise: take backend robench"),

@@ -25,7 +25,7 @@ def rounded(clean: np.ndarray, adversarial: np.ndarray) -> tuple[np.ndarray, np.
     return change.numpy(), moved(torch.from_numpy(clean), change).numpy()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(IMAGES, IMAGES)
 @example(np.full(ROWS, 1.0, np.float32), np.full(ROWS, 2.0**-149, np.float32))
 @example(np.full(ROWS, 2.0**-149, np.float32), np.full(ROWS, 1.0, np.float32))
@@ -36,7 +36,7 @@ def test_each_value_lies_between_the_clean_one_and_the_attack_s(clean: np.ndarra
     assert (reached <= np.maximum(clean, adversarial)).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(IMAGES, IMAGES)
 def test_no_budget_in_any_norm_is_left_in_exact_arithmetic(clean: np.ndarray, adversarial: np.ndarray) -> None:
     _, reached = rounded(clean, adversarial)
@@ -49,7 +49,7 @@ def test_no_budget_in_any_norm_is_left_in_exact_arithmetic(clean: np.ndarray, ad
     assert sum(each**2 for each in kept) <= sum(each**2 for each in made)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(IMAGES, IMAGES)
 def test_what_is_lost_is_at_most_two_steps_of_float16(clean: np.ndarray, adversarial: np.ndarray) -> None:
     change, _ = rounded(clean, adversarial)
@@ -58,7 +58,7 @@ def test_what_is_lost_is_at_most_two_steps_of_float16(clean: np.ndarray, adversa
     assert (lost <= np.maximum(np.abs(wanted) * 2.0**-9, 2.0**-23)).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(IMAGES, ANYTHING)
 def test_inputs_without_a_box_are_followed_as_far_as_float16_goes(clean: np.ndarray, adversarial: np.ndarray) -> None:
     change, reached = rounded(clean, adversarial)
@@ -67,14 +67,14 @@ def test_inputs_without_a_box_are_followed_as_far_as_float16_goes(clean: np.ndar
     assert (reached <= np.maximum(clean, adversarial)).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(IMAGES)
 def test_what_was_not_moved_stays_where_it_is(clean: np.ndarray) -> None:
     _, reached = rounded(clean, clean)
     assert reached.tobytes() == clean.tobytes()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(IMAGES, IMAGES)
 def test_no_value_depends_on_its_neighbours(clean: np.ndarray, adversarial: np.ndarray) -> None:
     whole, _ = rounded(clean, adversarial)

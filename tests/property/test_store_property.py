@@ -226,4 +226,4 @@ def _without(memory: MemoryStore, key: str) -> MemoryStore:
 
 
 TestFolderAgainstMemory = FolderAgainstMemory.TestCase
-TestFolderAgainstMemory.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+TestFolderAgainstMemory.settings = settings(max_examples=15, stateful_step_count=15)

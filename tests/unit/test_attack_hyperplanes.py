@@ -79,7 +79,7 @@ def test_the_change_is_the_shortest_that_there_is(norm: str) -> None:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), size=st.integers(3, 40))
 def test_the_change_meets_the_hyperplane_and_stays_in_the_box(norm: str, seed: int, size: int) -> None:
     points, normal, gap = drawn(4, size, seed)

@@ -54,7 +54,7 @@ def test_it_equals_a_slow_search_for_the_threshold(epsilon: float, room: float) 
     epsilon=st.sampled_from([1e-4, 0.25, 1.0, 2.5]),
     room=st.sampled_from([0.0, 0.1, 1.0, torch.inf]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_it_equals_a_slow_search_where_coordinates_are_equal(values: list[float], epsilon: float, room: float) -> None:
     change, bound = torch.tensor([values]), torch.full((1, len(values)), room)
     projected = onto_l1_ball(change, epsilon, -bound, bound)

@@ -62,7 +62,7 @@ def test_without_edges_every_place_is_as_far_as_can_be() -> None:
     assert bool((chamfer_distances(torch.zeros(1, 8, 8, dtype=torch.bool), 20) == 20 * UNIT).all())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 999), lowest=st.integers(0, 200), span=st.integers(0, 55))
 def test_histograms_are_spread_as_opencv_spreads_them(seed: int, lowest: int, span: int) -> None:
     levels = np.random.default_rng(seed).integers(lowest, lowest + span, (2, 15, 20), endpoint=True)

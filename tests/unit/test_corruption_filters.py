@@ -36,7 +36,7 @@ def levels(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(seed)).float()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(values=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=50), bits=st.integers(4, 18))
 def test_rounded_weights_are_short_fractions_whose_running_sums_are_right(values: list[float], bits: int) -> None:
     weights = torch.tensor(values, dtype=torch.float64)
@@ -99,7 +99,7 @@ def test_sums_of_two_line_filters_are_exact_in_any_order() -> None:
     assert torch.equal(matrix * 2**FLOAT64_BITS, (matrix * 2**FLOAT64_BITS).round())
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(size=st.integers(1, 90), resized=st.integers(1, 90), seed=st.integers(0, 99))
 def test_blocks_multiply_as_the_whole_matrix_does(size: int, resized: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -147,7 +147,7 @@ def test_a_point_out_of_focus_is_the_disk() -> None:
     assert float((blurred[0, 1] - wanted).abs().max()) <= 255 * 2.0**-FLOAT32_BITS
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(height=st.integers(4, 40), width=st.integers(4, 40), share=st.floats(0.2, 0.99))
 def test_boxes_are_pillows_to_the_byte(height: int, width: int, share: float) -> None:
     assume(height <= 2 * width)

@@ -300,7 +300,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("form", ["tar", "tar.gz", "zip"])
     @given(data=st.data())
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_a_garbled_archive_is_read_or_refused_and_never_a_fault(
         self, tmp_path: Path, form: str, data: st.DataObject
     ) -> None:

@@ -215,7 +215,7 @@ def test_an_image_too_large_to_be_true_is_refused(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("suffix", ["JPEG", "png", "bmp", "tiff", "webp", "ppm"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_file_gives_an_image_or_an_example_error(tmp_path: Path, suffix: str, data: st.DataObject) -> None:
     path = saved(photograph(24, 16), tmp_path / f"x.{suffix}")

@@ -14,7 +14,7 @@ from robench.perturbations.draws import ExampleDraws, Words
 START = Stream(purpose="start")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seeds=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=8), size=st.integers(1, 33))
 def test_a_row_is_a_function_of_its_seed_alone(seeds: list[int], size: int) -> None:
     whole = ExampleDraws(seeds).uniform(START, (size,))
@@ -107,7 +107,7 @@ def test_lazy_seeds_are_read_like_a_tuple() -> None:
     assert torch.tensor(seeds).tolist() == [10, 11, 12, 13, 14]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seeds=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=4), count=st.integers(1, 9))
 def test_words_are_those_of_a_generator_of_the_seeds_own(seeds: list[int], count: int) -> None:
     words = Words()

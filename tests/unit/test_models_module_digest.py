@@ -287,7 +287,6 @@ def test_values_that_differ_have_digests_that_differ() -> None:
     assert same == []
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

@@ -329,7 +329,7 @@ class TestStandInsAreNoWeights:
         assert not hasattr(instance, "x")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_flipped_bytes_give_tensors_or_a_weights_error_and_nothing_else(tmp_path: Path, data: st.DataObject) -> None:
     path = save(tmp_path / "a.pth", [BESIDE["options"], BESIDE["options in a dict"], BESIDE["deque"]])

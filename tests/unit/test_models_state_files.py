@@ -208,7 +208,7 @@ class TestDamage:
         with pytest.raises(WeightsError, match=r"truncated or damaged safetensors file.*Download or save it again"):
             load_state(path)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data(), form=st.sampled_from(["safetensors", "zip", "pickle"]))
     def test_flipped_bytes_give_tensors_or_a_weights_error_and_nothing_else(
         self, tmp_path: Path, data: st.DataObject, form: str

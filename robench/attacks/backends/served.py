@@ -41,7 +41,7 @@ LAST_OF_ONE: Fixed = {"num_restarts": (1,), "returns": ("last",), "stop": ("neve
 AT_SUCCESS: Fixed = {"returns": ("best",), "stop": ("at_success",)}
 PGD: Fixed = {**PLAIN_GRADIENT, **LAST_OF_ONE, "momentum": (0.0,)}
 SPSA: Fixed = {**LAST_OF_ONE, "loss": ("margin",)}
-SQUARE: Fixed = {**IMAGES, **AT_SUCCESS, "loss": ("margin", "ce")}
+SQUARE: Fixed = {**IMAGES, **AT_SUCCESS, "loss": ("margin", "ce"), "trials": ("as_drawn",)}
 FAB: Fixed = {**IMAGES, "num_final_steps": (0,)}
 ONE_CW: Fixed = {"target": ("other",), "clip_min": (None,), "clip_max": (None,), "continues": (False,)}
 
