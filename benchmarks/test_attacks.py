@@ -47,7 +47,7 @@ class AsModule(torch.nn.Module):
         self.anchor = torch.nn.Parameter(torch.zeros(1))
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return self.victim.logits(pixels)
+        return self.victim.outputs(pixels)
 
 
 @pytest.fixture(scope="module")

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from robench.core.protocols import Batch, Victim
+    from robench.core.protocols import Batch, Model
 
 NUM_STEPS, BATCH_SIZE, NUM_ROUNDS = 20, 100, 9
 PGD = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=NUM_STEPS)
 LARGEST_RATIO = 1.09
 
 
-def bare_passes(victim: Victim, batch: Batch) -> None:
+def bare_passes(victim: Model, batch: Batch) -> None:
     """20 forward and backward passes for the input alone, and one final forward."""
     inputs = batch.inputs.clone().requires_grad_(True)
     for _ in range(NUM_STEPS):
-        loss = cross_entropy(victim.logits(inputs), batch.targets, reduction="sum")
+        loss = cross_entropy(victim.outputs(inputs), batch.targets, reduction="sum")
         torch.autograd.grad(loss, inputs)
     with torch.no_grad():
-        victim.logits(inputs)
+        victim.outputs(inputs)
 
 
 def seconds(function: Callable[[], object]) -> float:

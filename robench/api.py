@@ -12,7 +12,7 @@ from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_datasets, find_suite, find_suites, parse_architecture
 from robench.models.build import build
-from robench.models.loading import load_victim as _load_victim
+from robench.models.loading import load_model as _load_model
 from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, smoke_request
 from robench.runs.chosen_models import listed, names_of
 from robench.store import FolderStore, MemoryStore
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from robench.core.protocols import Dataset, Victim
+    from robench.core.protocols import Dataset, Model
     from robench.core.report import Report
     from robench.core.suite import Suite
     from robench.runs.chosen_models import Keys, Models
@@ -42,7 +42,7 @@ def build_model(architecture: Mapping[str, object]) -> nn.Module:
     return build(parse_architecture(architecture))
 
 
-def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = (), device: str = "cpu") -> Victim:
+def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = (), device: str = "cpu") -> Model:
     """Return the model ``name`` of the registry, ready to be attacked: pixels in [0, 1] in, logits out.
 
     Raises:
@@ -50,7 +50,7 @@ def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = 
         WeightsError: its weights are missing, or not what the registry says.
     """
     (checkpoint,) = find_checkpoints([name], _registries(registry))
-    return _load_victim(checkpoint, device)
+    return _load_model(checkpoint, device)
 
 
 def load_dataset(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.attacks.base import Attack
-    from robench.core.protocols import Dataset, Victim
+    from robench.core.protocols import Dataset, Model
 
 SEED = 0
 BATCH_SIZE = 100
@@ -97,7 +97,7 @@ def _names(comparison: Comparison) -> tuple[str, ...]:
     return "robench", *comparison.libraries
 
 
-def attacked(comparison: Comparison, library: str, victim: Victim, dataset: Dataset, seed: int = SEED) -> Outcome:
+def attacked(comparison: Comparison, library: str, victim: Model, dataset: Dataset, seed: int = SEED) -> Outcome:
     """Return what an implementation does to the first images of the dataset, in batches as robench runs them."""
     pieces, seconds = [], 0.0
     with fixed_arithmetic(victim.device):
@@ -112,7 +112,7 @@ def attacked(comparison: Comparison, library: str, victim: Victim, dataset: Data
     return Outcome(torch.cat(pieces), seconds)
 
 
-def _perturbed(comparison: Comparison, library: str, batch: Batch, victim: Victim, draws: ExampleDraws) -> Perturbed:
+def _perturbed(comparison: Comparison, library: str, batch: Batch, victim: Model, draws: ExampleDraws) -> Perturbed:
     declared: Any = comparison.declared
     if library == "art":
         problem = problem_of(declared, batch, victim, draws, len(batch.ids))
@@ -120,11 +120,11 @@ def _perturbed(comparison: Comparison, library: str, batch: Batch, victim: Victi
     return perturb(replace(declared, backend=library), batch, victim, draws, len(batch.ids))
 
 
-def _stands(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: Victim) -> Tensor:
+def _stands(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: Model) -> Tensor:
     distances = UNIT_INTERVAL.check_perturbed(perturbed.inputs, batch.inputs, comparison.declared, victim)
     with torch.no_grad():
-        is_right = predicted(victim.logits(perturbed.inputs)) == batch.targets
-        was_right = predicted(victim.logits(batch.inputs)) == batch.targets
+        is_right = predicted(victim.outputs(perturbed.inputs)) == batch.targets
+        was_right = predicted(victim.outputs(batch.inputs)) == batch.targets
     if comparison.radius is not None:
         is_right = is_right | (distances[comparison.norm] > float(comparison.radius) + 1e-6)
     return is_right & was_right

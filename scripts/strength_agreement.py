@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Model
 
 NUM_EXAMPLES = 200
 NUM_LEVELS = 8
@@ -43,7 +43,7 @@ class Subject:
         """The attack."""
         return AutoAttack(epsilon=self.epsilon, variant="standard")
 
-    def victim(self, victim: Victim) -> Victim:
+    def victim(self, victim: Model) -> Model:
         """Return what is attacked, of the checkpoint's victim."""
         return Quantised(victim) if self.is_quantised else victim
 
@@ -60,13 +60,13 @@ class Quantised:
 
     takes_seeds = False
 
-    def __init__(self, victim: Victim) -> None:
+    def __init__(self, victim: Model) -> None:
         self._victim = victim
         self.device, self.normalisation = victim.device, victim.normalisation
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return the logits (B, classes) of the rounded inputs (B, C, H, W)."""
-        return self._victim.logits(torch.round(inputs * NUM_LEVELS) / NUM_LEVELS, seeds)
+        return self._victim.outputs(torch.round(inputs * NUM_LEVELS) / NUM_LEVELS, seeds)
 
     def through_solvers(self) -> Quantised:
         """Return the same with gradients through what its mechanisms solve apart from the graph."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robench.core.declared import Declaration
-    from robench.core.protocols import Perturbed, Victim
+    from robench.core.protocols import Model, Perturbed
 
 SIZE = torch.Size(SHAPE).numel()
 MEAN, STD = LinearVictim.normalisation
@@ -26,16 +26,16 @@ MEAN, STD = LinearVictim.normalisation
 class CurvedVictim(LinearVictim):
     """Logits are a small network of one hidden layer."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        logits = super().logits(inputs)
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        logits = super().outputs(inputs)
         return torch.tanh(by_rows(logits, self.weight[:, :NUM_CLASSES].T)) + 0.1 * logits
 
 
 class ConstantVictim(LinearVictim):
     """The same logits whatever it sees, the first class ahead, and no gradient points anywhere."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return 0 * super().logits(inputs) + torch.arange(len(self.weight), 0, -1.0)
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return 0 * super().outputs(inputs) + torch.arange(len(self.weight), 0, -1.0)
 
 
 class SmoothVictim(LinearVictim):
@@ -46,11 +46,11 @@ class SmoothVictim(LinearVictim):
     def __init__(self, constant: float = 0.0, num_classes: int = 4, shape: Sequence[int] = SHAPE) -> None:
         super().__init__(0, constant, num_classes, shape)
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         return by_rows(torch.tanh(2 * inputs - 1).flatten(1), self.weight) + self.constant
 
 
-def around_the_middle(victim: Victim, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:
+def around_the_middle(victim: Model, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:
     """Return inputs around the middle of the box, that the victim gets right."""
     generator = torch.Generator().manual_seed(seed)
     inputs = 0.5 + spread * (2 * torch.rand(num_examples, *SHAPE, generator=generator) - 1)
@@ -66,10 +66,10 @@ def anywhere(num_examples: int = 6, low: float = 0.0, high: float = 1.0, shape: 
     return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
 
 
-def predicted_by(victim: Victim, batch: Batch) -> Batch:
+def predicted_by(victim: Model, batch: Batch) -> Batch:
     """Return the batch with the classes that the victim predicts, so that it gets all of them right."""
     with torch.no_grad():
-        return replace(batch, targets=victim.logits(batch.inputs).argmax(1))
+        return replace(batch, targets=victim.outputs(batch.inputs).argmax(1))
 
 
 # Any: victims of tests do not have all of a victim.
@@ -84,9 +84,9 @@ def attacked(
     return perturbed(declaration, batch, victim or SmoothVictim(), seeds, batch_size)
 
 
-def margins(inputs: torch.Tensor, batch: Batch, victim: Victim) -> torch.Tensor:
+def margins(inputs: torch.Tensor, batch: Batch, victim: Model) -> torch.Tensor:
     """Return how far the best other class is ahead of the label, (B,)."""
     with torch.no_grad():
-        logits = victim.logits(inputs)
+        logits = victim.outputs(inputs)
         others = logits.scatter(1, batch.targets[:, None], -torch.inf).amax(1)
         return others - logits.gather(1, batch.targets[:, None])[:, 0]

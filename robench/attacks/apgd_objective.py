@@ -47,7 +47,7 @@ class Targets:
 
     def __init__(self, problem: Problem, num_draws: int) -> None:
         here = problem.within("ranking").at(search=0, step=0)
-        logits = here.evaluate(problem.inputs, dlr_loss, num_draws).logits
+        logits = here.evaluate(problem.inputs, dlr_loss, num_draws).outputs
         others = logits.scatter(1, problem.labels[:, None], -torch.inf)
         self._ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
         self._rows = problem.rows
@@ -85,4 +85,4 @@ class Objective:
 
     def comparable(self, seen: Passed, problem: Problem) -> Passed:
         """Return a pass with the loss that all searches share."""
-        return seen if self._targets is None else replace(seen, values=dlr_loss(seen.logits, problem.labels))
+        return seen if self._targets is None else replace(seen, values=dlr_loss(seen.outputs, problem.labels))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from robench.attacks.base import Attack
     from robench.attacks.regions import Region
-    from robench.core.protocols import Batch, Draws, Victim
+    from robench.core.protocols import Batch, Draws, Model
 
     # Any: each attack takes its own declaration.
     AttackFunction = Callable[[Any, Problem], Reached]
@@ -34,7 +34,7 @@ def attack(
     function: AttackFunction,
     declaration: Attack,
     batch: Batch,
-    victim: Victim,
+    victim: Model,
     draws: Draws,
     batch_size: int | None = None,
 ) -> Perturbed:
@@ -69,7 +69,7 @@ def attack(
     )
 
 
-def problem_of(declaration: Attack, batch: Batch, victim: Victim, draws: Draws, batch_size: int) -> Problem:
+def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, batch_size: int) -> Problem:
     """Return the problem that a declared attack meets on a batch."""
     scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
     clean = batch.inputs if declaration.space == "pixel" else (batch.inputs - shift) / scale
@@ -104,7 +104,7 @@ def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor)
     return region_of(norm, clean, epsilon, lower=-infinite, upper=infinite)
 
 
-def _scale_and_shift(declaration: Attack, victim: Victim, inputs: Tensor) -> tuple[Tensor, Tensor]:
+def _scale_and_shift(declaration: Attack, victim: Model, inputs: Tensor) -> tuple[Tensor, Tensor]:
     if declaration.space == "pixel":
         return inputs.new_ones(()), inputs.new_zeros(())
     mean, std = victim.normalisation

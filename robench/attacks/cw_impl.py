@@ -100,7 +100,7 @@ def _descend(declaration: Cw, tried: _Tried, number: int, nearest: Nearest, is_h
         points, slope = tried.limits.points(tried.adam.variables)
         problem = tried.problem.at(search=number, step=step)
         seen = problem.differentiate(points, weighed_margin, beside=[tried.c])
-        succeeded = _succeeded(declaration, seen.logits, tried.problem.labels)
+        succeeded = _succeeded(declaration, seen.outputs, tried.problem.labels)
         nearest.offer(tried.places, points, succeeded)
         is_hit[tried.places] |= succeeded
         change = points - tried.origin

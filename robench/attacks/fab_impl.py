@@ -156,7 +156,7 @@ def _boundary(problem: Problem, points: Tensor, target: Tensor | None, norm: str
     passes = problem.differentiate_each(points, (_ahead_by(offset) for offset in count(1)))
     first = next(passes)
     values, normal, distances = first.values, first.slope(), _distances(first, norm)
-    for seen in islice(passes, first.logits.shape[1] - 2):
+    for seen in islice(passes, first.outputs.shape[1] - 2):
         away = _distances(seen, norm)
         nearer = away < distances
         values, distances = torch.where(nearer, seen.values, values), torch.where(nearer, away, distances)

@@ -43,17 +43,17 @@ class Graph:
     """One pass, of which gradients can be taken.
 
     Attributes:
-        shown: (B, ...) the points, padded; ``logits``: (N, classes) of those N rows that are no padding.
-        of_rows: (N,) each, labels and what else losses take beside logits.
+        shown: (B, ...) the points, padded; ``outputs``: (N, classes) of those N rows that are no padding.
+        of_rows: (N,) each, labels and what else losses take beside outputs.
     """
 
     shown: Tensor
-    logits: Tensor
+    outputs: Tensor
     of_rows: Sequence[Tensor]
 
     def slope(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Return logits, losses (N,) and their gradient (N, ...); ``again`` says that more will be taken."""
+        """Return outputs, losses (N,) and their gradient (N, ...); ``again`` says that more will be taken."""
         with torch.enable_grad():
-            values = loss(self.logits, *self.of_rows)
+            values = loss(self.outputs, *self.of_rows)
         (gradient,) = torch.autograd.grad(values.sum(), self.shown, retain_graph=again)
-        return self.logits.detach(), values.detach(), gradient[: len(self.logits)]
+        return self.outputs.detach(), values.detach(), gradient[: len(self.outputs)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.attacks.regions import Region
-    from robench.core.protocols import Draws, Victim
+    from robench.core.protocols import Draws, Model
     from robench.tasks.base import Loss, TaskRules
 
 
@@ -94,14 +94,14 @@ class Passed:
 
     Attributes:
         points: (B, ...) what it was shown.
-        logits: (B, classes); the mean over the draws, where there were several.
+        outputs: (B, classes); the mean over the draws, where there were several.
         values: (B,) the attack's loss.
         gradient: of the loss with respect to the points, in their shape; None where none was asked for.
-        is_final: the final prediction would give the same logits, since the victim drew nothing.
+        is_final: the final prediction would give the same outputs, since the victim drew nothing.
     """
 
     points: Tensor
-    logits: Tensor
+    outputs: Tensor
     values: Tensor
     gradient: Tensor | None = None
     is_final: bool = False
@@ -134,7 +134,7 @@ class Problem:
         task: rules of what is asked of the victim.
     """
 
-    victim: Victim
+    victim: Model
     inputs: Tensor
     labels: Tensor
     region: Region
@@ -189,35 +189,35 @@ class Problem:
         return self.start if restart == 0 else None
 
     def evaluate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
-        """Return the victim's logits and the loss at points (B, ...), without a gradient.
+        """Return the victim's outputs and the loss at points (B, ...), without a gradient.
 
-        ``beside`` (B,) each is what the loss takes after logits and labels.
+        ``beside`` (B,) each is what the loss takes after outputs and labels.
         """
         seeds = [self._fresh_seeds(len(points)) for _ in range(num_draws)]
         with torch.inference_mode():
-            passes = [self._logits(points, of_pass) for of_pass in seeds]
-            logits = passes[0] if num_draws == 1 else torch.stack(passes).mean(0)
+            passes = [self._outputs(points, of_pass) for of_pass in seeds]
+            outputs = passes[0] if num_draws == 1 else torch.stack(passes).mean(0)
         # A copy, because tensors of inference mode could not be saved for a later gradient.
-        logits = logits.clone()
+        outputs = outputs.clone()
         is_final = num_draws == 1 and self._drew_nothing(seeds[0])
-        return Passed(points, logits, loss(logits, self.labels, *beside), is_final=is_final)
+        return Passed(points, outputs, loss(outputs, self.labels, *beside), is_final=is_final)
 
     def differentiate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
-        """Return logits, loss and the loss's gradient at points (B, ...), means over ``num_draws`` passes.
+        """Return outputs, loss and the loss's gradient at points (B, ...), means over ``num_draws`` passes.
 
         The losses of a batch are summed and not averaged: a mean would scale each gradient by the size of the batch.
-        ``beside`` (B,) each is what the loss takes after logits and labels.
+        ``beside`` (B,) each is what the loss takes after outputs and labels.
         """
         passes = [self._differentiated(points, loss, beside) for _ in range(num_draws)]
         self.ledger.count(self.rows, gradients=num_draws)
         if num_draws == 1:
             return passes[0]
         gradient = torch.stack([each.slope() for each in passes]).mean(0)
-        logits = torch.stack([each.logits for each in passes]).mean(0)
-        return Passed(points, logits, torch.stack([each.values for each in passes]).mean(0), gradient)
+        outputs = torch.stack([each.outputs for each in passes]).mean(0)
+        return Passed(points, outputs, torch.stack([each.values for each in passes]).mean(0), gradient)
 
     def differentiate_each(self, points: Tensor, losses: Iterable[Loss]) -> Iterator[Passed]:
-        """Yield logits, loss and gradient for one loss after the other, of one pass where the victim draws nothing.
+        """Yield outputs, loss and gradient for one loss after the other, of one pass where the victim draws nothing.
 
         A victim that draws is asked anew for each.
         """
@@ -239,18 +239,18 @@ class Problem:
         flat, of_rows = points.flatten(0, 1), self._fresh_seeds(len(points))
         seeds = LazySeeds(lambda: [(seed + draw) % 2**64 for seed in of_rows for draw in draws], len(flat))
         with torch.inference_mode():
-            logits = self._passed(flat, seeds)
+            outputs = self._passed(flat, seeds)
         self.ledger.count(self.rows, queries=num_samples)
-        return loss(logits.clone(), self.labels.repeat_interleave(num_samples)).view(-1, num_samples)
+        return loss(outputs.clone(), self.labels.repeat_interleave(num_samples)).view(-1, num_samples)
 
     def predict(self, points: Tensor) -> Tensor:
-        """Return the logits (B, classes) of the final prediction at these points: its draws, and no graph."""
+        """Return the outputs (B, classes) of the final prediction at these points: its draws, and no graph."""
         with torch.no_grad():
-            return self._logits(points, LazySeeds(lambda: self.draws.prediction_seeds, len(points)))
+            return self._outputs(points, LazySeeds(lambda: self.draws.prediction_seeds, len(points)))
 
-    def fooled(self, logits: Tensor) -> Tensor:
+    def fooled(self, outputs: Tensor) -> Tensor:
         """Return (B,) whether these outputs are a success of the attack, such as another class than the label."""
-        return self.task.is_fooled(logits, self.labels)
+        return self.task.is_fooled(outputs, self.labels)
 
     def loss(self, name: str) -> Loss:
         """Return what the attack makes larger, by the name in its declaration.
@@ -275,12 +275,12 @@ class Problem:
             rows = points[batch].detach()
             shown = padded(rows, self.batch_size).requires_grad_(True)
             with torch.enable_grad():
-                logits = self._shown(shown, seeds, batch.start)[: len(rows)]
-            yield Graph(shown, logits, [values[batch] for values in (self.labels, *beside)])
+                outputs = self._shown(shown, seeds, batch.start)[: len(rows)]
+            yield Graph(shown, outputs, [values[batch] for values in (self.labels, *beside)])
 
     def _passed_with(self, points: Tensor, seeds: LazySeeds, slopes: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Passed:
-        logits, values, gradient = (_joined(pieces) for pieces in zip(*slopes, strict=True))
-        return Passed(points.detach(), logits, values, gradient, is_final=self._drew_nothing(seeds))
+        outputs, values, gradient = (_joined(pieces) for pieces in zip(*slopes, strict=True))
+        return Passed(points.detach(), outputs, values, gradient, is_final=self._drew_nothing(seeds))
 
     def _fresh_seeds(self, num_rows: int) -> LazySeeds:
         """Return the seeds of another pass.
@@ -309,25 +309,25 @@ class Problem:
         """Return whether a pass with these seeds drew nothing: the victim draws from seeds alone, and read none."""
         return bool(getattr(self.victim, "takes_seeds", False)) and not seeds.were_read
 
-    def _logits(self, points: Tensor, seeds: LazySeeds) -> Tensor:
+    def _outputs(self, points: Tensor, seeds: LazySeeds) -> Tensor:
         self.ledger.count(self.rows, queries=1)
         return self._passed(points, seeds)
 
     def _passed(self, points: Tensor, seeds: LazySeeds) -> Tensor:
         batches = self._batches(len(points))
         shown = [padded(points[batch], self.batch_size) for batch in batches]
-        logits = [self._shown(each, seeds, batch.start) for each, batch in zip(shown, batches, strict=True)]
-        return _joined(logits)[: len(points)]
+        outputs = [self._shown(each, seeds, batch.start) for each, batch in zip(shown, batches, strict=True)]
+        return _joined(outputs)[: len(points)]
 
     def _batches(self, num_rows: int) -> list[slice]:
         return [slice(start, min(start + self.batch_size, num_rows)) for start in range(0, num_rows, self.batch_size)]
 
     def _shown(self, points: Tensor, seeds: LazySeeds, first: int) -> Tensor:
-        """Return the victim's logits at the points of one pass, which begins with row ``first``."""
-        logits = self.victim.logits(self.pixels(points), seeds.part(first, first + len(points), len(points)))
-        if not bool(torch.isfinite(logits).all()):
-            raise ContractError("the model returned NaN or infinite logits for what an attack showed it")
-        return logits
+        """Return the victim's outputs at the points of one pass, which begins with row ``first``."""
+        outputs = self.victim.outputs(self.pixels(points), seeds.part(first, first + len(points), len(points)))
+        if not bool(torch.isfinite(outputs).all()):
+            raise ContractError("the model returned NaN or infinite outputs for what an attack showed it")
+        return outputs
 
 
 def _joined(pieces: Sequence[Tensor]) -> Tensor:

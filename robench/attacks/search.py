@@ -69,7 +69,7 @@ class Kept:
 
     def offer(self, problem: Problem, places: Tensor, seen: Passed) -> None:
         """Keep what is better than before; ``places`` are those of the problem's rows in the batch."""
-        fooled, was_fooled = problem.fooled(seen.logits), self._fooled.index_select(0, places)
+        fooled, was_fooled = problem.fooled(seen.outputs), self._fooled.index_select(0, places)
         is_higher = seen.values > self._values.index_select(0, places)
         is_better = fooled if self._published else (fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)
         rows = is_better.nonzero()[:, 0]
@@ -171,7 +171,7 @@ class _Standing:
         """Let go of those that the last pass saw fooled, and whose final prediction confirms it."""
         if not self._leaves or state.seen is None:
             return state
-        gone = self.problem.fooled(state.seen.logits)
+        gone = self.problem.fooled(state.seen.outputs)
         if not bool(gone.any()):
             return state
         if not state.seen.is_final and not bool((gone := self._confirmed(gone, state.seen.points)).any()):

@@ -8,7 +8,7 @@ RobenchError                     1  something could not be measured or kept
 ├── MissingDataError             4  a dataset is not where it was looked for
 ├── WeightsError                 4  weights are missing, or are not what the registry says
 ├── ExampleError                 1  one example of a dataset cannot be read
-├── ContractError                1  a victim, dataset or perturbation broke its promise
+├── ContractError                1  a model, dataset or perturbation broke its promise
 │   └── BudgetExceededError      1  a perturbation left its threat model
 ├── StoreError                   1  a record could not be kept
 │   └── StoreUnwritableError     2  the results folder cannot be written at all
@@ -92,7 +92,7 @@ class ExampleError(RobenchError):
 
 
 class ContractError(RobenchError):
-    """A victim, dataset or perturbation broke its promise (shape, range, finite values)."""
+    """A model, dataset or perturbation broke its promise (shape, range, finite values)."""
 
 
 class BudgetExceededError(ContractError):

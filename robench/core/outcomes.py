@@ -18,7 +18,7 @@ class Outcome:
         l2: Euclidean norm of the change; None likewise.
         l1: sum of absolute changes; None likewise.
         found: whether a search for the nearest adversarial example found one; None of other perturbations.
-        num_queries, num_gradients: passes of the victim that the perturbation took, forward and backward; None where
+        num_queries, num_gradients: passes of the model that the perturbation took, forward and backward; None where
             nobody counts.
         num_clamped: values of the input that the attack returned outside [0, 1] by more than rounding, which were then
             clamped; None where there were none.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Examples as a victim meets them.
+    """Examples as a model meets them.
 
     Attributes:
         ids: one id an example; ``inputs``: (B, ...), such as images in [0, 1]; ``targets``: (B, ...), such as classes.
@@ -39,7 +39,7 @@ class Perturbed:
         inputs: (B, ...), in the shape of the batch's.
         found: (B,) truth values, whether a search for the nearest adversarial example found one; None where a budget
             is given instead. Where it found none, the input is the clean one.
-        num_queries, num_gradients: (B,) passes of the victim that each example went through, forward, and backward.
+        num_queries, num_gradients: (B,) passes of the model that each example went through, forward, and backward.
         num_clamped: (B,) values of each input that lay outside [0, 1] by more than rounding before they were clamped;
             None where nothing is clamped.
     """
@@ -51,21 +51,21 @@ class Perturbed:
     num_clamped: torch.Tensor | None = None
 
 
-class Victim(Protocol):
+class Model(Protocol):
     """The model under test: preprocessing is inside it, so that inputs stay in pixel space."""
 
     @property
     def device(self) -> torch.device:
         """Where inputs must be."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         """Return (B, classes) scores; differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone.
 
         The rows of a coupled model (``evaluation.coupling``) depend on each other as well.
         """
 
-    def through_solvers(self) -> Victim:
-        """Return the same victim with gradients through whatever it solves apart from the graph, if it does."""
+    def through_solvers(self) -> Model:
+        """Return the same model with gradients through whatever it solves apart from the graph, if it does."""
 
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -107,7 +107,7 @@ class Draws(Protocol):
 
     @property
     def prediction_seeds(self) -> tuple[int, ...]:
-        """One an example: those with which the victim's final prediction is made."""
+        """One an example: those with which the model's final prediction is made."""
 
     def seeds(self, stream: Stream) -> tuple[int, ...]:
         """Return one 64-bit seed an example."""
@@ -129,9 +129,9 @@ AskedFor = TypeVar("AskedFor", bound="PerturbationDeclaration", contravariant=Tr
 
 
 class Perturbation(Protocol[AskedFor]):
-    """Makes inputs harder: declaration, examples, victim and draws in, inputs of the same shape out."""
+    """Makes inputs harder: declaration, examples, model and draws in, inputs of the same shape out."""
 
-    def __call__(self, declaration: AskedFor, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+    def __call__(self, declaration: AskedFor, batch: Batch, model: Model, draws: Draws) -> Perturbed:
         """Return what was made of ``batch``; the harness checks shape, range and budget itself."""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.identity import Plain
-    from robench.core.protocols import AdversarialStore, Dataset, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Shard
 
@@ -25,10 +25,10 @@ class ThreatModel:
     """What an attacker may do: move an input by at most ``epsilon`` in ``norm``.
 
     Attributes:
-        space: what the budget is a length in: ``pixel``, or ``normalised`` by the victim's mean and deviation.
+        space: what the budget is a length in: ``pixel``, or ``normalised`` by the model's mean and deviation.
         clip: whether what comes back must lie in [0, 1] (``box``), in [0, 1] after normalisation, to which the clean
             input is cut first (``unit``), or anywhere (``none``).
-        labels: whether the attack moves away from the ``true`` classes or from the victim's ``predicted`` ones.
+        labels: whether the attack moves away from the ``true`` classes or from the model's ``predicted`` ones.
     """
 
     norm: str
@@ -79,7 +79,7 @@ class Action:
     def measure(
         self,
         shard: Shard,
-        model: Victim,
+        model: Model,
         dataset: Dataset,
         *,
         limit: int | None = None,
@@ -132,7 +132,7 @@ class Condition:
         action: what is measured.
         num_examples: the first so many; None for all.
         num_predictions: how often each input is judged, with the fixed draws of each prediction; more than once for
-            victims that draw random numbers.
+            models that draw random numbers.
         negatives: of out-of-distribution examples, the condition whose examples they are to be told from.
         distances: of a search for the nearest adversarial example, within which its accuracy is stated; pixel units.
     """

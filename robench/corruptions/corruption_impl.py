@@ -27,7 +27,7 @@ from robench.declarations.base import imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robench.core.protocols import Batch, Draws, Victim
+    from robench.core.protocols import Batch, Draws, Model
     from robench.corruptions.corruption import Corruption
 
     CorruptionFunction = Callable[[torch.Tensor, Corruption, Draws], torch.Tensor]
@@ -38,7 +38,7 @@ PORTION_ON_CPU = 2**18
 PORTION_ON_OTHERS = 2**25
 
 
-def corrupt(declaration: Corruption, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+def corrupt(declaration: Corruption, batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return images (B, 3, H, W) in [0, 1] with the corruption, all multiples of 1/255.
 
     Raises:

@@ -62,7 +62,7 @@ def open_dataset(
     Args:
         dataset: its declaration, or a key of ``DATASETS``.
         data_root: folder below which datasets on disk are searched; not needed for those inside a library.
-        preprocessing: resize and crop are applied here, mean and std by the victim; None for the dataset's usual one.
+        preprocessing: resize and crop are applied here, mean and std by the model; None for the dataset's usual one.
         decode_workers: processes that decode image files, 0 for none beside this one; no pixel depends on it.
         split: ``test`` is what is measured; ``train`` is what published checkpoints are trained on.
 

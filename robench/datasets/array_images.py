@@ -29,7 +29,7 @@ class ArrayImages(OrderedImages):
         targets: (N,) class of each, int64.
         fingerprint: content digest.
         num_classes: number of classes.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the victim.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
 
     Raises:
         DeclarationError: the preprocessing resizes floats, or crops more than there is.

@@ -30,7 +30,7 @@ class DecodedImages(OrderedImages):
         identity: name, content digest and size.
         ids: one id an example, in the order of the dataset.
         targets: (N,) class of each, int64.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the victim.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
         decode_workers: processes that decode, 0 for none beside this one.
         size: width and height that every image must have after that, in pixels; None where a batch alone is compared.
     """

@@ -64,7 +64,7 @@ class ImagenetFolder(DecodedImages):
     Args:
         declared: which dataset; its resize rule goes before the preprocessing's resize.
         data_root: where to look, see ``imagenet_folder.candidates``.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the victim.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
         decode_workers: processes that decode, 0 for none beside this one.
 
     Raises:

@@ -58,7 +58,7 @@ class MapStyleImages(OrderedImages):
         sizes: width, height of each.
         digest: SHA-256 over the content of all items.
         num_classes: number of classes.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the victim.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
 
     Raises:
         DeclarationError: images differ in size, or are smaller than the crop.

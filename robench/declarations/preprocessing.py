@@ -49,10 +49,10 @@ class NoPreprocessing(PreprocessingBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePreprocessing(PreprocessingBase):
-    """How an image file becomes pixels in [0, 1], and how the victim normalises those.
+    """How an image file becomes pixels in [0, 1], and how the model normalises those.
 
     Attributes:
-        mean, std: per channel, in pixel units; applied inside the victim, after any perturbation.
+        mean, std: per channel, in pixel units; applied inside the model, after any perturbation.
         resize: length in pixels that the shorter side is resized to, None for images that have their size already.
         crop: side in pixels of the central square that is kept, None for none.
         interpolation: filter of the resize.

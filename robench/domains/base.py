@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class DomainRules(Protocol):
         """
 
     def check_perturbed(
-        self, perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Victim
+        self, perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, torch.Tensor]:
         """Return the distances (B,) between clean and perturbed inputs (B, ...), by their columns in records.
 

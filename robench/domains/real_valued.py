@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Model
     from robench.core.suite import ThreatModel
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
@@ -51,7 +51,7 @@ class RealValued:
         self._check_range(inputs, f"dataset {dataset!r} gave inputs")
 
     def check_perturbed(
-        self, perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Victim
+        self, perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, torch.Tensor]:
         """Measure what a perturbation returned against the clean inputs (B, ...), and refuse what breaks its promise.
 
@@ -93,7 +93,7 @@ UNIT_INTERVAL = RealValued(lower=0, upper=1)
 
 
 def _change_but_cut(
-    perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Victim
+    perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Model
 ) -> torch.Tensor:
     """Return the changes (B, ...), 0 of each value that was cut to [0, 1] after normalisation and no more.
 
@@ -119,7 +119,7 @@ def _distances(change: torch.Tensor) -> Mapping[str, torch.Tensor]:
     return {"linf": rows.amax(1), "l2": rows.square().sum(1).sqrt(), "l1": rows.sum(1)}
 
 
-def _check_budget(change: torch.Tensor, title: str, threat_model: ThreatModel, model: Victim) -> None:
+def _check_budget(change: torch.Tensor, title: str, threat_model: ThreatModel, model: Model) -> None:
     if threat_model.space == "normalised":
         change = change / model.normalisation[1].double()
     met = float(_distances(change)[threat_model.norm].max())

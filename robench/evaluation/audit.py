@@ -15,8 +15,8 @@ from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.comparisons import comparisons
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.indicators import indicators
+from robench.evaluation.model_checks import model_checks
 from robench.evaluation.probe import clean_correct
-from robench.evaluation.victim_checks import victim_checks
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.prediction import predict
 from robench.tasks.classification import CLASSIFICATION
@@ -24,7 +24,7 @@ from robench.tasks.classification import CLASSIFICATION
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from robench.core.protocols import AdversarialStore, Dataset, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import DatasetIdentity, Shard
 
@@ -32,7 +32,7 @@ BATCH_SIZE = 100
 
 
 def measure(
-    shard: Shard, model: Victim, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
+    shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
 ) -> Record:
     """Return the record of a shard to be audited: outcomes of its clean examples, and the flags of the model."""
     started = time.perf_counter()
@@ -45,26 +45,26 @@ def measure(
     return replace(record, flags=tuple(flags), provenance=whole)
 
 
-def audit(victim: Victim, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:
+def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:
     """Return every check of a classifier at a budget in l-infinity (pixel units), on a batch of the dataset.
 
     Raises:
-        ContractError: the dataset or the victim broke its promise.
+        ContractError: the dataset or the model broke its promise.
     """
     IMAGES.rules.check_clean(batch.inputs, dataset.name)
     seeds = [example_seed(seed, dataset.fingerprint, Audit.kind, each) for each in batch.ids]
     prediction = Stream(purpose="prediction")
     of_prediction = [example_seed(seed, dataset.fingerprint, "prediction", each) for each in batch.ids]
-    with fixed_arithmetic(victim.device):
-        batch = Batch(ids=batch.ids, inputs=batch.inputs.to(victim.device), targets=batch.targets.to(victim.device))
-        draws = ExampleDraws(seeds, victim.device, [stream_seed(each, prediction) for each in of_prediction])
-        probe = clean_correct(victim, batch, draws, epsilon, BATCH_SIZE)
+    with fixed_arithmetic(model.device):
+        batch = Batch(ids=batch.ids, inputs=batch.inputs.to(model.device), targets=batch.targets.to(model.device))
+        draws = ExampleDraws(seeds, model.device, [stream_seed(each, prediction) for each in of_prediction])
+        probe = clean_correct(model, batch, draws, epsilon, BATCH_SIZE)
         if not len(probe):
             return [_nothing_to_attack(len(batch.ids))]
         # All rows that a pass has: a model on batch statistics may take no single one.
-        logits = predict(victim, probe.batch.inputs, probe.draws.prediction_seeds, BATCH_SIZE)
+        logits = predict(model, probe.batch.inputs, probe.draws.prediction_seeds, BATCH_SIZE)
         CLASSIFICATION.rules.check_outputs(logits, len(probe), "audited")
-        return [*victim_checks(probe), *indicators(probe), *comparisons(probe, logits.shape[1])]
+        return [*model_checks(probe), *indicators(probe), *comparisons(probe, logits.shape[1])]
 
 
 def _nothing_to_attack(num_examples: int) -> Flag:

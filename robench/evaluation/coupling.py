@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Model
 
 LOGITS_LIMIT = 1e-4
 GRADIENTS_LIMIT = 1e-3
@@ -104,12 +104,12 @@ class _Pass:
 
 
 def measure_coupling(
-    victim: Victim, inputs: Tensor, seeds: Sequence[int], num_copied: int | None = None
+    model: Model, inputs: Tensor, seeds: Sequence[int], num_copied: int | None = None
 ) -> Coupling | None:
     """Measure the influence of rows on each other; None for fewer than two rows.
 
     Args:
-        victim: the model.
+        model: the model.
         inputs: (B, ...), on its device.
         seeds: one prediction seed a row.
         num_copied: number of rows, the first ones, that are compared with copies of themselves, each in a pass of its
@@ -119,11 +119,11 @@ def measure_coupling(
     if num_rows < 2:
         return None
     rows = torch.arange(num_rows)
-    base = _pass(victim, inputs, seeds, rows)
+    base = _pass(model, inputs, seeds, rows)
     labels = base.logits.argmin(1)
-    repeated = _difference(base, _pass(victim, inputs, seeds, rows, labels), rows)
+    repeated = _difference(base, _pass(model, inputs, seeds, rows, labels), rows)
     others = [_moved(num_rows), *(row.expand(num_rows) for row in rows[:num_copied])]
-    found = [_difference(base, _pass(victim, inputs, seeds, each, labels), each) for each in others]
+    found = [_difference(base, _pass(model, inputs, seeds, each, labels), each) for each in others]
     gradients = [each.gradients for each in found if each.gradients is not None]
     among_others = Difference(max(each.logits for each in found), max(gradients, default=None))
     return Coupling(num_rows=num_rows, among_others=among_others, repeated=repeated)
@@ -154,15 +154,15 @@ def coupling_flag(coupling: Coupling | None) -> Flag:
     )
 
 
-def _pass(victim: Victim, inputs: Tensor, seeds: Sequence[int], rows: Tensor, labels: Tensor | None = None) -> _Pass:
+def _pass(model: Model, inputs: Tensor, seeds: Sequence[int], rows: Tensor, labels: Tensor | None = None) -> _Pass:
     """Pass the chosen rows with their seeds and labels, by default those of their least likely classes."""
     chosen, of_rows = inputs[rows.to(inputs.device)], [seeds[row] for row in rows.tolist()]
     try:
         with torch.enable_grad():
-            logits = _as_rows(victim.logits(chosen.requires_grad_(), of_rows))
+            logits = _as_rows(model.outputs(chosen.requires_grad_(), of_rows))
     except Exception:  # whatever a model raises that is to be differentiated, its logits may still be had
         with torch.no_grad():
-            logits = _as_rows(victim.logits(chosen.detach(), of_rows))
+            logits = _as_rows(model.outputs(chosen.detach(), of_rows))
     labels = logits.argmin(1) if labels is None else labels[rows.to(labels.device)]
     return _Pass(logits.detach().double(), _gradients(logits, chosen, labels))
 

@@ -27,13 +27,13 @@ from robench.tasks.base import Scoring
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robench.core.protocols import AdversarialStore, Dataset, Perturbed, Victim
+    from robench.core.protocols import AdversarialStore, Dataset, Model, Perturbed
     from robench.core.shard import Measurement, Shard
     from robench.evaluation.keeping import Source
 
 
 def measure(
-    shard: Shard, model: Victim, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
+    shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
 ) -> Record:
     """Return the record of a shard to be predicted, and keep what attacks made, if it is to be kept."""
     if kept is None or not shard.measurement.condition.makes_inputs:
@@ -46,7 +46,7 @@ def measure(
 
 
 def evaluate(
-    shard: Shard, victim: Victim, dataset: Dataset, limit: int | None = None, source: Source | None = None
+    shard: Shard, model: Model, dataset: Dataset, limit: int | None = None, source: Source | None = None
 ) -> Record:
     """Measure every example of ``shard``; nothing is written and no global state is changed.
 
@@ -55,17 +55,17 @@ def evaluate(
 
     Raises:
         ExampleError: an example cannot be read.
-        ContractError: the dataset, the perturbation or the victim broke its promise.
+        ContractError: the dataset, the perturbation or the model broke its promise.
     """
     started = time.perf_counter()
     measurement = shard.measurement
     source = Attacked() if source is None else source
     outcomes: list[Outcomes] = []
-    with fixed_arithmetic(victim.device):
+    with fixed_arithmetic(model.device):
         for start in range(shard.start, shard.stop, size := _rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
-            outcomes.append(_measure(measurement, batch, victim, source))
-    measured = provenance(victim.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
+            outcomes.append(_measure(measurement, batch, model, source))
+    measured = provenance(model.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
     return Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
 
 
@@ -98,23 +98,23 @@ def _rows_at_once(shard: Shard) -> int:
     return shard.stop - shard.start if shard.measurement.condition.perturbation.stops_at_success else batch_size
 
 
-def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Source) -> Outcomes:
+def _measure(measurement: Measurement, batch: Batch, model: Model, source: Source) -> Outcomes:
     """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of one example stand together."""
     num_examples, condition = len(batch.ids), measurement.condition
     domain = DOMAINS[condition.dataset.domain].rules
-    batch = _padded(batch, num_examples + -num_examples % measurement.batch_size, victim.device)
+    batch = _padded(batch, num_examples + -num_examples % measurement.batch_size, model.device)
     batch = replace(batch, task=measurement.checkpoint.task)
     domain.check_clean(batch.inputs, measurement.dataset.name)
     declaration = condition.perturbation
     seeds = _prediction_seeds(measurement, batch.ids)
-    draws = ExampleDraws(_seeds(measurement, declaration.drawn_as, batch.ids), victim.device, seeds[0])
+    draws = ExampleDraws(_seeds(measurement, declaration.drawn_as, batch.ids), model.device, seeds[0])
     by_budget = []
-    for attack, perturbed in source(measurement, batch, victim, draws):
-        distances = domain.check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
+    for attack, perturbed in source(measurement, batch, model, draws):
+        distances = domain.check_perturbed(perturbed.inputs, batch.inputs, attack, model)
         columns = _common_columns(batch, perturbed, distances)
         if attack is not declaration and attack.epsilon_name is not None:
             columns["epsilon"] = _texts((attack.epsilon_name,) * len(batch.ids))
-        columns |= _scored(measurement, perturbed.inputs, batch.targets, victim, seeds)
+        columns |= _scored(measurement, perturbed.inputs, batch.targets, model, seeds)
         row_type = TASKS[measurement.checkpoint.task].outcome
         by_budget.append(Outcomes(row_type, columns, len(batch.ids)).take(slice(num_examples)))
     # From budget by budget to example by example.
@@ -123,7 +123,7 @@ def _measure(measurement: Measurement, batch: Batch, victim: Victim, source: Sou
 
 
 def _scored(
-    measurement: Measurement, inputs: torch.Tensor, targets: torch.Tensor, victim: Victim, seeds: list[list[int]]
+    measurement: Measurement, inputs: torch.Tensor, targets: torch.Tensor, model: Model, seeds: list[list[int]]
 ) -> dict[str, Values]:
     """Return the task's columns of inputs (B, ...), from one pass of ``batch_size`` rows after the other.
 
@@ -134,7 +134,7 @@ def _scored(
     scoring = Scoring(dataset=condition.dataset, keeps_scores=condition.perturbation.keeps_scores)
 
     def of_pass(rows: slice) -> Mapping[str, Values]:
-        outputs = [predict(victim, inputs[rows], each[rows], batch_size) for each in seeds]
+        outputs = [predict(model, inputs[rows], each[rows], batch_size) for each in seeds]
         for each in outputs:
             rules.check_outputs(each, batch_size, measurement.checkpoint.name)
         return rules.columns(outputs, targets[rows], scoring)

@@ -1,4 +1,4 @@
-"""A worker's edge: keeps the victim and the data loaded between shards, and turns what goes wrong into failures."""
+"""A worker's edge: keeps the model and the data loaded between shards, and turns what goes wrong into failures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from robench.core.errors import UsageError, described, shortened
 from robench.core.records import Failure
 from robench.datasets import open_dataset
 from robench.evaluation.evaluate import provenance
-from robench.models.in_memory_impl import victim_of
-from robench.models.loading import load_victim
+from robench.models.in_memory_impl import model_of
+from robench.models.loading import load_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration, Declaration
-    from robench.core.protocols import Dataset, Victim
+    from robench.core.protocols import Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
     from robench.store.adversarial import AdversarialFolder
@@ -49,7 +49,7 @@ class Evaluator:
     limit: int | None = None
     adversarial: AdversarialFolder | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
-    _victim: tuple[str, Victim] | None = field(default=None, init=False, repr=False)
+    _model: tuple[str, Model] | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -71,22 +71,22 @@ class Evaluator:
                 )
 
     def _measured(self, shard: Shard) -> Record:
-        model, dataset = self._victim_of(shard.measurement), self._dataset_of(shard.measurement)
+        model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
         action = shard.measurement.condition.action
         return action.measure(shard, model, dataset, limit=self.limit, kept=self.adversarial)
 
-    def _victim_of(self, measurement: Measurement) -> Victim:
+    def _model_of(self, measurement: Measurement) -> Model:
         checkpoint: Checkpoint = measurement.checkpoint
-        if self._victim is None or self._victim[0] != checkpoint.name:
+        if self._model is None or self._model[0] != checkpoint.name:
             # The old one goes first: two large models may not fit.
-            self._victim = None
+            self._model = None
             module = self.modules.get(checkpoint.name)
             if module is not None:
-                self._victim = checkpoint.name, victim_of(checkpoint, module, self.device)
+                self._model = checkpoint.name, model_of(checkpoint, module, self.device)
             else:
                 planned = replace(checkpoint.weights, sha256=measurement.weights_digest)
-                self._victim = checkpoint.name, load_victim(replace(checkpoint, weights=planned), self.device)
-        return self._victim[1]
+                self._model = checkpoint.name, load_model(replace(checkpoint, weights=planned), self.device)
+        return self._model[1]
 
     def _dataset_of(self, measurement: Measurement) -> Dataset:
         declared, preprocessing = measurement.condition.dataset, measurement.checkpoint.preprocessing

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Batch, Victim
+    from robench.core.protocols import Batch, Model
 
     Made = Iterator[tuple[PerturbationDeclaration, Perturbed]]
 
 
-def watched(
-    declaration: PerturbationDeclaration, batch: Batch, victim: Victim, perturb: Callable[[Victim], Made]
-) -> Made:
-    """Yield what ``perturb`` makes of a batch with a victim; of a foreign perturbation after it kept its promises.
+def watched(declaration: PerturbationDeclaration, batch: Batch, model: Model, perturb: Callable[[Model], Made]) -> Made:
+    """Yield what ``perturb`` makes of a batch with a model; of a foreign perturbation after it kept its promises.
 
     Raises:
         ContractError: it raised an error, drew from a global generator, changed the clean inputs, or returned something
@@ -37,10 +35,10 @@ def watched(
     """
     title = title_of_foreign(declaration)
     if title is None:
-        yield from perturb(victim)
+        yield from perturb(model)
         return
     watch = _Watch(title)
-    made = perturb(WatchedVictim(victim, watch))
+    made = perturb(WatchedModel(model, watch))
     while True:
         clean, targets = batch.inputs.clone(), batch.targets.clone()
         watch.go_on()
@@ -94,39 +92,39 @@ class _Watch:
             )
 
 
-class WatchedVictim:
-    """A victim whose own draws are not taken for the perturbation's."""
+class WatchedModel:
+    """A model whose own draws are not taken for the perturbation's."""
 
-    def __init__(self, victim: Victim, watch: _Watch) -> None:
-        self._victim = victim
+    def __init__(self, model: Model, watch: _Watch) -> None:
+        self._model = model
         self._watch = watch
 
     @property
     def takes_seeds(self) -> bool:
         """Whether the model says that its random numbers come from seeds alone."""
-        return bool(getattr(self._victim, "takes_seeds", False))
+        return bool(getattr(self._model, "takes_seeds", False))
 
     @property
     def device(self) -> torch.device:
         """Where inputs must be."""
-        return self._victim.device
+        return self._model.device
 
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean and standard deviation, (C, 1, 1) each."""
-        return self._victim.normalisation
+        return self._model.normalisation
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        """Return the victim's scores."""
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        """Return the model's scores."""
         self._watch.check()
         try:
-            return self._victim.logits(inputs, seeds)
+            return self._model.outputs(inputs, seeds)
         finally:
             self._watch.go_on()
 
-    def through_solvers(self) -> WatchedVictim:
-        """Return the same of the victim with gradients through its solvers."""
-        return WatchedVictim(self._victim.through_solvers(), self._watch)
+    def through_solvers(self) -> WatchedModel:
+        """Return the same of the model with gradients through its solvers."""
+        return WatchedModel(self._model.through_solvers(), self._watch)
 
 
 def _check_returned(title: str, perturbed: object, batch: Batch) -> None:

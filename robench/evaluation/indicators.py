@@ -106,12 +106,12 @@ def _walk(problem: Problem, attack: Apgd) -> Path:
         assert state.seen is not None  # a step tells of its pass
         kept.offer(problem, places, state.seen)
         values.append(state.seen.values)
-        fooled.append(problem.fooled(state.seen.logits))
+        fooled.append(problem.fooled(state.seen.outputs))
     last = problem.at(search=0, step=search.num_steps)
     return Path(
         values=torch.stack(values),
         fooled_on_the_way=torch.stack(fooled).any(0),
-        fooled=problem.fooled(last.evaluate(kept.points, cross_entropy_loss).logits),
+        fooled=problem.fooled(last.evaluate(kept.points, cross_entropy_loss).outputs),
         predicted_fooled=problem.fooled(problem.predict(kept.points)),
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Batch, Draws, Perturbed, Victim
+    from robench.core.protocols import Batch, Draws, Model, Perturbed
     from robench.core.shard import Measurement, ShardHeader
     from robench.store.safetensors_file import Array
 
@@ -33,7 +33,7 @@ class Source(Protocol):
     """Where the inputs that are scored come from."""
 
     def __call__(
-        self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
+        self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack of the measurement's condition, with what it made of the batch."""
 
@@ -48,20 +48,20 @@ class Attacked:
         self._found: dict[str, list[Array]] = {}
 
     def __call__(
-        self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
+        self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack with what it made, rounded as the measurement says."""
         declaration = measurement.condition.perturbation
         domain = DOMAINS[measurement.condition.dataset.domain].rules
 
-        def made(seen: Victim) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
+        def made(seen: Model) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
             return perturb_each(declaration, batch, seen, draws, measurement.batch_size)
 
-        for attack, perturbed in watched(declaration, batch, victim, made):
+        for attack, perturbed in watched(declaration, batch, model, made):
             points = perturbed.inputs
             if measurement.adversarial_dtype != EXACT_DTYPE:
                 # Before rounding, which could hide that the attack left its budget.
-                domain.check_perturbed(perturbed.inputs, batch.inputs, attack, victim)
+                domain.check_perturbed(perturbed.inputs, batch.inputs, attack, model)
                 points = rounded_change(batch.inputs, perturbed.inputs)
                 perturbed = replace(perturbed, inputs=moved(batch.inputs, points))
             if self._collects:

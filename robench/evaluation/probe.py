@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     from robench.attacks.base import Attack
     from robench.attacks.problem import Problem
-    from robench.core.protocols import Draws, Victim
+    from robench.core.protocols import Draws, Model
     from robench.tasks.base import Loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A victim and examples that it gets right when clean.
+    """A model and examples that it gets right when clean.
 
     Attributes:
         epsilon: the budget in l-infinity, in pixel units, at which the model's robustness is claimed.
     """
 
-    victim: Victim
+    model: Model
     batch: Batch
     draws: Draws
     epsilon: Fraction
@@ -41,31 +41,31 @@ class Probe:
 
     def problem(self, declaration: Attack) -> Problem:
         """Return what the attack meets."""
-        return problem_of(declaration, self.batch, self.victim, self.draws, self.batch_size)
+        return problem_of(declaration, self.batch, self.model, self.draws, self.batch_size)
 
     def gradient(self, loss: Loss) -> Tensor:
         """Return the gradient of a loss at the clean inputs, (B, ...).
 
         Raises:
-            RuntimeError: torch finds none, as where the victim detached its graph.
+            RuntimeError: torch finds none, as where the model detached its graph.
         """
         problem = self.problem(Fgsm(epsilon=self.epsilon)).within("gradient").at(search=0, step=0)
         return problem.differentiate(problem.inputs, loss).slope()
 
     def stands(self, declaration: Attack) -> list[bool]:
         """Return for each example whether it is right under an attack in pixel space, by the final prediction."""
-        made = perturb(declaration, self.batch, self.victim, self.draws, self.batch_size)
+        made = perturb(declaration, self.batch, self.model, self.draws, self.batch_size)
         problem = self.problem(declaration)
         verdicts: list[bool] = (~problem.fooled(problem.predict(made.inputs))).tolist()
         return verdicts
 
 
-def clean_correct(victim: Victim, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:
-    """Return a probe of those examples of a batch that the victim gets right, by the final prediction."""
-    logits = predict(victim, batch.inputs, draws.prediction_seeds, batch_size)
+def clean_correct(model: Model, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:
+    """Return a probe of those examples of a batch that the model gets right, by the final prediction."""
+    logits = predict(model, batch.inputs, draws.prediction_seeds, batch_size)
     places = (logits.argmax(1) == batch.targets).nonzero()[:, 0]
     rows = places.tolist()
     chosen = Batch(
         ids=tuple(batch.ids[row] for row in rows), inputs=batch.inputs[places], targets=batch.targets[places]
     )
-    return Probe(victim=victim, batch=chosen, draws=draws.take(rows), epsilon=epsilon, batch_size=batch_size)
+    return Probe(model=model, batch=chosen, draws=draws.take(rows), epsilon=epsilon, batch_size=batch_size)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import AdversarialStore, Batch, Dataset, Draws, Victim
+    from robench.core.protocols import AdversarialStore, Batch, Dataset, Draws, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
 
 
 def measure(
-    shard: Shard, model: Victim, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
+    shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
 ) -> Record:
     """Return the record of a shard whose adversarial examples are stored."""
     declaration = shard.measurement.condition.action
@@ -42,7 +42,7 @@ def measure(
 
 
 def rescore(
-    shard: Shard, examples: AdversarialExamples, victim: Victim, dataset: Dataset, limit: int | None = None
+    shard: Shard, examples: AdversarialExamples, model: Model, dataset: Dataset, limit: int | None = None
 ) -> Record:
     """Return the record of a shard whose adversarial examples are read and not made; else as ``evaluate``.
 
@@ -52,20 +52,20 @@ def rescore(
     Args:
         shard: the one that the examples were made in, or one whose action is to rescore it.
         examples: of all of the shard's ids.
-        victim: the model of the shard's checkpoint.
+        model: the model of the shard's checkpoint.
         dataset: the clean examples.
         limit: that of the run, for the record's provenance alone.
 
     Raises:
         UsageError: the examples are of other data.
         ExampleError: an example cannot be read.
-        ContractError: the examples leave their threat model, or the victim broke its promise.
+        ContractError: the examples leave their threat model, or the model broke its promise.
     """
     _check_same_data(shard, examples)
     declaration = shard.measurement.condition.action
     if not isinstance(declaration, Rescore):
-        return evaluate(shard, victim, dataset, limit, Kept(examples))
-    shown = NormalisedAs(victim, declaration.mean, declaration.std)
+        return evaluate(shard, model, dataset, limit, Kept(examples))
+    shown = NormalisedAs(model, declaration.mean, declaration.std)
     return evaluate(shard, shown, dataset, limit, Kept(_at(examples, declaration.budget)))
 
 
@@ -77,7 +77,7 @@ class Kept:
         self._rows = {example_id: row for row, example_id in enumerate(examples.ids)}
 
     def __call__(
-        self, measurement: Measurement, batch: Batch, victim: Victim, draws: Draws
+        self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
         """Yield each attack with what is kept of what it made."""
         device = batch.inputs.device
@@ -96,35 +96,35 @@ class Kept:
 
 
 class NormalisedAs:
-    """A victim, but for the normalisation, which is that of the model that was attacked.
+    """A model, but for the normalisation, which is that of the model that was attacked.
 
-    A budget may be meant in that space; the victim's own normalisation stays inside it.
+    A budget may be meant in that space; the model's own normalisation stays inside it.
     """
 
-    def __init__(self, victim: Victim, mean: Sequence[float], std: Sequence[float]) -> None:
-        self._victim = victim
+    def __init__(self, model: Model, mean: Sequence[float], std: Sequence[float]) -> None:
+        self._model = model
         self._channels = tuple(mean), tuple(std)
         self._mean, self._std = (
-            torch.tensor(values, dtype=torch.float32, device=victim.device).reshape(-1, 1, 1) for values in (mean, std)
+            torch.tensor(values, dtype=torch.float32, device=model.device).reshape(-1, 1, 1) for values in (mean, std)
         )
 
     @property
     def device(self) -> torch.device:
         """Where inputs must be."""
-        return self._victim.device
+        return self._model.device
 
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean and standard deviation of the model that was attacked, (C, 1, 1) each."""
         return self._mean, self._std
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        """Return the victim's own scores."""
-        return self._victim.logits(inputs, seeds)
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        """Return the model's own scores."""
+        return self._model.outputs(inputs, seeds)
 
     def through_solvers(self) -> NormalisedAs:
-        """Return the same of the victim with gradients through its solvers; nothing that is scored asks for any."""
-        return NormalisedAs(self._victim.through_solvers(), *self._channels)
+        """Return the same of the model with gradients through its solvers; nothing that is scored asks for any."""
+        return NormalisedAs(self._model.through_solvers(), *self._channels)
 
 
 def _at(examples: AdversarialExamples, budget: str | None) -> AdversarialExamples:

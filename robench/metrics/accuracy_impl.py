@@ -1,6 +1,6 @@
 """Top-1 and top-5 accuracy: the share of examples whose true class came first, or among the first five.
 
-Over all examples of a condition, those that the victim gets wrong without any perturbation included, so that the number
+Over all examples of a condition, those that the model gets wrong without any perturbation included, so that the number
 of an attack is what the field calls robust accuracy under that attack.
 """
 

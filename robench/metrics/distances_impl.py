@@ -2,8 +2,8 @@
 
 What a search returned is an upper bound of how near the nearest is, so that both numbers are upper bounds as well.
 Both count an example as fallen at the distance at which the harness's own fresh prediction saw it wrong, and rely on
-what ``cw`` and ``fab`` promise: what the victim gets wrong already comes back as it is, at distance 0, and where
-nothing was found the clean input does, which the victim then gets right. So an example is right when clean unless it is
+what ``cw`` and ``fab`` promise: what the model gets wrong already comes back as it is, at distance 0, and where
+nothing was found the clean input does, which the model then gets right. So an example is right when clean unless it is
 wrong at distance 0. That holds of searches for true labels, with no confidence demanded, no limits narrower than the
 box, and none that stop at success; others are refused where a suite is read (``declare.searches``).
 

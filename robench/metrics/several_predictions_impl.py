@@ -1,4 +1,4 @@
-"""Accuracy of victims that draw random numbers: over several predictions of each input, the mean and the worst.
+"""Accuracy of models that draw random numbers: over several predictions of each input, the mean and the worst.
 
 Predictions of one example depend on each other, so that they are no trials of their own. The interval of the mean is
 Wilson's with the number of examples that independent trials would need for the same variance (Kish 1965, Survey

@@ -1,7 +1,7 @@
 """Models under test: ``x.py`` declares a backbone or a residual connection, ``x_impl.py`` builds it.
 
 No torch here. Models are built by ``build.py``, loaded from weights that were checked by ``loading.py``, and wrapped as
-victims by ``victim.py``.
+models by ``loaded.py``.
 """
 
 from __future__ import annotations

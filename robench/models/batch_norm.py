@@ -3,7 +3,7 @@
 torch (seen in 2.15, on CPUs) computes the gradient of a batch norm in evaluation mode wrongly, without a word, where
 the batch has one example and the gradient that arrives lies channel by channel in memory, but with an unusual stride of
 the batch, as it does below ``flatten(2).transpose(1, 2)``, the usual way from convolutions to tokens. An attack that
-follows such a gradient is weak, and its victim looks robust. So gradients of single examples are copied into the usual
+follows such a gradient is weak, and its model looks robust. So gradients of single examples are copied into the usual
 order before they reach a batch norm.
 """
 

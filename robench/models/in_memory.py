@@ -26,7 +26,7 @@ class InMemory(ArchitectureBase):
     """
 
     kind: ClassVar[str] = "in-memory"
-    implementation: ClassVar[str] = "robench.models.in_memory_impl:victim_of"
+    implementation: ClassVar[str] = "robench.models.in_memory_impl:model_of"
     runs_user_code: ClassVar[bool] = True
 
 

@@ -16,9 +16,9 @@ from robench.core.errors import DeclarationError, UsageError, described
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.batch_norm import guard_batch_norms
 from robench.models.fused_attention import without_fused_attention
+from robench.models.loaded import LoadedModel
 from robench.models.module_digest import digest_of_module
 from robench.models.object_digest import UndigestibleError
-from robench.models.victim import ClassifierVictim
 
 if TYPE_CHECKING:
     from torch import nn
@@ -71,7 +71,7 @@ def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
     return ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 
-def victim_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | str = "cpu") -> ClassifierVictim:
+def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | str = "cpu") -> LoadedModel:
     """Return a copy of a module as a frozen classifier on a device; the module itself stays as it is.
 
     Raises:
@@ -88,7 +88,7 @@ def victim_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | 
         copied = _copied(checkpoint.name, module)
         guard_batch_norms(copied)
         without_fused_attention(copied)
-        return ClassifierVictim(copied, preprocessing, device)
+        return LoadedModel(copied, preprocessing, device)
 
 
 def _copied(name: str, module: nn.Module) -> nn.Module:

@@ -1,4 +1,4 @@
-"""From an entry of the registry to a victim: find the weights, build what they fit, load them, freeze."""
+"""From an entry of the registry to a model: find the weights, build what they fit, load them, freeze."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
 from robench.models.build import build
 from robench.models.layouts_impl import layouts_for
+from robench.models.loaded import LoadedModel
 from robench.models.state_files import load_state
-from robench.models.victim import ClassifierVictim
 from robench.models.weights import resolve
 from robench.tasks import TASKS
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHOWN = 3
 
 
-def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> ClassifierVictim:
+def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> LoadedModel:
     """Return the checkpoint's classifier on a device, frozen; torch's generators are left as they were.
 
     Raises:
@@ -47,7 +47,7 @@ def load_victim(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> C
         with _own_generator(usable):
             module = build(checkpoint.architecture)
         load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
-        return ClassifierVictim(module, preprocessing, usable, TASKS[checkpoint.task])
+        return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
 
 
 def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) -> None:

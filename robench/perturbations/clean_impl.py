@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from robench.core.protocols import Perturbed
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Batch, Draws, Victim
+    from robench.core.protocols import Batch, Draws, Model
     from robench.perturbations.clean import Clean
 
 
-def clean(declaration: Clean, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+def clean(declaration: Clean, batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return the inputs as they are."""
     return Perturbed(inputs=batch.inputs)

@@ -17,35 +17,35 @@ if TYPE_CHECKING:
 
     from robench.attacks.attack import AttackFunction
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Batch, Draws, Perturbed, Victim
+    from robench.core.protocols import Batch, Draws, Model, Perturbed
 
 
 def perturb(
     declaration: PerturbationDeclaration,
     batch: Batch,
-    victim: Victim,
+    model: Model,
     draws: Draws,
     batch_size: int | None = None,
     start: Tensor | None = None,
 ) -> Perturbed:
     """Return what ``declaration`` makes of ``batch``: inputs of the same shape, on the same device.
 
-    ``batch_size`` is the most rows of one pass through the victim, by default all. ``start`` (B, ...), in pixels, is
+    ``batch_size`` is the most rows of one pass through the model, by default all. ``start`` (B, ...), in pixels, is
     where an attack's first search begins in place of its usual start, of attacks that can (``can_warm_start``).
     """
     if isinstance(declaration, Attack):
         function: AttackFunction = declaration.implemented() if declaration.backend == "robench" else by_library
         function = function if start is None else beginning_at(function, start)
-        return attack(function, declaration, batch, victim, draws, batch_size)
-    perturbed: Perturbed = declaration.implemented()(declaration, batch, victim, draws)
+        return attack(function, declaration, batch, model, draws, batch_size)
+    perturbed: Perturbed = declaration.implemented()(declaration, batch, model, draws)
     return perturbed
 
 
 def perturb_each(
-    declaration: PerturbationDeclaration, batch: Batch, victim: Victim, draws: Draws, batch_size: int | None = None
+    declaration: PerturbationDeclaration, batch: Batch, model: Model, draws: Draws, batch_size: int | None = None
 ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
     """Yield what each attack of a sweep made of ``batch``, in ascending order of budgets; of all else the one thing."""
     if isinstance(declaration, Sweep):
-        yield from sweep(declaration, batch, victim, draws, batch_size, perturb)
+        yield from sweep(declaration, batch, model, draws, batch_size, perturb)
     else:
-        yield declaration, perturb(declaration, batch, victim, draws, batch_size)
+        yield declaration, perturb(declaration, batch, model, draws, batch_size)

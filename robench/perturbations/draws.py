@@ -41,7 +41,7 @@ class ExampleDraws:
 
     @property
     def prediction_seeds(self) -> tuple[int, ...]:
-        """One an example: those with which the victim's final prediction is made."""
+        """One an example: those with which the model's final prediction is made."""
         return self.seeds(PREDICTION) if self._prediction_seeds is None else self._prediction_seeds
 
     def seeds(self, stream: Stream) -> tuple[int, ...]:

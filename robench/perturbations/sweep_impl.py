@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robench.attacks.base import BoundedAttack
     from robench.attacks.problem import Problem, Reached
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Draws, Victim
+    from robench.core.protocols import Draws, Model
     from robench.perturbations.sweep import Sweep
 
 
@@ -37,7 +37,7 @@ class Perturb(Protocol):
         self,
         declaration: PerturbationDeclaration,
         batch: Batch,
-        victim: Victim,
+        model: Model,
         draws: Draws,
         batch_size: int | None = None,
         start: Tensor | None = None,
@@ -46,10 +46,10 @@ class Perturb(Protocol):
 
 
 def sweep(
-    declaration: Sweep, batch: Batch, victim: Victim, draws: Draws, batch_size: int | None, perturb: Perturb
+    declaration: Sweep, batch: Batch, model: Model, draws: Draws, batch_size: int | None, perturb: Perturb
 ) -> Iterator[tuple[BoundedAttack, Perturbed]]:
     """Yield each attack with what it made of ``batch``, in ascending order of budgets."""
-    attacked = _Attacked(batch, victim, draws, len(batch.ids) if batch_size is None else batch_size, perturb)
+    attacked = _Attacked(batch, model, draws, len(batch.ids) if batch_size is None else batch_size, perturb)
     before: Perturbed | None = None
     for attack in declaration.at_budgets:
         start = before.inputs if declaration.warm_start and before is not None else None
@@ -76,14 +76,14 @@ class _Attacked:
     """What all budgets have in common."""
 
     batch: Batch
-    victim: Victim
+    model: Model
     draws: Draws
     batch_size: int
     perturb: Perturb
 
     def everywhere(self, attack: BoundedAttack, start: Tensor | None) -> Perturbed:
         """Return what the attack makes of the batch."""
-        return self.perturb(attack, self.batch, self.victim, self.draws, self.batch_size, start)
+        return self.perturb(attack, self.batch, self.model, self.draws, self.batch_size, start)
 
     def where_standing(self, attack: BoundedAttack, before: Perturbed, start: Tensor | None) -> Perturbed:
         """Return what a smaller budget made of the batch, but what stands is attacked anew."""
@@ -104,9 +104,9 @@ class _Attacked:
 
     def _standing(self, inputs: Tensor) -> Tensor:
         """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""
-        logits = predict(self.victim, inputs, self.draws.prediction_seeds, self.batch_size)
+        outputs = predict(self.model, inputs, self.draws.prediction_seeds, self.batch_size)
         rules = TASKS[self.batch.task or DEFAULT_TASK].rules
-        return (~rules.is_fooled(logits, self.batch.targets)).nonzero()[:, 0]
+        return (~rules.is_fooled(outputs, self.batch.targets)).nonzero()[:, 0]
 
     def _taken(self, chosen: list[int], places: Tensor) -> _Attacked:
         batch = replace(

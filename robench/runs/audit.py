@@ -8,7 +8,7 @@ from robench.core.containment import blamed
 from robench.core.errors import UnknownNameError, UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.evaluation.audit import audit
-from robench.models.loading import load_victim
+from robench.models.loading import load_model
 from robench.runs.devices import choose_workers
 
 if TYPE_CHECKING:
@@ -52,4 +52,4 @@ def audit_checkpoint(
     examples = open_dataset(datasets[dataset], data_root=data_root, preprocessing=checkpoint.preprocessing)
     batch = examples.batch(0, min(num_examples, len(examples)))
     with blamed(f"model {checkpoint.name!r} cannot be audited"):
-        return audit(load_victim(checkpoint, found.devices[0]), batch, examples.identity, epsilon)
+        return audit(load_model(checkpoint, found.devices[0]), batch, examples.identity, epsilon)

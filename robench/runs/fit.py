@@ -20,8 +20,8 @@ from robench.core.errors import ExampleError, UsageError, described
 from robench.core.protocols import ClassifiedDataset
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling
-from robench.models.in_memory_impl import victim_of
-from robench.models.loading import load_victim
+from robench.models.in_memory_impl import model_of
+from robench.models.loading import load_model
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration
-    from robench.core.protocols import Dataset, Victim
+    from robench.core.protocols import Dataset, Model
 
 NUM_EXAMPLES = 32
 # Not one: a model on batch statistics may take no single row, which is no matter of sizes.
@@ -56,7 +56,7 @@ def check_fit(
             answers than expected, or rows that influence each other where the entry does not permit it.
     """
     with blamed(f"model {checkpoint.name!r} cannot be loaded"):
-        victim = load_victim(checkpoint) if module is None else victim_of(checkpoint, module)
+        model = load_model(checkpoint) if module is None else model_of(checkpoint, module)
     task = TASKS[checkpoint.task]
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
@@ -65,15 +65,15 @@ def check_fit(
         examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
             inputs = DOMAINS[declared.domain].rules.collate([example for example, _ in examples])
-            logits = _logits(checkpoint, victim, declared.name, inputs)
-            task.rules.check_fit(logits, _num_classes(declared, dataset), checkpoint.name, declared.name)
-            if is_expected and bool(torch.isfinite(logits).all()):
+            outputs = _outputs(checkpoint, model, declared.name, inputs)
+            task.rules.check_fit(outputs, _num_classes(declared, dataset), checkpoint.name, declared.name)
+            if is_expected and bool(torch.isfinite(outputs).all()):
                 targets = torch.stack([torch.as_tensor(target) for _, target in examples])
                 _check_expected(
-                    checkpoint, declared.name, int((~task.rules.is_fooled(logits, targets)).sum()), len(examples)
+                    checkpoint, declared.name, int((~task.rules.is_fooled(outputs, targets)).sum()), len(examples)
                 )
     if not checkpoint.coupled:
-        _check_rows_are_apart(checkpoint, victim, datasets)
+        _check_rows_are_apart(checkpoint, model, datasets)
 
 
 def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
@@ -103,9 +103,7 @@ def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, n
         )
 
 
-def _check_rows_are_apart(
-    checkpoint: Checkpoint, victim: Victim, datasets: Mapping[DatasetDeclaration, Dataset]
-) -> None:
+def _check_rows_are_apart(checkpoint: Checkpoint, model: Model, datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
     """Refuse a model whose rows influence each other, measured on the first dataset with two readable examples.
 
     The batch has eight rows whatever the suite's batch size; fewer examples are repeated.
@@ -119,16 +117,16 @@ def _check_rows_are_apart(
         return
     rows = [row % len(images) for row in range(COUPLING_ROWS)]
     with _refused(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
-        coupling = measure_coupling(victim, torch.stack([images[row] for row in rows]), rows, COUPLING_COPIED)
+        coupling = measure_coupling(model, torch.stack([images[row] for row in rows]), rows, COUPLING_COPIED)
     if coupling is not None and coupling.is_coupled:
         raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
 
 
-def _logits(checkpoint: Checkpoint, victim: Victim, dataset_name: str, images: torch.Tensor) -> torch.Tensor:
+def _outputs(checkpoint: Checkpoint, model: Model, dataset_name: str, images: torch.Tensor) -> torch.Tensor:
     shape = tuple(images.shape[1:])
     title = f"model {checkpoint.name!r} cannot take the examples {shape} of dataset {dataset_name!r}"
     with _refused(title), torch.no_grad():
-        return victim.logits(images, list(range(len(images))))
+        return model.outputs(images, list(range(len(images))))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plan(measurements: Iterable[Measurement], batches_per_shard: int, limit: int | None = None) -> Iterator[Shard]:
-    """Yield the shards of each measurement in turn, so that a victim stays loaded while it is needed.
+    """Yield the shards of each measurement in turn, so that a model stays loaded while it is needed.
 
     ``limit`` asks for the first examples alone. It is met by whole shards, the very ones of the unlimited run: every
     pass through a model has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.

@@ -26,7 +26,7 @@ def cross_entropy_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
 
 
 def margin_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
-    """Return max_{i != y} z_i - z_y, (B,): above zero where the victim is fooled. Carlini & Wagner 2017, f_6."""
+    """Return max_{i != y} z_i - z_y, (B,): above zero where the model is fooled. Carlini & Wagner 2017, f_6."""
     return largest_other(logits_BK, labels_B) - of_class(logits_BK, labels_B)
 
 

@@ -65,7 +65,7 @@ def is_never_weaker_than_doing_nothing(declaration: Attack) -> None:
     if is_blind or declaration.labels == "predicted":
         return
     clean, attacked = (
-        int((model.logits(each).argmax(1) == batch.targets).sum()) for each in (batch.inputs, made.inputs)
+        int((model.outputs(each).argmax(1) == batch.targets).sum()) for each in (batch.inputs, made.inputs)
     )
     require(
         attacked <= clean,
@@ -102,7 +102,7 @@ def stops_early_where_it_is_declared(declaration: Attack) -> None:
     if not declaration.stops_at_success or declaration.is_minimum_norm:
         return
     batch, model, subject = batch_of(num_examples=16, seed=5), LinearModel(), subject_of(declaration)
-    wrong = model.logits(batch.inputs).argmax(1) != batch.targets
+    wrong = model.outputs(batch.inputs).argmax(1) != batch.targets
     made = perturbed(declaration, batch, model)
     unmoved = (made.inputs == batch.inputs).flatten(1).all(1)
     require(

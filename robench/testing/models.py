@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Perturbed, Victim
+    from robench.core.protocols import Model, Perturbed
 
 NUM_CLASSES = 5
 SHAPE = (3, 4, 4)
@@ -50,11 +50,11 @@ class LinearModel:
         self.weight = torch.randn(num_classes, torch.Size(shape).numel(), generator=generator)
         self.constant = constant
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes)."""
         return by_rows((inputs - 0.5).flatten(1), self.weight) + self.constant
 
-    def through_solvers(self) -> Victim:
+    def through_solvers(self) -> Model:
         """Return the model itself, which solves nothing."""
         return self
 
@@ -67,9 +67,9 @@ class CountingModel(LinearModel):
         self.num_rows = 0
         self.num_gradients = 0
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes)."""
-        logits = super().logits(inputs)
+        logits = super().outputs(inputs)
         self.num_rows += len(inputs)
         if logits.requires_grad:
             logits.register_hook(self._count)
@@ -100,14 +100,14 @@ class DrawingModel:
         self.noise: dict[int, Tensor] = {}
         self.passes: list[tuple[set[int], bool]] = []
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes); every pass must come with seeds."""
         assert seeds is not None, "a pass of the model came without seeds; expected one for each row"
         is_prediction = not torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
         self.passes.append((set(seeds), is_prediction))
         return torch.stack([self._of_row(row, seed) for row, seed in zip(inputs, seeds, strict=True)])
 
-    def through_solvers(self) -> Victim:
+    def through_solvers(self) -> Model:
         """Return the model itself, which solves nothing."""
         return self
 
@@ -136,7 +136,7 @@ def batch_of(num_examples: int = 6, seed: int = 1) -> Batch:
 def drawing_batch(num_examples: int) -> Batch:
     """Return inputs of ``DRAWING_SHAPE`` with the classes that a ``DrawingModel`` predicts."""
     inputs = torch.rand(num_examples, *DRAWING_SHAPE, generator=torch.Generator().manual_seed(1))
-    targets = DrawingModel().logits(inputs, ExampleDraws(range(num_examples)).prediction_seeds).argmax(1)
+    targets = DrawingModel().outputs(inputs, ExampleDraws(range(num_examples)).prediction_seeds).argmax(1)
     return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
 
 
@@ -153,7 +153,7 @@ def rows_of(batch: Batch, rows: Sequence[int]) -> Batch:
 def perturbed(
     declaration: PerturbationDeclaration,
     batch: Batch,
-    model: Victim | None = None,
+    model: Model | None = None,
     seeds: Sequence[int] | None = None,
     batch_size: int | None = None,
 ) -> Perturbed:

@@ -106,7 +106,7 @@ ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
         LOSSES: CLASSIFIERS,
     },
     "evaluation/probe.py": {"robench.attacks.fgsm": AUDIT},
-    "evaluation/victim_checks.py": {
+    "evaluation/model_checks.py": {
         "robench.attacks.fgsm": AUDIT,
         "robench.tasks.classification_impl": CLASSIFIERS,
         LOSSES: CLASSIFIERS,

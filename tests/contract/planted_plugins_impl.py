@@ -114,7 +114,7 @@ def descends(declaration: Any, problem: Problem) -> Reached:
 
 
 def hides_passes(declaration: Any, problem: Problem) -> Reached:
-    problem.victim.logits(problem.inputs, [0] * len(problem))
+    problem.victim.outputs(problem.inputs, [0] * len(problem))
     return honest_attack(declaration, problem)
 
 
@@ -123,14 +123,14 @@ def repeats_its_address(declaration: Any, problem: Problem) -> Reached:
     seeds = here.draws.seeds(here.address.stream(0))
     here.evaluate(problem.inputs, cross_entropy_loss)
     with torch.inference_mode():
-        problem.victim.logits(problem.inputs, seeds)
+        problem.victim.outputs(problem.inputs, seeds)
     problem.ledger.count(problem.rows, queries=1)
     return honest_attack(declaration, problem)
 
 
 def uses_the_prediction(declaration: Any, problem: Problem) -> Reached:
     with torch.inference_mode():
-        problem.victim.logits(problem.inputs, problem.draws.prediction_seeds)
+        problem.victim.outputs(problem.inputs, problem.draws.prediction_seeds)
     problem.ledger.count(problem.rows, queries=1)
     return honest_attack(declaration, problem)
 
@@ -198,7 +198,7 @@ def does_nothing(declaration: Any, batch: Batch, victim: Any, draws: Draws) -> P
 
 
 def asks_the_model(declaration: Any, batch: Batch, victim: Any, draws: Draws) -> Perturbed:
-    victim.logits(batch.inputs)
+    victim.outputs(batch.inputs)
     return Perturbed(inputs=dimmed(declaration, batch, draws))
 
 

@@ -52,7 +52,7 @@ class Victim:
         self.function = function
         self.shown: list[Tensor] = []
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         self.shown.append(inputs.detach().clone())
         return self.function(inputs)
 
@@ -78,7 +78,7 @@ def batch_of(num_examples: int = 8, victim: Victim | None = None, seed: int = 1)
     inputs[0, 0, 0] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
     targets = torch.randint(0, 5, (num_examples,), generator=generator)
     if victim is not None:
-        targets = victim.logits(inputs).argmax(1)
+        targets = victim.outputs(inputs).argmax(1)
     return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
 
 
@@ -120,9 +120,9 @@ class TestOptimum:
     @pytest.mark.parametrize("declared", [LINF, L2, L1, replace(L1, radii="shrinking")])
     def test_the_closed_form_margin_is_reached(self, declared: Apgd, loss: Any) -> None:
         declared, batch, victim = replace(declared, loss=loss, num_steps=100), middle_of_the_box(), self.victim()
-        reached = victim.logits(attacked(declared, batch, victim).inputs)[:, 0]
+        reached = victim.outputs(attacked(declared, batch, victim).inputs)[:, 0]
         gain = float(declared.epsilon) * DUAL[declared.norm]
-        best = victim.logits(batch.inputs)[:, 0] - gain
+        best = victim.outputs(batch.inputs)[:, 0] - gain
         torch.testing.assert_close(
             reached, best, atol=float(1e-4 + (0.01 * gain if declared.norm == "l1" else 0)), rtol=0
         )
@@ -130,9 +130,9 @@ class TestOptimum:
     @pytest.mark.parametrize("declared", [LINF, L2, L1])
     def test_the_last_point_is_the_optimum_too(self, declared: Apgd) -> None:
         declared, batch, victim = replace(declared, num_steps=100, returns="last"), middle_of_the_box(), self.victim()
-        reached = victim.logits(attacked(declared, batch, victim).inputs)[:, 0]
+        reached = victim.outputs(attacked(declared, batch, victim).inputs)[:, 0]
         gain = float(declared.epsilon) * DUAL[declared.norm]
-        assert bool((reached <= victim.logits(batch.inputs)[:, 0] - 0.98 * gain).all())
+        assert bool((reached <= victim.outputs(batch.inputs)[:, 0] - 0.98 * gain).all())
 
 
 def algorithm_1(declared: Apgd, x: Tensor, start: Tensor, loss: Callable[[Tensor], Tensor]) -> Tensor:
@@ -347,7 +347,7 @@ class TestTargets:
         victim, batch = linear(), batch_of(8)
         _, met = self.ranked(batch, victim, 6)
         for i in range(8):
-            order = victim.logits(batch.inputs)[i].argsort(descending=True).tolist()
+            order = victim.outputs(batch.inputs)[i].argsort(descending=True).tolist()
             others = [k for k in order if k != int(batch.targets[i])]
             assert [each[i] for each in met] == [*others, *others][:6]
 
@@ -413,7 +413,7 @@ class TestEveryForm:
         batch = batch_of(40, victim)
         batch.targets[:4] = (batch.targets[:4] + 1) % 5
         stands = [
-            victim.logits(attacked(replace(declared, stop=stop), batch, victim).inputs).argmax(1) == batch.targets
+            victim.outputs(attacked(replace(declared, stop=stop), batch, victim).inputs).argmax(1) == batch.targets
             for stop in ("never", "at_success")
         ]
         assert torch.equal(*stands)
@@ -443,7 +443,7 @@ class TestEveryForm:
         batch = batch_of(24, plain)
         shifted = Victim(lambda inputs: plain.function(inputs) - 20)
         verdicts = [
-            plain.logits(attacked(declared, batch, victim).inputs).argmax(1) != batch.targets
+            plain.outputs(attacked(declared, batch, victim).inputs).argmax(1) != batch.targets
             for victim in (plain, shifted)
         ]
         assert torch.equal(*verdicts)
@@ -462,7 +462,7 @@ class TestEveryForm:
         victim = curved()
         batch = batch_of(32, victim)
         few, many = (
-            victim.logits(attacked(replace(declared, num_restarts=count), batch, victim).inputs).argmax(1)
+            victim.outputs(attacked(replace(declared, num_restarts=count), batch, victim).inputs).argmax(1)
             for count in (1, 3)
         )
         assert bool((many != batch.targets)[few != batch.targets].all())
@@ -511,10 +511,10 @@ def test_it_leaves_standing_what_the_papers_code_leaves(declared: Apgd, theirs: 
     from pyautoattack.autopgd_base import APGDAttack
 
     victim, batch = load_checkpoint("digits-vit"), load_dataset("digits").batch(0, 30)
-    reference = APGDAttack(victim.logits, n_iter=20, eps=float(declared.epsilon), device="cpu", **theirs)
-    expected = victim.logits(reference.perturb(batch.inputs.clone(), batch.targets)).argmax(1) == batch.targets
+    reference = APGDAttack(victim.outputs, n_iter=20, eps=float(declared.epsilon), device="cpu", **theirs)
+    expected = victim.outputs(reference.perturb(batch.inputs.clone(), batch.targets)).argmax(1) == batch.targets
     declared = replace(declared, stop="at_success")
-    met = victim.logits(perturb(declared, batch, victim, ExampleDraws(range(30))).inputs).argmax(1) == batch.targets
+    met = victim.outputs(perturb(declared, batch, victim, ExampleDraws(range(30))).inputs).argmax(1) == batch.targets
     assert int(met.sum()) <= int(expected.sum()) + 1
     assert int((met != expected).sum()) <= 1
     assert 0 < int(met.sum()) < 30

@@ -54,7 +54,7 @@ class Victim:
         self.function = function
         self.seeds: list[tuple[int, ...] | None] = []
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         self.seeds.append(None if seeds is None else tuple(seeds))
         return self.function(inputs)
 
@@ -148,7 +148,7 @@ class TestCascade:
         reached, problem = world.run(batch, {Fab: world.by(0.4)}, ensemble(FAB))
         moved = (reached.points.double() - batch.inputs.double())[:, 0, 0, 0]
         assert float(moved.max()) <= float(EPSILON)
-        assert problem.fooled(world.victim.logits(reached.points)).tolist() == [True, False]
+        assert problem.fooled(world.victim.outputs(reached.points)).tolist() == [True, False]
 
     def test_an_attack_without_a_budget_is_given_a_region_without_one(self) -> None:
         regions = []
@@ -170,7 +170,7 @@ class TestCascade:
             err = 10.0 * torch.tensor([float(seed == final and bool(world.met)) for seed in seeds or ()])
             return torch.stack([torch.zeros_like(err), err - 1], 1)
 
-        world.victim.logits = logits  # type: ignore[method-assign]
+        world.victim.outputs = logits  # type: ignore[method-assign]
         world.run(world.batch(0.5), {Fgsm: world.by(0.01), UniformNoise: world.by(0.01)}, ensemble(FGSM, NOISE))
         assert [kind for kind, _ in world.met] == ["fgsm"]
 
@@ -271,7 +271,7 @@ def as_published(variant: str, norm: str) -> list[tuple[str, dict[str, Any]]]:
 
     victim = Victim(lambda inputs: (10 * inputs - 5).flatten(1)[:, :10])
     inputs = batch_of(6, victim).inputs
-    theirs = Reference(victim.logits, norm=norm.capitalize(), eps=float(EPSILON), version=variant, seed=0)  # type: ignore[arg-type]  # a victim as well
+    theirs = Reference(victim.outputs, norm=norm.capitalize(), eps=float(EPSILON), version=variant, seed=0)  # type: ignore[arg-type]  # a victim as well
     met = []
 
     def noting(attack: Any) -> Callable[[Tensor, Tensor], Tensor]:
@@ -475,13 +475,13 @@ def test_it_leaves_no_more_standing_than_the_papers_code(norm: Any, epsilon: Fra
 
     victim, batch = load_checkpoint("digits-vit"), load_dataset("digits").batch(0, 12)
     of_theirs = {"norm": norm.capitalize(), "eps": float(epsilon)}
-    reference = Reference(victim.logits, version="custom", attacks=list(THEIRS), seed=0, **of_theirs)
-    reference.apgd = APGDAttack(victim.logits, n_iter=10, device="cpu", **of_theirs)
-    reference.apgd_targeted = APGDAttack_targeted(victim.logits, n_iter=10, n_target_classes=3, **of_theirs)
+    reference = Reference(victim.outputs, version="custom", attacks=list(THEIRS), seed=0, **of_theirs)
+    reference.apgd = APGDAttack(victim.outputs, n_iter=10, device="cpu", **of_theirs)
+    reference.apgd_targeted = APGDAttack_targeted(victim.outputs, n_iter=10, n_target_classes=3, **of_theirs)
     reference.fab.n_iter, reference.fab.n_target_classes, reference.square.n_queries = 10, 3, 50
     theirs, _ = reference.run_standard_evaluation(batch.inputs, batch.targets)
     ours = attacked(of_few_steps(norm, epsilon), batch, victim).inputs  # type: ignore[arg-type]  # a victim as well
-    stand = [victim.logits(each).argmax(1) == batch.targets for each in (ours, theirs)]
+    stand = [victim.outputs(each).argmax(1) == batch.targets for each in (ours, theirs)]
     assert 0 < int(stand[0].sum()) <= int(stand[1].sum()) < 12
 
 

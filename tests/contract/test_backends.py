@@ -38,7 +38,7 @@ from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.domains.real_valued import UNIT_INTERVAL
-from robench.models.victim import ClassifierVictim
+from robench.models.loaded import LoadedModel
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
@@ -71,7 +71,7 @@ class Curved(nn.Module):
 
 
 PREPROCESSING = ImagePreprocessing(mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25))
-VICTIM = ClassifierVictim(Curved(), PREPROCESSING)
+VICTIM = LoadedModel(Curved(), PREPROCESSING)
 
 
 class Plain(nn.Module):
@@ -82,7 +82,7 @@ class Plain(nn.Module):
         self.marker = nn.Parameter(torch.zeros(()))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return VICTIM.logits(pixels)
+        return VICTIM.outputs(pixels)
 
 
 def batch_of(num_examples: int = 12, seed: int = 1) -> Batch:
@@ -90,7 +90,7 @@ def batch_of(num_examples: int = 12, seed: int = 1) -> Batch:
     inputs = torch.rand(num_examples, *SHAPE, generator=generator)
     inputs[0, 0, 0, :4] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
     with torch.no_grad():
-        targets = VICTIM.logits(inputs).argmax(1)
+        targets = VICTIM.outputs(inputs).argmax(1)
     # One that is wrong before any attack.
     targets[1] = (targets[1] + 1) % NUM_CLASSES
     return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
@@ -219,13 +219,13 @@ class TestEveryAttackOfALibrary:
             return
         assert result.found is not None
         with torch.no_grad():
-            wrong = VICTIM.logits(result.inputs).argmax(1) != BATCH.targets
+            wrong = VICTIM.outputs(result.inputs).argmax(1) != BATCH.targets
         assert torch.equal(result.found, wrong)
         assert bool(result.found.any())
         assert torch.equal(result.inputs[~result.found], BATCH.inputs[~result.found])
 
     def test_a_victim_that_gives_nan_is_refused(self, declared: Any) -> None:
-        broken = ClassifierVictim(Curved(shift=float("nan")), PREPROCESSING)
+        broken = LoadedModel(Curved(shift=float("nan")), PREPROCESSING)
         with pytest.raises(ContractError, match="NaN"):
             run(declared, victim=broken)
 
@@ -248,9 +248,9 @@ class Watched:
     def __init__(self) -> None:
         self.shown: list[Tensor] = []
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         self.shown.append(inputs.detach().flatten())
-        return VICTIM.logits(inputs, seeds)
+        return VICTIM.outputs(inputs, seeds)
 
 
 def shown_by(declared: Any, *, at_border: bool) -> Tensor:
@@ -258,7 +258,7 @@ def shown_by(declared: Any, *, at_border: bool) -> Tensor:
     watched = Watched()
     inputs = (BATCH.inputs[2:6] > 0.5).float() if at_border else BATCH.inputs[2:6]
     with torch.no_grad():
-        targets = VICTIM.logits(inputs).argmax(1)
+        targets = VICTIM.outputs(inputs).argmax(1)
     end = run(declared, Batch(ids=tuple("abcd"), inputs=inputs, targets=targets), victim=watched).inputs
     return torch.cat([*watched.shown, end.flatten()])
 
@@ -426,7 +426,7 @@ def test_more_targets_than_classes_are_refused_by_name(backend: Any) -> None:
 
 
 def test_autoattack_with_too_few_classes_is_refused_as_robenchs_own() -> None:
-    three = ClassifierVictim(Curved(num_classes=3), PREPROCESSING)
+    three = LoadedModel(Curved(num_classes=3), PREPROCESSING)
     few = replace(part_of(BATCH, slice(0, 2)), targets=torch.tensor([0, 1]))
     for backend in ("robench", "autoattack"):
         declared = AutoAttack(backend=backend, epsilon=EPSILON, variant="standard")  # type: ignore[arg-type]  # both are
@@ -480,7 +480,7 @@ def test_a_black_image_of_foolbox_is_none_that_was_found() -> None:
     declared = Cw(backend="foolbox", num_steps=1, num_search_steps=1, initial_c=1e-3, learning_rate=1e-4)
     right = part_of(BATCH, slice(2, 8))
     with torch.no_grad():
-        assert bool((VICTIM.logits(torch.zeros_like(right.inputs)).argmax(1) != right.targets).any())
+        assert bool((VICTIM.outputs(torch.zeros_like(right.inputs)).argmax(1) != right.targets).any())
     result = run(declared, right)
     assert result.found is not None
     assert not bool(result.found.any())
@@ -508,7 +508,7 @@ def num_found(result: Perturbed) -> int:
 @pytest.mark.parametrize(("backend", "num_expected"), [("torchattacks", 1), ("foolbox", 12), ("cleverhans", 12)])
 def test_a_constant_added_to_all_logits_stops_torchattacks_cw_and_no_other(backend: str, num_expected: int) -> None:
     """Known of the library, and why robench does not rest on it: only what is wrong anyway is found."""
-    shifted = ClassifierVictim(Curved(shift=-20.0), PREPROCESSING)
+    shifted = LoadedModel(Curved(shift=-20.0), PREPROCESSING)
     declared = replace(EXAMPLES[f"{backend}-cw-l2"], initial_c=10.0, num_steps=60)
     assert num_found(run(declared)) > 6
     assert num_found(run(declared, victim=shifted)) == num_expected

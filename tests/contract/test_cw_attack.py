@@ -53,14 +53,14 @@ def distances(result: Perturbed, batch: Batch) -> torch.Tensor:
 
 def lead(victim: LinearVictim, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return how far the best other class is ahead of the label, (B,)."""
-    logits = victim.logits(inputs).detach().double()
+    logits = victim.outputs(inputs).detach().double()
     own = logits.gather(1, labels[:, None])[:, 0]
     return logits.scatter(1, labels[:, None], -torch.inf).amax(1) - own
 
 
 def class_distances(victim: LinearVictim, batch: Batch, confidence: float = 0.0, scale: Any = None) -> torch.Tensor:
     """The closed form without a box, to each class (B, K): its gap and the confidence over its gradient's length."""
-    logits = victim.logits(batch.inputs).double()
+    logits = victim.outputs(batch.inputs).double()
     weight = victim.weight.double() * (1.0 if scale is None else scale.double().expand(SHAPE).flatten())
     gaps = logits.gather(1, batch.targets[:, None]) - logits + confidence
     steepness = torch.stack([(weight - weight[label]).norm(dim=1) for label in batch.targets])
@@ -92,7 +92,7 @@ class TestLinearModel:
         victim = LinearVictim()
         batch = around_the_middle(victim)
         result = attacked(STRONG, batch, victim)
-        reached = victim.logits(result.inputs).argmax(1)
+        reached = victim.outputs(result.inputs).argmax(1)
         ratio = distances(result, batch) / class_distances(victim, batch).gather(1, reached[:, None])[:, 0]
         assert float(ratio.max()) < 1.01
         assert float((distances(result, batch) / least_distances(victim, batch)).median()) < 1.002
@@ -196,7 +196,7 @@ class TestMechanisms:
         victim = CurvedVictim(seed=3)
         batch = around_the_middle(victim, spread=0.5)
         seen: list[torch.Tensor] = []
-        plain = victim.logits
+        plain = victim.outputs
 
         def watched(inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
             logits = plain(inputs)
@@ -205,7 +205,7 @@ class TestMechanisms:
             seen.append(torch.where(fooled, lengths, torch.inf))
             return logits
 
-        victim.logits = watched  # type: ignore[method-assign]  # a victim that is watched
+        victim.outputs = watched  # type: ignore[method-assign]  # a victim that is watched
         result = attacked(replace(QUICK, stops_early=False), batch, victim)
         best = torch.stack(seen).amin(0)
         assert bool(found(result).any())
@@ -216,8 +216,8 @@ class TestMechanisms:
         class Wavering(LinearVictim):
             """Says something else with the draws of its final prediction."""
 
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-                logits = super().logits(inputs)
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                logits = super().outputs(inputs)
                 is_final = seeds is not None and tuple(seeds)[: len(final)] == final
                 return logits + 100 * torch.nn.functional.one_hot(batch.targets, NUM_CLASSES) if is_final else logits
 
@@ -270,7 +270,7 @@ class TestLaws:
                 self.any = torch.nn.Parameter(torch.zeros(1))
 
             def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-                return victim.logits(inputs)
+                return victim.outputs(inputs)
 
         theirs = torchattacks.CW(Model(), c=1, steps=60, lr=0.02)(batch.inputs, batch.targets)
         ours = attacked(replace(QUICK, num_search_steps=1, initial_c=1.0), batch, victim)
@@ -299,7 +299,7 @@ class TestLaws:
     def test_images_of_zeros_and_ones_stay_images_of_numbers(self) -> None:
         victim = LinearVictim()
         inputs = torch.randint(0, 2, (16, *SHAPE), generator=torch.Generator().manual_seed(8)).float()
-        batch = Batch(ids=tuple(map(str, range(16))), inputs=inputs, targets=victim.logits(inputs).argmax(1))
+        batch = Batch(ids=tuple(map(str, range(16))), inputs=inputs, targets=victim.outputs(inputs).argmax(1))
         # A value of 0 or 1 is where tanh is flat, from which a small step does not lead away.
         result = attacked(replace(QUICK, learning_rate=0.5, initial_c=10.0), batch, victim)
         assert bool((result.inputs >= 0).all() and (result.inputs <= 1).all())
@@ -320,7 +320,7 @@ def clever_hans(
     """A reference for how papers call cleverhans: normalised images cut to [0, 1], Adam never reset, no early stop."""
 
     def logits_of(points: torch.Tensor) -> torch.Tensor:
-        return victim.logits(points * STD + MEAN)
+        return victim.outputs(points * STD + MEAN)
 
     ended = []
     for image in normalised:
@@ -387,10 +387,10 @@ class TestAsPapersCallIt:
         batch = around_the_middle(victim, 12, spread=0.5)
         own = attacked(replace(self.declared, target="own"), batch, victim)
         cut = ((batch.inputs - MEAN) / STD).clamp(0, 1) * STD + MEAN
-        is_kept = victim.logits(cut).argmax(1) == batch.targets
+        is_kept = victim.outputs(cut).argmax(1) == batch.targets
         assert 0 < int(is_kept.sum()) < 12
         torch.testing.assert_close(own.inputs[is_kept], cut[is_kept], atol=1e-5, rtol=0)
-        assert bool((victim.logits(own.inputs).argmax(1) == batch.targets)[found(own)].all())
+        assert bool((victim.outputs(own.inputs).argmax(1) == batch.targets)[found(own)].all())
 
 
 class TestRefusals:
@@ -443,7 +443,7 @@ def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> N
             self.any = torch.nn.Parameter(torch.zeros(1))
 
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = victim.logits(inputs)
+            logits: torch.Tensor = victim.outputs(inputs)
             return logits
 
     library = torchattacks.CW(Model(), c=5, steps=15, lr=0.06)(batch.inputs, batch.targets)

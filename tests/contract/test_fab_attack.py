@@ -49,12 +49,12 @@ def distances(result: Perturbed, batch: Batch, norm: str) -> torch.Tensor:
 
 
 def is_fooled(victim: LinearVictim, result: Perturbed, batch: Batch) -> torch.Tensor:
-    return victim.logits(result.inputs).detach().argmax(1) != batch.targets
+    return victim.outputs(result.inputs).detach().argmax(1) != batch.targets
 
 
 def least_distances(victim: LinearVictim, batch: Batch, norm: str) -> torch.Tensor:
     """The closed form without a box: the least over classes of the logit gap over the dual norm of its gradient."""
-    logits, weight = victim.logits(batch.inputs).double(), victim.weight.double()
+    logits, weight = victim.outputs(batch.inputs).double(), victim.weight.double()
     gaps = logits.gather(1, batch.targets[:, None]) - logits
     steepness = torch.stack([length_of(weight - weight[label], DUAL[norm]) for label in batch.targets])
     shares = torch.where(gaps == 0, torch.inf, gaps / steepness.clamp(min=1e-12))
@@ -95,7 +95,7 @@ def test_a_box_that_binds_makes_the_way_longer_and_never_left() -> None:
     victim = LinearVictim()
     batch = batch_of(victim, 32)
     cornered = replace(batch, inputs=(0.5 + 20 * (batch.inputs - 0.5)).clamp(0, 1))
-    cornered = replace(cornered, targets=victim.logits(cornered.inputs).argmax(1))
+    cornered = replace(cornered, targets=victim.outputs(cornered.inputs).argmax(1))
     for norm in NORMS:
         boxed = attacked(Fab(norm=norm, num_steps=10), cornered, victim)
         free = attacked(Fab(norm=norm, num_steps=10, clip="none"), cornered, victim)
@@ -111,13 +111,13 @@ def test_a_box_that_binds_makes_the_way_longer_and_never_left() -> None:
 def test_the_search_onto_one_class_reaches_that_class(norm: Any) -> None:
     victim = LinearVictim()
     batch = batch_of(victim)
-    second = victim.logits(batch.inputs).argsort(dim=1, descending=True)[:, 1]
+    second = victim.outputs(batch.inputs).argsort(dim=1, descending=True)[:, 1]
     one = attacked(Fab(norm=norm, num_steps=20, num_targets=1, num_final_steps=0), batch, victim)
     towards = victim.weight[second] - victim.weight[batch.targets]
-    logits = victim.logits(batch.inputs)
+    logits = victim.outputs(batch.inputs)
     gap = (logits.gather(1, batch.targets[:, None]) - logits.gather(1, second[:, None]))[:, 0]
     expected = (gap / length_of(towards, DUAL[norm])).double()
-    reached = victim.logits(one.inputs).argmax(1) == second
+    reached = victim.outputs(one.inputs).argmax(1) == second
     torch.testing.assert_close(distances(one, batch, norm)[reached], expected[reached], atol=0, rtol=0.011)
     assert bool((distances(one, batch, norm) <= 1.011 * expected).all())
 
@@ -197,7 +197,7 @@ class TestMechanisms:
         victim = CurvedVictim(seed=3)
         batch = batch_of(victim, spread=0.5)
         seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-        plain = victim.logits
+        plain = victim.outputs
 
         def watched(inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
             logits = plain(inputs)
@@ -206,7 +206,7 @@ class TestMechanisms:
                 seen.append((length_of(inputs.double() - batch.inputs.double(), norm), fooled))
             return logits
 
-        victim.logits = watched  # type: ignore[method-assign]  # a victim that is watched
+        victim.outputs = watched  # type: ignore[method-assign]  # a victim that is watched
         result = attacked(Fab(norm=norm, num_steps=15, num_targets=2), batch, victim)
         best = torch.stack([torch.where(fooled, length, torch.inf) for length, fooled in seen]).amin(0)
         expected = torch.where(best < torch.inf, best, 0.0)
@@ -258,10 +258,10 @@ class TestLaws:
 
     def test_a_victim_that_draws_is_asked_anew_for_the_boundary_of_each_class(self) -> None:
         class Drawing(LinearVictim):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 assert seeds is not None
                 asked.append(tuple(seeds))
-                return super().logits(inputs)
+                return super().outputs(inputs)
 
         asked: list[tuple[int, ...]] = []
         batch = batch_of(LinearVictim(), 8)
@@ -337,8 +337,8 @@ class TestLaws:
 
     def test_a_class_that_leads_by_far_in_the_whole_box_is_not_found_beaten(self) -> None:
         victim = LinearVictim()
-        plain = victim.logits
-        victim.logits = lambda inputs, seeds=None: plain(inputs) + 1e4 * torch.eye(NUM_CLASSES)[0]  # type: ignore[method-assign]  # one class leads
+        plain = victim.outputs
+        victim.outputs = lambda inputs, seeds=None: plain(inputs) + 1e4 * torch.eye(NUM_CLASSES)[0]  # type: ignore[method-assign]  # one class leads
         batch = batch_of(victim)
         for norm in NORMS:
             result = attacked(Fab(norm=norm, num_steps=4), batch, victim)
@@ -349,7 +349,7 @@ class TestLaws:
     def test_images_of_zeros_and_ones_stay_images(self) -> None:
         victim = LinearVictim()
         inputs = torch.randint(0, 2, (16, *SHAPE), generator=torch.Generator().manual_seed(8)).float()
-        batch = Batch(ids=tuple(map(str, range(16))), inputs=inputs, targets=victim.logits(inputs).argmax(1))
+        batch = Batch(ids=tuple(map(str, range(16))), inputs=inputs, targets=victim.outputs(inputs).argmax(1))
         for norm in NORMS:
             result = attacked(Fab(norm=norm, num_steps=8), batch, victim)
             assert bool((result.inputs >= 0).all() and (result.inputs <= 1).all())
@@ -377,7 +377,7 @@ class TestNormalisedSpace:
         rescaled = LinearVictim()
         rescaled.weight = victim.weight * STD.expand(SHAPE).flatten()
         # The same logits, over coordinates that are larger where the deviation is small.
-        logits, weight = victim.logits(batch.inputs).double(), rescaled.weight.double()
+        logits, weight = victim.outputs(batch.inputs).double(), rescaled.weight.double()
         gaps = logits.gather(1, batch.targets[:, None]) - logits
         steepness = torch.stack([length_of(weight - weight[label], DUAL[norm]) for label in batch.targets])
         least = torch.where(gaps == 0, torch.inf, gaps / steepness.clamp(min=1e-12)).amin(1)
@@ -427,11 +427,11 @@ class TestRefusals:
 def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> None:
     victim: Any = robench.load_checkpoint(checkpoint)
     batch = robench.load_dataset("digits").batch(0, 20)
-    is_right = victim.logits(batch.inputs).detach().argmax(1) == batch.targets
+    is_right = victim.outputs(batch.inputs).detach().argmax(1) == batch.targets
 
     class Model(torch.nn.Module):
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = victim.logits(inputs)
+            logits: torch.Tensor = victim.outputs(inputs)
             return logits
 
     library = FABAttack_PT(Model(), norm="Linf", n_iter=10, device="cpu", targeted=True)
@@ -440,7 +440,7 @@ def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> N
     problem = problem_for(Fab(num_steps=10, num_targets=1, num_final_steps=0), batch, victim)
     ours = fab(Fab(num_steps=10, num_targets=1, num_final_steps=0), problem)
     lengths = [length_of(points.double() - batch.inputs.double(), "linf")[is_right] for points in (ours.points, theirs)]
-    found = victim.logits(theirs).detach().argmax(1) != batch.targets
+    found = victim.outputs(theirs).detach().argmax(1) != batch.targets
     assert ours.found is not None
     assert torch.equal(ours.found, found)
     assert float((lengths[0] / lengths[1]).median()) < 1.001

@@ -20,7 +20,7 @@ from robench.attention.mom_impl import median_members
 from robench.attention.state import ForwardState
 from robench.attention.subsets import random_subsets
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models.victim import ClassifierVictim
+from robench.models.loaded import LoadedModel
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -172,9 +172,9 @@ def test_a_whole_models_prediction_is_reproducible_in_any_batch_and_new_without_
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    victim = ClassifierVictim(module, ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3))
+    victim = LoadedModel(module, ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3))
     pixels = torch.rand(4, 3, 32, 32)
-    whole = victim.logits(pixels, [1, 2, 3, 4])
-    torch.testing.assert_close(victim.logits(pixels[[3, 1]], [4, 2]), whole[[3, 1]], rtol=0, atol=1e-5)
-    assert not torch.allclose(victim.logits(pixels, [5, 6, 7, 8]), whole, atol=1e-4)
-    assert not torch.equal(victim.logits(pixels), victim.logits(pixels))
+    whole = victim.outputs(pixels, [1, 2, 3, 4])
+    torch.testing.assert_close(victim.outputs(pixels[[3, 1]], [4, 2]), whole[[3, 1]], rtol=0, atol=1e-5)
+    assert not torch.allclose(victim.outputs(pixels, [5, 6, 7, 8]), whole, atol=1e-4)
+    assert not torch.equal(victim.outputs(pixels), victim.outputs(pixels))

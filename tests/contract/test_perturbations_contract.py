@@ -209,16 +209,16 @@ def test_fgsm_reaches_the_closed_form_margin_of_a_binary_linear_model() -> None:
     weight = torch.randn(48, generator=torch.Generator().manual_seed(3))
 
     class Binary(LinearModel):
-        def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
             margin = (inputs - 0.5).flatten(1) @ weight
             return torch.stack([margin, -margin], 1)
 
     inputs = 0.3 + 0.4 * torch.rand(8, *SHAPE, generator=torch.Generator().manual_seed(4))
     batch = Batch(ids=tuple("abcdefgh"), inputs=inputs, targets=torch.zeros(8, dtype=torch.int64))
     victim = Binary()
-    best = victim.logits(inputs)[:, 0] - float(EPSILON) * weight.abs().sum()
+    best = victim.outputs(inputs)[:, 0] - float(EPSILON) * weight.abs().sum()
     for declaration in (EXAMPLES["fgsm"], EXAMPLES["pgd"]):
-        reached = victim.logits(perturb(declaration, batch, victim, ExampleDraws(range(8))).inputs)[:, 0]
+        reached = victim.outputs(perturb(declaration, batch, victim, ExampleDraws(range(8))).inputs)[:, 0]
         torch.testing.assert_close(reached, best, atol=1e-4, rtol=0)
 
 
@@ -230,14 +230,14 @@ def test_noise_never_exceeds_the_closed_form_margin() -> None:
 
 
 def loss(inputs: torch.Tensor, batch: Batch) -> torch.Tensor:
-    return torch.nn.functional.cross_entropy(VICTIM.logits(inputs), batch.targets, reduction="none")
+    return torch.nn.functional.cross_entropy(VICTIM.outputs(inputs), batch.targets, reduction="none")
 
 
 def test_three_restarts_are_a_prefix_of_five() -> None:
     batch = batch_of(32, seed=6)
     few = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=2, num_restarts=3)
     many = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=2, num_restarts=5)
-    worst_of_few, worst_of_many = (VICTIM.logits(perturbed(declared, batch)) for declared in (few, many))
+    worst_of_few, worst_of_many = (VICTIM.outputs(perturbed(declared, batch)) for declared in (few, many))
     fooled_by_few = worst_of_few.argmax(1) != batch.targets
     assert bool((worst_of_many.argmax(1) != batch.targets)[fooled_by_few].all())
     assert bool(

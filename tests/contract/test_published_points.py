@@ -76,13 +76,13 @@ class TestAgainstThePublishedCode:
     victim, batch = load_checkpoint("digits-vit"), load_dataset("digits").batch(0, 24)
 
     def right(self, inputs: Tensor, first: int) -> int:
-        logits = self.victim.logits(inputs)
+        logits = self.victim.outputs(inputs)
         places = (logits > logits.gather(1, self.batch.targets[:, None])).sum(1)
         return int((places < first).sum())
 
     def test_top_5_is_that_of_the_point_that_it_leaves_and_not_of_the_first_that_fools(self) -> None:
         epsilon = Fraction(16, 255)
-        theirs = library(self.victim.logits, self.batch.inputs, self.batch.targets, epsilon)
+        theirs = library(self.victim.outputs, self.batch.inputs, self.batch.targets, epsilon)
         ours = made(of_few_steps(epsilon, "published"), self.batch, self.victim)
         first = made(of_few_steps(epsilon, "best"), self.batch, self.victim)
         assert self.right(ours, 1) == self.right(theirs, 1) == self.right(first, 1) == 0
@@ -93,7 +93,7 @@ class TestAgainstThePublishedCode:
     def test_normalised_inputs_are_cut_and_left_as_it_cuts_and_leaves_them(self) -> None:
         epsilon, (mean, std) = Fraction(32, 255), self.victim.normalisation
         normalised = (self.batch.inputs - mean) / std
-        theirs = library(lambda x: self.victim.logits(x * std + mean), normalised, self.batch.targets, epsilon)
+        theirs = library(lambda x: self.victim.outputs(x * std + mean), normalised, self.batch.targets, epsilon)
         theirs = theirs * std + mean
         ours = made(of_few_steps(epsilon, "published", **UNIT), self.batch, self.victim)
         whole = [(each - self.batch.inputs).abs().flatten(1).amax(1) < 1e-6 for each in (ours, theirs)]
@@ -110,7 +110,7 @@ class TestAgainstThePublishedCode:
 class Bright(SmoothVictim):
     """A victim that errs where the first value is above 0.55."""
 
-    def logits(self, inputs: Tensor, seeds: Any = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Any = None) -> Tensor:
         first = inputs[:, 0, 0, 0]
         return torch.stack([0 * first, first - 0.55], 1)
 
@@ -142,8 +142,8 @@ class TestPublished:
         batch = replace(batch, targets=torch.where(torch.arange(24) % 6 == 0, (batch.targets + 1) % 4, batch.targets))
         points = made(declared, batch, victim)
         moved = (points != batch.inputs).flatten(1).any(1)
-        fooled = victim.logits(points).argmax(1) != batch.targets
-        wrong = victim.logits(batch.inputs).argmax(1) != batch.targets
+        fooled = victim.outputs(points).argmax(1) != batch.targets
+        wrong = victim.outputs(batch.inputs).argmax(1) != batch.targets
         assert moved.tolist() == (fooled & ~wrong).tolist()
         assert int(wrong.sum()) == 4
         assert 2 <= int(moved.sum()) <= 18
@@ -174,7 +174,7 @@ class TestPublished:
         )
         fooled = (last != batch.inputs).flatten(1).any(1)
         assert int(fooled.sum()) > 12
-        assert (victim.logits(first).argmax(1) != batch.targets)[fooled].all()
+        assert (victim.outputs(first).argmax(1) != batch.targets)[fooled].all()
         # Few are fooled at the last step alone.
         assert int((last != first)[fooled].flatten(1).any(1).sum()) > int(fooled.sum()) - 4
 
@@ -196,7 +196,7 @@ class TestPublished:
         victim = SmoothVictim()
         batch = around_the_middle(victim, 24)
         published, best = (made(replace(SQUARE, returns=each), batch, victim) for each in ("published", "best"))
-        fooled = victim.logits(best).argmax(1) != batch.targets
+        fooled = victim.outputs(best).argmax(1) != batch.targets
         assert 0 < int(fooled.sum()) < 24
         assert torch.equal(published[fooled], best[fooled])
         assert not torch.equal(published[~fooled], best[~fooled])
@@ -265,7 +265,7 @@ class TestUnit:
     def test_predicted_labels_are_those_of_the_inputs_before_the_cut(self) -> None:
         declared = replace(PGD, labels="predicted", **UNIT)
         problem = problem_of(declared, self.batch, self.victim, ExampleDraws(range(16)), 16)
-        assert problem.labels.tolist() == self.victim.logits(self.batch.inputs).argmax(1).tolist()
+        assert problem.labels.tolist() == self.victim.outputs(self.batch.inputs).argmax(1).tolist()
         assert problem.labels.tolist() != problem.predict(problem.inputs).argmax(1).tolist()
 
     @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from robench.attacks.sparse_l1_impl import num_largest
 from robench.core.protocols import Batch
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Model
 
 Array = np.ndarray[Any, Any]
 EXACT = SparseL1(epsilon=Fraction(2), step_size=Fraction(1, 2), num_steps=8, sparsity=0.9)
@@ -46,7 +46,7 @@ def lengths(inputs: torch.Tensor, batch: Batch) -> torch.Tensor:
 
 # The reference: one example at a time, in float64, coordinates chosen by sorting, projected by halving an interval.
 class Reference:
-    def __init__(self, declaration: SparseL1, victim: Victim, target: int, scale: float = 1.0) -> None:
+    def __init__(self, declaration: SparseL1, victim: Model, target: int, scale: float = 1.0) -> None:
         self.declaration, self.victim, self.target, self.scale = declaration, victim, target, scale
         self.is_boxed = declaration.clip == "box"
 
@@ -62,7 +62,7 @@ class Reference:
 
     def gradient(self, points: Array) -> Array:
         at = torch.tensor(points).float().requires_grad_(True)
-        logits = self.victim.logits(self.pixels(at)[None])
+        logits = self.victim.outputs(self.pixels(at)[None])
         loss = torch.nn.functional.cross_entropy(logits, torch.tensor([self.target]))
         return torch.autograd.grad(loss, at)[0].double().numpy()
 
@@ -291,7 +291,7 @@ def test_on_a_published_checkpoint_it_fools_what_the_reference_fools(projection:
     )
     with torch.no_grad():
         right, expected_right = (
-            victim.logits(points).argmax(1) == batch.targets for points in (result, torch.tensor(expected).float())
+            victim.outputs(points).argmax(1) == batch.targets for points in (result, torch.tensor(expected).float())
         )
     assert 0 < int(expected_right.sum()) < 20
     assert torch.equal(right, expected_right)

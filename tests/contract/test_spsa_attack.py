@@ -41,7 +41,7 @@ L2 = replace(LINF, norm="l2", epsilon=Fraction(1, 4))
 BOTH = pytest.mark.parametrize("declaration", [LINF, L2], ids=["linf", "l2"])
 
 
-class WatchedVictim(SmoothVictim):
+class WatchedModel(SmoothVictim):
     """Notes what it is shown with which seeds, and is never asked for a gradient."""
 
     def __init__(self, constant: float = 0.0) -> None:
@@ -49,25 +49,25 @@ class WatchedVictim(SmoothVictim):
         self.shown: list[torch.Tensor] = []
         self.seeds: list[tuple[int, ...]] = []
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         assert not torch.is_grad_enabled()
         self.shown.append(inputs.clone())
         self.seeds.append(tuple(seeds or ()))
-        return super().logits(inputs)
+        return super().outputs(inputs)
 
 
-class DrawingVictim(WatchedVictim):
+class DrawingVictim(WatchedModel):
     """Adds noise that is a function of the seed."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         assert seeds is not None
         noise = torch.tensor([[math.sin(seed % 10_007 + k) for k in range(4)] for seed in seeds])
-        return super().logits(inputs, seeds) + noise
+        return super().outputs(inputs, seeds) + noise
 
 
 # The reference: one example and one sample at a time, in float64, from the paper's algorithm and Adam's.
 def reference(declaration: Spsa, clean: Array, target: int, seed: int) -> Array:
-    draws, weight = ExampleDraws([seed]), WatchedVictim().weight.double().numpy()
+    draws, weight = ExampleDraws([seed]), WatchedModel().weight.double().numpy()
     epsilon, delta = float(declaration.epsilon), float(declaration.delta)
 
     def margin(points: Array) -> float:
@@ -141,7 +141,7 @@ def test_with_the_box_inactive_it_reaches_the_best_margin_of_a_linear_model() ->
 
 @pytest.mark.parametrize("formula", ["paper", "released"])
 def test_samples_lie_in_opposite_corners_around_the_point_or_around_twice_the_clean_input(formula: Any) -> None:
-    batch, victim = anywhere(8), WatchedVictim()
+    batch, victim = anywhere(8), WatchedModel()
     attacked(replace(LINF, num_steps=3, num_samples=PAIRS_AT_ONCE, formula=formula), batch, victim, batch_size=128)
     # A pass at the points comes before each pass at their samples.
     assert [len(shown) for shown in victim.shown] == [8, 128, 8, 128, 8, 128, 8]
@@ -155,7 +155,7 @@ def test_samples_lie_in_opposite_corners_around_the_point_or_around_twice_the_cl
 
 
 def test_the_gradient_at_twice_the_input_is_the_weaker_attack() -> None:
-    victim = WatchedVictim()
+    victim = WatchedModel()
     batch = predicted_by(victim, anywhere(24))
     paper, released = (
         margins(attacked(replace(LINF, formula=formula, num_samples=64), batch, victim).inputs, batch, victim).mean()
@@ -165,7 +165,7 @@ def test_the_gradient_at_twice_the_input_is_the_weaker_attack() -> None:
 
 
 def test_both_samples_of_a_pair_meet_the_same_draw_and_pairs_meet_others() -> None:
-    victim = WatchedVictim()
+    victim = WatchedModel()
     attacked(replace(LINF, num_steps=2, num_samples=2 * PAIRS_AT_ONCE), anywhere(8), victim, batch_size=128)
     met: set[int] = set()
     # Two passes at samples in each of two steps.
@@ -179,7 +179,7 @@ def test_both_samples_of_a_pair_meet_the_same_draw_and_pairs_meet_others() -> No
 @pytest.mark.parametrize("stop", ["never", "at_success"])
 def test_victims_that_draw_do_not_tell_company_either(stop: Any) -> None:
     victim = DrawingVictim()
-    batch = replace(anywhere(12), targets=predicted_by(WatchedVictim(), anywhere(12)).targets)
+    batch = replace(anywhere(12), targets=predicted_by(WatchedModel(), anywhere(12)).targets)
     declaration = replace(LINF, stop=stop)
     whole = attacked(declaration, batch, victim).inputs
     for row in range(12):
@@ -190,7 +190,7 @@ def test_victims_that_draw_do_not_tell_company_either(stop: Any) -> None:
 
 @pytest.mark.parametrize("batch_size", [8, 13, 64, 1000])
 def test_the_size_of_a_pass_does_not_matter(batch_size: int) -> None:
-    batch, victim = anywhere(), WatchedVictim()
+    batch, victim = anywhere(), WatchedModel()
     result = attacked(LINF, batch, victim, batch_size=batch_size).inputs
     torch.testing.assert_close(result, attacked(LINF, batch).inputs, atol=1e-4, rtol=0)
     assert all(len(shown) <= batch_size for shown in victim.shown)
@@ -229,7 +229,7 @@ def test_examples_do_not_see_each_other(declaration: Spsa) -> None:
 
 @BOTH
 def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Spsa) -> None:
-    victim = WatchedVictim()
+    victim = WatchedModel()
     batch = predicted_by(victim, anywhere(40))
     declaration = replace(declaration, num_restarts=2)
     never = attacked(declaration, batch, victim)
@@ -245,8 +245,8 @@ def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaratio
 @pytest.mark.parametrize("shift", [-20.0, 7.0])
 def test_a_constant_added_to_all_logits_changes_nothing(shift: float) -> None:
     # Rounding the logits elsewhere moves what is estimated from their small differences.
-    batch, victim = anywhere(), WatchedVictim()
-    plain, shifted = (attacked(LINF, batch, WatchedVictim(by)).inputs for by in (0.0, shift))
+    batch, victim = anywhere(), WatchedModel()
+    plain, shifted = (attacked(LINF, batch, WatchedModel(by)).inputs for by in (0.0, shift))
     torch.testing.assert_close(margins(shifted, batch, victim), margins(plain, batch, victim), atol=0.02, rtol=0)
     assert float((shifted - plain).abs().mean()) < 1e-3
 
@@ -305,7 +305,7 @@ def test_on_a_published_checkpoint_it_agrees_with_torchattacks() -> None:
             self.place = torch.nn.Parameter(torch.zeros(1))
 
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            return victim.logits(inputs)
+            return victim.outputs(inputs)
 
     declaration = replace(
         LINF, epsilon=Fraction(32, 255), num_steps=5, num_samples=8, learning_rate=Fraction(1, 20),
@@ -319,7 +319,7 @@ def test_on_a_published_checkpoint_it_agrees_with_torchattacks() -> None:
         )
         theirs = library(batch.inputs, batch.targets)
     with torch.no_grad():
-        right, right_of_theirs = (victim.logits(x).argmax(1) == batch.targets for x in (ours, theirs))
+        right, right_of_theirs = (victim.outputs(x).argmax(1) == batch.targets for x in (ours, theirs))
     assert 0 < int(right_of_theirs.sum()) < 20
     assert int(right.sum()) <= int(right_of_theirs.sum()) + 1
     assert int((right == right_of_theirs).sum()) >= 18

@@ -50,10 +50,10 @@ class ExactVictim(LinearVictim):
         self.weight = torch.randint(-16, 17, (num_classes, SIZE), generator=generator) / 16
         self.shown: list[torch.Tensor] = []
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         assert not torch.is_grad_enabled()
         self.shown.append(inputs.clone())
-        return super().logits(inputs)
+        return super().outputs(inputs)
 
 
 def batch_of(num_examples: int = 6, low: float = 0.0, high: float = 1.0) -> Batch:
@@ -256,7 +256,7 @@ def test_examples_do_not_see_each_other(declaration: Square) -> None:
 def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Square) -> None:
     victim, batch = ExactVictim(), batch_of(40)
     with torch.no_grad():
-        batch = replace(batch, targets=victim.logits(batch.inputs).argmax(1))
+        batch = replace(batch, targets=victim.outputs(batch.inputs).argmax(1))
     declaration = replace(declaration, epsilon=declaration.epsilon / 4)
     never = attacked(declaration, batch, victim)
     leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
@@ -464,10 +464,10 @@ def test_it_fools_a_published_checkpoint_no_less_than_pyautoattack(norm: Any, ep
     declaration = Square(norm=norm, epsilon=epsilon, num_queries=50, p_init=0.8, stop="at_success")
     ours = attacked(declaration, batch, victim).inputs
     name = {"linf": "Linf", "l2": "L2", "l1": "L1"}[norm]
-    library = attack(victim.logits, norm=name, eps=float(epsilon), n_queries=50, device="cpu")
+    library = attack(victim.outputs, norm=name, eps=float(epsilon), n_queries=50, device="cpu")
     with torch.random.fork_rng(), torch.no_grad():
         theirs = library.perturb(batch.inputs.clone(), batch.targets)
-        right, right_of_theirs = ((victim.logits(x).argmax(1) == batch.targets).sum() for x in (ours, theirs))
+        right, right_of_theirs = ((victim.outputs(x).argmax(1) == batch.targets).sum() for x in (ours, theirs))
     assert 0 < int(right_of_theirs) < 32
     # Both search at random: another seed of the library's moves it by an image or two as well.
     assert int(right) <= int(right_of_theirs) + 2

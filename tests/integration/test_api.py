@@ -50,17 +50,17 @@ def test_a_checkpoint_is_differentiable_at_any_batch_size() -> None:
     dataset = robench.load_dataset("digits")
     for size in (1, 3, 7):
         pixels = torch.stack([dataset[i][0] for i in range(size)]).requires_grad_(True)
-        logits = victim.logits(pixels)
+        logits = victim.outputs(pixels)
         assert logits.shape == (size, 10)
         (gradient,) = torch.autograd.grad(logits.sum(), pixels)
         assert bool((gradient.abs().flatten(1).sum(1) > 0).all())
-        torch.testing.assert_close(victim.logits(pixels, seeds=list(range(size))), logits)
+        torch.testing.assert_close(victim.outputs(pixels, seeds=list(range(size))), logits)
 
 
 @pytest.mark.parametrize("form", [str, Path, lambda path: [path], lambda path: (str(path),)])
 def test_a_registry_is_one_path_or_several(tmp_path: Path, form: Callable[[Path], Any]) -> None:
     victim = robench.load_checkpoint("honest", registry=form(write_registry(tmp_path)))
-    assert victim.logits(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+    assert victim.outputs(torch.rand(2, 3, 32, 32)).shape == (2, 10)
 
 
 def test_a_dataset_is_the_evaluation_split_in_shard_order() -> None:

@@ -154,7 +154,7 @@ def test_any_model_of_timm_runs_from_a_registry_file(robench: Robench, data_root
     image, label = package.load_dataset("imagenet-1k", data_root=data_root)[0]
     assert image.shape == (3, 224, 224)
     assert label in CLASSES.values()
-    assert victim.logits(image[None]).shape == (1, 1000)
+    assert victim.outputs(image[None]).shape == (1, 1000)
 
 
 TIMM = """\

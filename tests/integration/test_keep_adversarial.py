@@ -67,7 +67,7 @@ def test_the_kept_images_are_those_that_fooled_the_model(
         points = clean.inputs.new_tensor(examples.points[ONE_BUDGET])
         recorded: Any = outcomes(tmp_path / "r")[examples.shard.key]
         assert examples.ids == clean.ids == tuple(outcome.example_id for outcome in recorded)
-        assert victim.logits(points).argmax(1).tolist() == [outcome.prediction for outcome in recorded]
+        assert victim.outputs(points).argmax(1).tolist() == [outcome.prediction for outcome in recorded]
         moved = (points.double() - clean.inputs.double()).abs().flatten(1).amax(1).tolist()
         assert moved == [outcome.linf for outcome in recorded]
 

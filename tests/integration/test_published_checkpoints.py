@@ -42,7 +42,7 @@ class AsModule(torch.nn.Module):
         self.anchor = torch.nn.Parameter(torch.zeros(1))
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return self.victim.logits(pixels)
+        return self.victim.outputs(pixels)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ class TestPublishedCheckpoint:
 
     def test_has_its_published_clean_accuracy_of_at_least_93_per_cent(self, name: str) -> None:
         with torch.no_grad():
-            logits = robench.load_checkpoint(name).logits(EVERYTHING.inputs, seeds=PREDICTION_SEEDS)
+            logits = robench.load_checkpoint(name).outputs(EVERYTHING.inputs, seeds=PREDICTION_SEEDS)
         accuracy = float((logits.argmax(1) == EVERYTHING.targets).double().mean())
         assert accuracy == pytest.approx(CHECKPOINTS[name].expected["top1_accuracy"], abs=5e-5)
         assert accuracy >= (0.95 if name in DEMO else 0.93)

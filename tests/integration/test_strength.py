@@ -163,7 +163,7 @@ class TestAgreement:
         batch = strength.load_dataset("digits").batch(0, 16)
         inputs = batch.inputs.clone().requires_grad_(True)
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(victim.logits(inputs).sum(), inputs)
+            (gradient,) = torch.autograd.grad(victim.outputs(inputs).sum(), inputs)
         assert not gradient.any()
         *before, square = subject.declared.attacks(10)
         assert (square.kind, square.schedule, square.num_queries) == ("square", "fixed", 5000)

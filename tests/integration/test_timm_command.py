@@ -14,7 +14,7 @@ from training_examples import write_tree
 
 from robench.core.checkpoint import Weights
 from robench.declare import read_registry, shipped_registry
-from robench.models.loading import load_victim
+from robench.models.loading import load_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,8 +124,8 @@ def test_a_script_of_timms_shape_trains_entries_and_robench_loads_what_it_saves(
     logits = []
     for layout in ("timm", "timm-ema"):
         weights = Weights(uri="out/last.pth.tar", sha256=None, layout=layout)
-        victim = load_victim(replace(checkpoint, folder=tmp_path, weights=weights))
-        logits.append(victim.logits(torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0)), [1, 2]))
+        victim = load_model(replace(checkpoint, folder=tmp_path, weights=weights))
+        logits.append(victim.outputs(torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0)), [1, 2]))
     assert logits[0].shape == (2, 10)
     assert not torch.equal(*logits)
 

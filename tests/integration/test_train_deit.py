@@ -13,7 +13,7 @@ from conftest import ROOT
 from training_examples import write_tree
 
 from robench.declare import read_registry
-from robench.models.loading import load_victim
+from robench.models.loading import load_model
 from robench.models.weights import resolve
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_training_writes_weights_that_load_under_the_entry(robench: Robench, reg
     path, digest = resolve(checkpoint)
     assert path == registry.parent / "weights" / "tiny.safetensors"
     assert digest == checkpoint.weights.sha256
-    assert load_victim(checkpoint).logits(torch.rand(2, 3, 32, 32)).shape == (2, 1000)
+    assert load_model(checkpoint).outputs(torch.rand(2, 3, 32, 32)).shape == (2, 1000)
     changed = [new for old, new in zip(before, registry.read_text().splitlines(), strict=True) if old != new]
     assert changed == [
         "      uri: weights/tiny.safetensors   # as the authors call it",

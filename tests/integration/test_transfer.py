@@ -89,7 +89,7 @@ def test_off_the_diagonal_is_what_the_target_makes_of_the_kept_images(
         assert examples is not None
         targets = dataset.batch(examples.shard.start, examples.shard.stop).targets
         points = torch.tensor(examples.points[ONE_BUDGET])
-        right += int((victim.logits(points, [0] * len(points)).argmax(1) == targets).sum())
+        right += int((victim.outputs(points, [0] * len(points)).argmax(1) == targets).sum())
     cell = matrix[TARGET][f"from/{MODELS[0]}/top1_accuracy"]
     assert (cell["value"], cell["num_examples"], cell["missing"]) == (right / 100, 100, 0)
     assert cell["low"] < cell["value"] < cell["high"]

@@ -45,7 +45,7 @@ class Noisy:
         self.seeds: list[tuple[int, ...]] = []
         self.is_inference: list[bool] = []
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         assert seeds is not None
         assert len(seeds) == len(inputs)
         self.seen.append(inputs.detach().clone())
@@ -81,7 +81,7 @@ class TestPasses:
         passed = met.evaluate(met.inputs, cross_entropy_loss)
         assert [len(seen) for seen in victim.seen] == [10, 10, 8]
         assert [len(seeds) for seeds in victim.seeds] == [10, 10, 8]
-        torch.testing.assert_close(passed.logits, met.inputs.flatten(1) @ victim.weight.T)
+        torch.testing.assert_close(passed.outputs, met.inputs.flatten(1) @ victim.weight.T)
 
     def test_padding_leaves_results_and_counts_alone(self) -> None:
         victim = Noisy(noise=0.3)
@@ -93,7 +93,7 @@ class TestPasses:
         again = problem(Noisy(noise=0.3))
         wanted = again.differentiate(again.inputs, margin_loss)
         torch.testing.assert_close(passed.slope(), wanted.slope()[[7, 2]])
-        torch.testing.assert_close(passed.logits, wanted.logits[[7, 2]])
+        torch.testing.assert_close(passed.outputs, wanted.outputs[[7, 2]])
         assert whole.ledger.num_gradients.tolist() == [0, 0, 1, 0, 0, 0, 0, 1, 0, 0]
 
     @pytest.mark.parametrize("batch_size", [3, 4, 7, 25])
@@ -102,7 +102,7 @@ class TestPasses:
         weights = torch.linspace(-1, 2, 25)
         found = met.differentiate(met.inputs, weighed, beside=[weights])
         wanted = whole.differentiate(whole.inputs, weighed, beside=[weights])
-        for name in ("logits", "values", "gradient"):
+        for name in ("outputs", "values", "gradient"):
             torch.testing.assert_close(getattr(found, name), getattr(wanted, name))
 
     def test_a_row_has_what_stands_beside_it(self) -> None:
@@ -166,7 +166,7 @@ class TestDraws:
 
     def test_a_pass_without_an_address_is_refused_whatever_the_victim_draws(self) -> None:
         class Deaf(Noisy):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 return inputs.flatten(1) @ self.weight.T
 
         for victim in (Noisy(), Deaf()):
@@ -246,7 +246,7 @@ class TestDraws:
                 return super().seeds(stream)
 
         class Deaf(Noisy):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 assert seeds is not None
                 assert len(seeds) == len(inputs)
                 return inputs.flatten(1) @ self.weight.T
@@ -264,7 +264,7 @@ class TestDraws:
         self, takes_seeds: bool, reads: bool
     ) -> None:
         class Reading(Noisy):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 # Of the last row alone: one is enough.
                 assert seeds is not None
                 noise = seeds[len(inputs) - 1] % 7 if reads else 0
@@ -283,7 +283,7 @@ class TestDraws:
                 super().__init__()
                 del self.takes_seeds
 
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 return inputs.flatten(1) @ self.weight.T
 
         met = problem(Unknown())
@@ -298,7 +298,7 @@ class TestSeveralLosses:
         met, again = (problem(Noisy(noise=1.0), batch_size=batch_size) for _ in range(2))
         for found, loss in zip(met.differentiate_each(met.inputs, self.LOSSES), self.LOSSES, strict=True):
             wanted = again.differentiate(again.inputs, loss)
-            for name in ("logits", "values", "gradient"):
+            for name in ("outputs", "values", "gradient"):
                 torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=0, atol=0)
         assert torch.equal(met.ledger.num_gradients, again.ledger.num_gradients)
 
@@ -310,7 +310,7 @@ class TestSeveralLosses:
 
     def test_one_that_draws_nothing_is_asked_once_for_all(self) -> None:
         class Deaf(Noisy):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 self.seen.append(inputs)
                 return inputs.flatten(1) @ self.weight.T
 

@@ -36,14 +36,14 @@ class Curved:
         self.first, self.second = (torch.randn(n, m, generator=generator) for n, m in ((16, 9), (4, 16)))
         self.num_rows = 0
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         self.num_rows += len(inputs)
         return torch.tanh((inputs - 0.5).flatten(1) @ self.first.T) @ self.second.T
 
 
 def batch_of(num_examples: int = 64) -> Batch:
     inputs = torch.rand(num_examples, 1, 3, 3, generator=torch.Generator().manual_seed(5))
-    targets = Curved().logits(inputs).argmax(1)
+    targets = Curved().outputs(inputs).argmax(1)
     # Some are wrong from the start.
     targets[::7] = (targets[::7] + 1) % 4
     return Batch(ids=tuple(map(str, range(num_examples))), inputs=inputs, targets=targets)
@@ -51,7 +51,7 @@ def batch_of(num_examples: int = 64) -> Batch:
 
 def verdicts(declaration: Any, batch: Batch, batch_size: int | None = None) -> list[bool]:
     made = perturb(declaration, batch, Curved(), ExampleDraws(range(len(batch.ids))), batch_size)
-    found: list[bool] = (Curved().logits(made.inputs).argmax(1) == batch.targets).tolist()
+    found: list[bool] = (Curved().outputs(made.inputs).argmax(1) == batch.targets).tolist()
     return found
 
 
@@ -70,7 +70,7 @@ class TestAtSuccess:
     def test_what_is_wrong_already_is_returned_clean(self) -> None:
         batch = batch_of()
         made = perturb(replace(PGD, stop="at_success"), batch, Curved(), ExampleDraws(range(64)))
-        wrong = Curved().logits(batch.inputs).argmax(1) != batch.targets
+        wrong = Curved().outputs(batch.inputs).argmax(1) != batch.targets
         assert int(wrong.sum()) >= 10
         assert torch.equal(made.inputs[wrong], batch.inputs[wrong])
         assert made.num_gradients is not None
@@ -91,7 +91,7 @@ class TestAtSuccess:
         class Doubting(Curved):
             """Fooled in every pass but the final prediction, whose seeds are those of ExampleDraws."""
 
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 scores = torch.zeros(len(inputs), 4) + 0 * inputs.flatten(1)[:, :1]
                 predicting = seeds is not None and set(seeds) <= set(predictions)
                 scores[:, 0 if predicting else 1] += 1
@@ -114,8 +114,8 @@ class TestAtSuccess:
         assert torch.equal(made.inputs, confirmed.inputs)
         assert made.num_queries is not None
         assert confirmed.num_queries is not None
-        left = Curved().logits(made.inputs).argmax(1) != batch.targets
-        left &= Curved().logits(batch.inputs).argmax(1) == batch.targets
+        left = Curved().outputs(made.inputs).argmax(1) != batch.targets
+        left &= Curved().outputs(batch.inputs).argmax(1) == batch.targets
         assert bool(left.any())
         assert torch.equal(confirmed.num_queries - made.num_queries, left.long())
 
@@ -125,7 +125,7 @@ class TestAtSuccess:
 
             takes_seeds = True
 
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 scores = torch.zeros(len(inputs), 4) + 0 * inputs.flatten(1)[:, :1]
                 assert seeds is not None
                 predicting = torch.tensor([seed in predictions for seed in seeds])
@@ -174,7 +174,7 @@ class Slope:
     def __init__(self, turn: float, depth: float) -> None:
         self.turn, self.depth = turn, depth
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         margin = (inputs.flatten(1).mean(1) - self.turn).abs() - self.depth
         return torch.stack([margin, -margin], 1)
 
@@ -221,6 +221,6 @@ class TestKept:
         last = perturb(
             replace(PGD, loss="margin", returns="last", num_restarts=1), batch, Curved(), ExampleDraws(range(64))
         )
-        values = [margin_loss(Curved().logits(inputs), batch.targets) for inputs in (by_margin, last.inputs)]
+        values = [margin_loss(Curved().outputs(inputs), batch.targets) for inputs in (by_margin, last.inputs)]
         assert bool((values[0] >= values[1] - 1e-6).all())
         assert cross_entropy_loss is not margin_loss

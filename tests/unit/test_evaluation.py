@@ -69,7 +69,7 @@ class Watched:
         self.seeds: list[Sequence[int] | None] = []
         self.threads: list[int] = []
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         self.shapes.append(tuple(inputs.shape))
         self.seeds.append(seeds)
         self.threads.append(torch.get_num_threads())
@@ -106,9 +106,9 @@ class TestEvaluate:
 
     def test_leaves_the_global_generators_as_they_were(self) -> None:
         class Drawing(Watched):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 torch.rand(3)
-                return super().logits(inputs, seeds)
+                return super().outputs(inputs, seeds)
 
         torch.manual_seed(5)
         before = torch.random.get_rng_state()
@@ -166,8 +166,8 @@ class TestEvaluate:
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
     def test_a_victim_without_finite_logits_is_refused(self, bad: float) -> None:
         class Broken(Watched):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-                scores = super().logits(inputs, seeds)
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                scores = super().outputs(inputs, seeds)
                 return torch.cat([scores[:-1], scores[-1:] * 0 + bad])
 
         with pytest.raises(ContractError, match="NaN or infinite logits for 1 of 10 inputs"):
@@ -307,7 +307,7 @@ class TestEvaluator:
             loaded.append(f"{checkpoint.name} {checkpoint.weights.sha256[:4]}")
             return Watched()
 
-        monkeypatch.setattr(evaluator, "load_victim", load)
+        monkeypatch.setattr(evaluator, "load_model", load)
         monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: Examples())
         return loaded
 

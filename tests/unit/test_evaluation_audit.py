@@ -12,7 +12,7 @@ from torch import nn
 
 import robench
 from robench.core.protocols import Batch
-from robench.evaluation import victim_checks
+from robench.evaluation import model_checks
 from robench.evaluation.audit import audit
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Small:
     def __init__(self, change: Callable[[torch.Tensor], torch.Tensor] = lambda logits: logits) -> None:
         self.model, self.change = trained(), change
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         return self.change(self.model(inputs))
 
 
@@ -54,31 +54,31 @@ def trained() -> nn.Module:
 class Quantised(Small):
     """Pixels are rounded to eight levels, through which no gradient comes."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return super().logits((inputs * 7).round() / 7, seeds)
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return super().outputs((inputs * 7).round() / 7, seeds)
 
 
 class Detached(Small):
     """Logits without a graph."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return super().logits(inputs.detach(), seeds)
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return super().outputs(inputs.detach(), seeds)
 
 
 class Centred(Small):
     """Statistics of the batch take part in each row."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        return super().logits(inputs - 0.3 * inputs.mean(0, keepdim=True), seeds)
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return super().outputs(inputs - 0.3 * inputs.mean(0, keepdim=True), seeds)
 
 
 class Noisy(Small):
     """Noise at test time, another for each pass."""
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         assert seeds is not None
         noise = [torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(seed % 2**63)) for seed in seeds]
-        return super().logits(inputs + 0.4 * torch.stack(noise), seeds)
+        return super().outputs(inputs + 0.4 * torch.stack(noise), seeds)
 
 
 def audited(victim: Any, num_examples: int, dataset: Dataset = DIGITS) -> list[Flag]:
@@ -128,11 +128,11 @@ class TestPlanted:
 
     def test_it_takes_at_most_32_rows_however_many_are_audited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = []
-        monkeypatch.setattr(victim_checks, "measure_coupling", lambda victim, inputs, seeds: rows.append(len(inputs)))
+        monkeypatch.setattr(model_checks, "measure_coupling", lambda victim, inputs, seeds: rows.append(len(inputs)))
         audited(Small(), 10)
         audited(Small(), 60)
         assert rows[0] <= 10
-        assert rows[1] == victim_checks.COUPLING_ROWS
+        assert rows[1] == model_checks.COUPLING_ROWS
 
     def test_gradients_that_vanish_at_large_logits_are_flagged_though_they_exist(self) -> None:
         found = raised(Small(lambda logits: 300 * logits))

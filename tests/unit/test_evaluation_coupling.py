@@ -24,7 +24,7 @@ from robench.evaluation.coupling import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Model
 
 NUM_ROWS = 8
 SEEDS = [100 + row for row in range(NUM_ROWS)]
@@ -50,7 +50,7 @@ class Calls:
         self.shown: list[Tensor] = []
         self.seeds: list[tuple[int, ...]] = []
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         assert seeds is not None
         self.shown.append(inputs.detach().clone())
         self.seeds.append(tuple(seeds))
@@ -59,7 +59,7 @@ class Calls:
 
 def measured(function: Any, inputs: Tensor | None = None, num_copied: int | None = None) -> Coupling:
     inputs = images() if inputs is None else inputs
-    victim: Victim = Calls(function)  # type: ignore[assignment]  # all that is asked of a victim here
+    victim: Model = Calls(function)  # type: ignore[assignment]  # all that is asked of a victim here
     coupling = measure_coupling(victim, inputs, SEEDS[: len(inputs)], num_copied)
     assert coupling is not None
     return coupling
@@ -110,12 +110,12 @@ class TestRowsThatAreApart:
 
     def test_numbers_that_are_drawn_by_an_examples_seed_travel_with_it(self) -> None:
         class Drawing(Calls):
-            def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+            def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
                 assert seeds is not None
                 drawn = [torch.randn(3, 2, 2, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
-                return super().logits(inputs + torch.stack(drawn), seeds)
+                return super().outputs(inputs + torch.stack(drawn), seeds)
 
-        victim: Victim = Drawing(linear)  # type: ignore[assignment]
+        victim: Model = Drawing(linear)  # type: ignore[assignment]
         found = measure_coupling(victim, images(), SEEDS)
         assert found is not None
         assert found.excess < 0.01
@@ -235,7 +235,7 @@ class TestPasses:
             assert measured(linear).among_others.gradients is not None
 
     def test_a_single_row_has_no_company(self) -> None:
-        victim: Victim = Calls(linear)  # type: ignore[assignment]
+        victim: Model = Calls(linear)  # type: ignore[assignment]
         assert measure_coupling(victim, images(1), SEEDS[:1]) is None
         flag = coupling_flag(None)
         assert (flag.name, flag.value, flag.limit, flag.is_raised) == (COUPLED_ROWS, None, None, False)

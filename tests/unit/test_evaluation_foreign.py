@@ -16,7 +16,7 @@ from robench.core.protocols import Batch
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.domains.real_valued import UNIT_INTERVAL
 from robench.evaluation.foreign import title_of_foreign, watched
-from robench.models.victim import ClassifierVictim
+from robench.models.loaded import LoadedModel
 from robench.perturbations.clean import Clean
 from robench.perturbations.dispatch import perturb_each
 from robench.perturbations.draws import ExampleDraws
@@ -28,7 +28,7 @@ PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 FADED = "return Perturbed(inputs=batch.inputs * (1 - declaration.severity / 10))"
 BRIGHTENED = "return Reached(problem.region.project(problem.inputs + float(declaration.epsilon)))"
 RETURNS = {"Fade": FADED, "Brighten": BRIGHTENED}
-ASKS = {"Fade": "victim.logits(batch.inputs)", "Brighten": "problem.predict(problem.inputs)"}
+ASKS = {"Fade": "victim.outputs(batch.inputs)", "Brighten": "problem.predict(problem.inputs)"}
 
 
 class Drawing(nn.Module):
@@ -45,7 +45,7 @@ def batch() -> Batch:
 
 def made(declaration: Any) -> list[torch.Tensor]:
     """What the harness accepts of a perturbation."""
-    examples, victim = batch(), ClassifierVictim(Drawing(), PLAIN)
+    examples, victim = batch(), LoadedModel(Drawing(), PLAIN)
     draws = ExampleDraws(range(4))
     inputs = []
     for attack, perturbed in watched(

@@ -58,7 +58,7 @@ class Reader:
         self.alive: list[weakref.ref[Tensor]] = []
         self.most = 0
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         gc.collect()
         outputs = inputs.mean((1, 2, 3))[:, None, None].expand(-1, NUM_TOKENS, NUM_WORDS).clone()
         self.alive = [each for each in self.alive if each() is not None]

@@ -74,7 +74,7 @@ class Linear:
         self._weight = torch.randn(3, 4, generator=torch.Generator().manual_seed(seed))
         self._noise = noise
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         scores = inputs.flatten(1) @ self._weight.T
         if not self._noise or seeds is None:
             return scores
@@ -213,9 +213,9 @@ class TestKeeping:
         made: list[torch.Tensor] = []
 
         class Noting(Linear):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 made.append(inputs.detach().clone())
-                return super().logits(inputs, seeds)
+                return super().outputs(inputs, seeds)
 
         _, examples = measured(shard_of(Fgsm(epsilon=BUDGET), stop=10), Noting())
         # The last pass is the prediction.
@@ -225,9 +225,9 @@ class TestKeeping:
         seen: list[torch.Tensor] = []
 
         class Noting(Linear):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 seen.append(inputs.detach().clone())
-                return super().logits(inputs, seeds)
+                return super().outputs(inputs, seeds)
 
         shard = shard_of(Fgsm(epsilon=BUDGET), dtype="float16", stop=10)
         _, examples = measured(shard, Noting())
@@ -271,7 +271,7 @@ class TestTransfer:
         target = Linear(2)
         shard = transferred(examples, PGD)
         record = rescore(shard, examples, target, Images())
-        predictions = target.logits(torch.tensor(examples.points[ONE_BUDGET])).argmax(1)
+        predictions = target.outputs(torch.tensor(examples.points[ONE_BUDGET])).argmax(1)
         assert [outcome.prediction for outcome in record.outcomes] == predictions.tolist()  # type: ignore[attr-defined]
         assert record.shard == shard.header
 
@@ -307,14 +307,14 @@ class TestTransfer:
             pytest.approx([0.1, 0.2]),
             pytest.approx([0.3, 0.4]),
         ]
-        assert torch.equal(shown.logits(Images.inputs), target.logits(Images.inputs))
+        assert torch.equal(shown.outputs(Images.inputs), target.outputs(Images.inputs))
         assert shown.device == target.device
         assert torch.equal(shown.through_solvers().normalisation[1], shown.normalisation[1])
 
     def test_a_target_without_finite_logits_is_refused_by_its_own_name(self) -> None:
         class Broken(Linear):
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-                return super().logits(inputs, seeds) * torch.nan
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                return super().outputs(inputs, seeds) * torch.nan
 
         _, examples = measured(shard_of(PGD), Linear())
         with pytest.raises(ContractError, match="model 'm' returned NaN"):
@@ -324,7 +324,7 @@ class TestTransfer:
 class TestEvaluator:
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AdversarialFolder:
-        monkeypatch.setattr(evaluator, "load_victim", lambda checkpoint, device: Linear())
+        monkeypatch.setattr(evaluator, "load_model", lambda checkpoint, device: Linear())
         monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: Images())
         return FolderStore(tmp_path).adversarial
 

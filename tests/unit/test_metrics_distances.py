@@ -166,7 +166,7 @@ class Linear:
     normalisation = torch.zeros(1, 1, 1), torch.ones(1, 1, 1)
     weight = torch.tensor([0.3, -0.5, 0.2, 0.4])
 
-    def logits(self, inputs: torch.Tensor, seeds: object = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: object = None) -> torch.Tensor:
         margins = (inputs - 0.5).flatten(1) @ self.weight
         return torch.stack([margins, -margins], dim=1)
 
@@ -178,7 +178,7 @@ class Points:
     inputs = 0.5 + 0.2 * (torch.rand(30, 1, 2, 2, generator=torch.Generator().manual_seed(0)) - 0.5)
 
     def __init__(self) -> None:
-        self.targets = Linear().logits(self.inputs).argmax(1)
+        self.targets = Linear().outputs(self.inputs).argmax(1)
         self.targets[::5] = 1 - self.targets[::5]
 
     def batch(self, start: int, stop: int) -> Batch:

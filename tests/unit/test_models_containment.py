@@ -19,7 +19,7 @@ from torch import nn
 from robench.core.containment import Contained, blamed
 from robench.core.errors import ContractError, UsageError
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models.victim import ClassifierVictim
+from robench.models.loaded import LoadedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -216,10 +216,10 @@ class Changing(nn.Module):
 
 def test_a_pass_changes_no_setting_and_no_input_of_the_caller() -> None:
     before = state()
-    victim = ClassifierVictim(Changing(), PLAIN)
+    victim = LoadedModel(Changing(), PLAIN)
     inputs = torch.rand(2, 1, 2, 2)
     kept = inputs.clone()
     for _ in range(2):
-        assert torch.equal(victim.logits(inputs), kept.flatten(1) * 2)
+        assert torch.equal(victim.outputs(inputs), kept.flatten(1) * 2)
     assert torch.equal(inputs, kept)
     assert {**state(), "torch": 0} == {**before, "torch": 0}

@@ -20,7 +20,7 @@ from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
 from robench.models.fan import Fan
 from robench.models.fan_layers import SymmetricClassAttention
-from robench.models.loading import load_strictly, load_victim
+from robench.models.loading import load_model, load_strictly
 from robench.models.state_files import load_state
 
 if TYPE_CHECKING:
@@ -227,8 +227,8 @@ class TestPublishedWeights:
         torch.save({"epoch": 309, "arch": "fan_tiny_12_p16_224", "state_dict": state, "metric": 77.9}, path)
         weights = replace(ENTRIES[name].weights, uri=str(path))
         assert weights.layout == "fan"
-        victim = load_victim(replace(ENTRIES[name], weights=weights))
-        assert victim.logits(torch.full((1, 3, 224, 224), 0.5)).shape == (1, 1000)
+        victim = load_model(replace(ENTRIES[name], weights=weights))
+        assert victim.outputs(torch.full((1, 3, 224, 224), 0.5)).shape == (1, 1000)
         model = build(architecture)
         load_strictly(model, load_state(path, weights.layout), "a.pth")
         loaded = model.state_dict()

@@ -17,7 +17,7 @@ from robench.core.identity import key_of, to_plain
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import BACKBONES
 from robench.models.in_memory import InMemory, in_memory_checkpoint
-from robench.models.in_memory_impl import identity_of, preprocessing_of, victim_of
+from robench.models.in_memory_impl import identity_of, model_of, preprocessing_of
 from robench.perturbations import Clean
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def test_the_callers_module_stays_as_it_is(dtype: torch.dtype) -> None:
     module = Small().train().to(dtype=dtype, memory_format=torch.channels_last)
     module.conv.weight.requires_grad_(False)
     before = everything(module)
-    victim = victim_of(CHECKPOINT, module)
+    victim = model_of(CHECKPOINT, module)
     inputs = PIXELS.clone().requires_grad_(True)
-    victim.logits(inputs).sum().backward()
+    victim.outputs(inputs).sum().backward()
     after = everything(module)
     states = before.pop("state"), after.pop("state")
     assert after == before
@@ -75,17 +75,17 @@ def test_the_callers_module_stays_as_it_is(dtype: torch.dtype) -> None:
 def test_what_is_measured_is_the_module_in_evaluation_mode_on_pixels() -> None:
     module = Small()
     wanted = copy.deepcopy(module).eval()(PIXELS)
-    victim = victim_of(CHECKPOINT, module)
-    assert torch.equal(victim.logits(PIXELS), wanted)
+    victim = model_of(CHECKPOINT, module)
+    assert torch.equal(victim.outputs(PIXELS), wanted)
     normalised = ImagePreprocessing(mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.2))
-    seen = victim_of(replace(CHECKPOINT, preprocessing=normalised), nn.Flatten()).logits(PIXELS)
+    seen = model_of(replace(CHECKPOINT, preprocessing=normalised), nn.Flatten()).outputs(PIXELS)
     mean = torch.tensor(normalised.mean).reshape(3, 1, 1)
     torch.testing.assert_close(seen, ((PIXELS - mean) / 0.2).flatten(1))
 
 
 def test_the_copy_has_what_models_of_registries_have() -> None:
     module = Small()
-    victim = victim_of(CHECKPOINT, module)
+    victim = model_of(CHECKPOINT, module)
     copied = victim._module
     assert not any(each.training for each in copied.modules())
     assert not any(each.requires_grad for each in copied.parameters())
@@ -125,17 +125,17 @@ def with_a_tensor_of_a_graph() -> nn.Module:
 )
 def test_a_module_that_cannot_be_copied_is_refused(make: Callable[[], nn.Module], reason: str) -> None:
     with pytest.raises(UsageError, match=rf"model 'mine' cannot be copied \({reason}.*make copy.deepcopy\(module\)"):
-        victim_of(CHECKPOINT, make())
+        model_of(CHECKPOINT, make())
 
 
 def test_copying_does_not_end_the_process() -> None:
     with pytest.raises(ContractError, match="SystemExit: 3"):
-        victim_of(CHECKPOINT, Leaving())
+        model_of(CHECKPOINT, Leaving())
 
 
 def test_preprocessing_must_be_of_images() -> None:
     with pytest.raises(DeclarationError, match="preprocessing of mine must be of kind image, got clean"):
-        victim_of(replace(CHECKPOINT, preprocessing=Clean()), Small())
+        model_of(replace(CHECKPOINT, preprocessing=Clean()), Small())
 
 
 def test_without_preprocessing_a_module_gets_pixels() -> None:

@@ -18,7 +18,7 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.models.loading import load_strictly, load_victim
+from robench.models.loading import load_model, load_strictly
 from robench.models.python_backbone import Python
 from robench.models.vit import Vit
 from robench.models.weights import digest
@@ -77,24 +77,24 @@ class TestLoadVictim:
         module.load_state_dict(state_of())
         mean, std = torch.tensor(PREPROCESSING.mean), torch.tensor(PREPROCESSING.std)
         wanted = module.eval()((pixels() - mean[:, None, None]) / std[:, None, None])
-        assert torch.equal(load_victim(checkpoint(tmp_path)).logits(pixels()), wanted)
+        assert torch.equal(load_model(checkpoint(tmp_path)).outputs(pixels()), wanted)
 
     def test_it_is_differentiable_in_pixels(self, tmp_path: Path) -> None:
         inputs = pixels().requires_grad_()
-        load_victim(checkpoint(tmp_path)).logits(inputs).square().sum().backward()
+        load_model(checkpoint(tmp_path)).outputs(inputs).square().sum().backward()
         assert inputs.grad is not None
         assert inputs.grad.abs().amax(dim=(1, 2, 3)).min() > 0
 
     def test_loading_twice_gives_the_same_victim(self, tmp_path: Path) -> None:
         entry = checkpoint(tmp_path)
-        assert torch.equal(load_victim(entry).logits(pixels()), load_victim(entry).logits(pixels()))
+        assert torch.equal(load_model(entry).outputs(pixels()), load_model(entry).outputs(pixels()))
 
     def test_the_callers_generators_are_left_as_they_were(self, tmp_path: Path) -> None:
         entry = checkpoint(tmp_path)
         with torch.random.fork_rng():
             torch.manual_seed(20_250_611)
             before = torch.get_rng_state(), random.getstate()
-            load_victim(entry)
+            load_model(entry)
             assert torch.equal(torch.get_rng_state(), before[0])
             assert random.getstate() == before[1]
 
@@ -104,15 +104,15 @@ class TestLoadVictim:
         with torch.random.fork_rng():
             for seed in (1, 2):
                 torch.manual_seed(seed)
-                logits.append(load_victim(entry).logits(pixels()))
+                logits.append(load_model(entry).outputs(pixels()))
         assert torch.equal(*logits)
 
     def test_half_precision_weights_become_float32_without_loss(self, tmp_path: Path) -> None:
         halves = {name: value.half() for name, value in state_of().items()}
-        from_halves = load_victim(checkpoint(tmp_path, halves)).logits(pixels())
+        from_halves = load_model(checkpoint(tmp_path, halves)).outputs(pixels())
         singles = {name: value.float() for name, value in halves.items()}
         assert from_halves.dtype == torch.float32
-        assert torch.equal(from_halves, load_victim(checkpoint(tmp_path, singles)).logits(pixels()))
+        assert torch.equal(from_halves, load_model(checkpoint(tmp_path, singles)).outputs(pixels()))
 
     def test_the_layout_says_which_of_a_files_models_is_meant(self, tmp_path: Path) -> None:
         entry = checkpoint(tmp_path)
@@ -121,22 +121,22 @@ class TestLoadVictim:
         logits = []
         for layout, seed in (("deit", 0), ("deit-ema", 1)):
             nested = replace(entry, weights=Weights(uri=path.name, sha256=digest(path)[:8], layout=layout))
-            logits.append(load_victim(nested).logits(pixels()))
-            assert torch.equal(logits[-1], load_victim(checkpoint(tmp_path, state_of(seed=seed))).logits(pixels()))
+            logits.append(load_model(nested).outputs(pixels()))
+            assert torch.equal(logits[-1], load_model(checkpoint(tmp_path, state_of(seed=seed))).outputs(pixels()))
         assert not torch.equal(*logits)
 
     def test_later_changes_of_the_file_do_not_reach_the_victim(self, tmp_path: Path) -> None:
         path = tmp_path / "small.pth"
         torch.save(state_of(), path)
-        victim = load_victim(replace(checkpoint(tmp_path), weights=Weights(uri=path.name, sha256=None)))
-        wanted = victim.logits(pixels())
+        victim = load_model(replace(checkpoint(tmp_path), weights=Weights(uri=path.name, sha256=None)))
+        wanted = victim.outputs(pixels())
         with path.open("r+b") as file:
             file.write(bytes(path.stat().st_size))
-        assert torch.equal(victim.logits(pixels()), wanted)
+        assert torch.equal(victim.outputs(pixels()), wanted)
 
     def test_an_image_of_another_size_is_not_answered(self, tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="doesn't match model"):
-            load_victim(checkpoint(tmp_path)).logits(torch.zeros(1, 3, 16, 16))
+            load_model(checkpoint(tmp_path)).outputs(torch.zeros(1, 3, 16, 16))
 
 
 class TestRefusals:
@@ -144,7 +144,7 @@ class TestRefusals:
         entry = checkpoint(tmp_path)
         (tmp_path / "small.safetensors").write_bytes(b"<html>")
         with pytest.raises(WeightsError, match=r"have SHA-256 .*The file is a web page"):
-            load_victim(entry)
+            load_model(entry)
 
     def test_wrong_weights_stop_before_the_model_is_built(self, tmp_path: Path) -> None:
         entry = replace(
@@ -152,16 +152,16 @@ class TestRefusals:
             weights=Weights(uri="gone", sha256=None),
         )
         with pytest.raises(WeightsError, match="are missing"):
-            load_victim(entry)
+            load_model(entry)
 
     def test_preprocessing_of_another_kind_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DeclarationError, match="preprocessing of small must be of kind image or none, got clean"):
-            load_victim(replace(checkpoint(tmp_path), preprocessing=Clean()))
+            load_model(replace(checkpoint(tmp_path), preprocessing=Clean()))
 
     @pytest.mark.parametrize("device", ["cuda:99", "no-such-device"])
     def test_a_device_that_this_machine_lacks_is_refused(self, tmp_path: Path, device: str) -> None:
         with pytest.raises(UsageError, match=f"device '{device}' cannot be used here"):
-            load_victim(checkpoint(tmp_path), device)
+            load_model(checkpoint(tmp_path), device)
 
     def test_a_file_in_another_layout_is_refused_before_the_model_is_built(self, tmp_path: Path) -> None:
         path = tmp_path / "small.pth"
@@ -171,12 +171,12 @@ class TestRefusals:
             weights=Weights(uri=path.name, sha256=None),
         )
         with pytest.raises(WeightsError, match=r"under 'model' \(layout: deit\)"):
-            load_victim(entry)
+            load_model(entry)
 
     def test_weights_of_another_attention_are_refused_by_their_shapes(self, tmp_path: Path) -> None:
         softmax = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3)
         with pytest.raises(WeightsError) as caught:
-            load_victim(checkpoint(tmp_path, state_of(softmax)))
+            load_model(checkpoint(tmp_path, state_of(softmax)))
         assert "4 of another shape" in str(caught.value)
         assert "blocks.0.attn.qkv.weight (36, 12) where (24, 12) is wanted" in str(caught.value)
         assert "(weights of small)" in str(caught.value)

@@ -16,8 +16,8 @@ from robench.core.errors import ContractError, DeclarationError, UnknownNameErro
 from robench.core.identity import key_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.loaded import LoadedModel
 from robench.models.python_backbone import Python
-from robench.models.victim import ClassifierVictim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -209,13 +209,13 @@ class TestOutput:
         ],
     )
     def test_the_declared_part_of_what_the_model_returns_is_its_logits(self, output: object, part: str | int) -> None:
-        victim = ClassifierVictim(self.model(output, part), PLAIN)
-        assert torch.equal(victim.logits(torch.zeros(2, 3, 4, 4)), LOGITS)
+        victim = LoadedModel(self.model(output, part), PLAIN)
+        assert torch.equal(victim.outputs(torch.zeros(2, 3, 4, 4)), LOGITS)
 
     def test_a_tuple_without_it_is_an_error_that_names_the_field(self) -> None:
-        victim = ClassifierVictim(self.model((LOGITS, []), None), PLAIN)
+        victim = LoadedModel(self.model((LOGITS, []), None), PLAIN)
         with pytest.raises(ContractError, match=r"returned a tuple, .*\(`output` of backbone python\), or wrap it"):
-            victim.logits(torch.zeros(2, 3, 4, 4))
+            victim.outputs(torch.zeros(2, 3, 4, 4))
 
     @pytest.mark.parametrize(
         ("output", "part", "met"),
@@ -233,9 +233,9 @@ class TestOutput:
         ],
     )
     def test_a_part_that_is_not_there_is_told_with_what_is(self, output: object, part: str | int, met: str) -> None:
-        victim = ClassifierVictim(self.model(output, part), PLAIN)
+        victim = LoadedModel(self.model(output, part), PLAIN)
         with pytest.raises(ContractError, match=f"{met}: correct `output` of its architecture"):
-            victim.logits(torch.zeros(2, 3, 4, 4))
+            victim.outputs(torch.zeros(2, 3, 4, 4))
 
     def test_names_of_parameters_gradients_and_training_are_as_without_it(self) -> None:
         plain = build(Python(target="their_package.models:build_model"))

@@ -19,13 +19,13 @@ THROUGH = Pgd(epsilon=Fraction(8, 255), relative_step=Fraction(1, 4), num_steps=
 
 
 @pytest.fixture(scope="module")
-def released() -> robench.models.victim.ClassifierVictim:
+def released() -> robench.models.victim.LoadedModel:
     return robench.load_checkpoint("digits-spkde-released-vit")
 
 
-def gradient(victim: robench.models.victim.ClassifierVictim) -> tuple[torch.Tensor, torch.Tensor]:
+def gradient(victim: robench.models.victim.LoadedModel) -> tuple[torch.Tensor, torch.Tensor]:
     inputs = BATCH.inputs.clone().requires_grad_(True)
-    logits = victim.logits(inputs)
+    logits = victim.outputs(inputs)
     (slope,) = torch.autograd.grad(logits.logsumexp(1).sum(), inputs)
     return logits.detach(), slope
 
@@ -42,7 +42,7 @@ def test_the_gradient_is_that_of_central_differences(released) -> None:
     direction = torch.sign(slope[:2])
     step = 2e-3
     ahead, behind = (
-        victim.logits(inputs + sign * step * direction).logsumexp(1).sum().double() for sign in (1.0, -1.0)
+        victim.outputs(inputs + sign * step * direction).logsumexp(1).sum().double() for sign in (1.0, -1.0)
     )
     wanted = float((ahead - behind) / (2 * step))
     met = float((slope[:2] * direction).sum())
@@ -61,7 +61,7 @@ def test_the_victim_itself_keeps_its_own_gradients(released) -> None:
 def test_so_it_does_where_a_pass_fails(released) -> None:
     before = gradient(released)[1]
     with pytest.raises(robench.core.errors.ContractError):
-        released.through_solvers().logits(BATCH.inputs[:, :1])
+        released.through_solvers().outputs(BATCH.inputs[:, :1])
     assert torch.equal(gradient(released)[1], before)
 
 

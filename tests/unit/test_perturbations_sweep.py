@@ -69,7 +69,7 @@ class Curved:
         self.noise = noise
         self.shown: list[torch.Tensor] = []
 
-    def logits(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         self.shown.append(inputs.detach().clone())
         scores = torch.tanh((inputs - 0.5).flatten(1) @ self.first.T) @ self.second.T
         if not self.noise or seeds is None:
@@ -84,7 +84,7 @@ class Examples:
     inputs = torch.rand(SIZE, 1, 3, 3, generator=torch.Generator().manual_seed(5))
 
     def __init__(self) -> None:
-        self.targets = Curved().logits(self.inputs).argmax(1)
+        self.targets = Curved().outputs(self.inputs).argmax(1)
         self.targets[::7] = (self.targets[::7] + 1) % 4
 
     def batch(self, start: int, stop: int) -> Batch:
@@ -213,13 +213,13 @@ class TestCarry:
     def test_fooled_examples_make_room_for_others_in_a_pass(self) -> None:
         victim, sweep = Curved(), sweep_of(PGD, EPSILONS[-1], Fraction(1, 5), carry=True)
         found = list(perturb_each(sweep, batch(), victim, ExampleDraws(range(SIZE)), 8))
-        stands = int((Curved().logits(found[0][1].inputs).argmax(1) == batch().targets).sum())
+        stands = int((Curved().outputs(found[0][1].inputs).argmax(1) == batch().targets).sum())
         assert 0 < stands <= 8
         # The attack of the second budget ends with a look at where its last step led.
         assert [len(shown) for shown in victim.shown[-5:]] == [8] * 5
 
     def test_where_everything_fell_nothing_is_attacked(self) -> None:
-        wrong = replace(batch(), targets=(Curved().logits(batch().inputs).argmax(1) + 1) % 4)
+        wrong = replace(batch(), targets=(Curved().outputs(batch().inputs).argmax(1) + 1) % 4)
         (_, first), (_, second) = perturb_each(
             sweep_of(UniformNoise(epsilon=0), Fraction(0), Fraction(1, 10), carry=True),
             wrong,
@@ -241,7 +241,7 @@ class TestWarmStart:
         perturb(large, batch(), victim, ExampleDraws(range(SIZE)), None, before)
         # What stops at success looks at the clean inputs first.
         first = victim.shown[1] if name == "pgd-at-success" else victim.shown[0]
-        stands = Curved().logits(batch().inputs).argmax(1) == batch().targets
+        stands = Curved().outputs(batch().inputs).argmax(1) == batch().targets
         wanted = before[stands] if name == "pgd-at-success" else before
         torch.testing.assert_close(first[: len(wanted)], wanted, atol=1e-6, rtol=0)
 

@@ -56,11 +56,11 @@ def answers(num_right: int, num_classes: int = 10) -> Callable[[torch.Tensor], t
 def fit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def check(model: Callable[[torch.Tensor], torch.Tensor], dataset: Any = None, **changes: Any) -> None:
         class Victim:
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
                 assert len(seeds) == len(inputs)
                 return model(inputs)
 
-        monkeypatch.setattr(robench.runs.fit, "load_victim", lambda checkpoint: Victim())
+        monkeypatch.setattr(robench.runs.fit, "load_model", lambda checkpoint: Victim())
         trained = replace(CHECKPOINT, trained_on="digits")
         check_fit(replace(trained, **changes), {DIGITS: dataset or Numbered()})
 
@@ -151,7 +151,7 @@ def test_the_model_is_loaded_once_and_shown_two_examples_of_data_that_it_was_not
     loaded, shown = [], []
 
     class Victim:
-        def logits(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
+        def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
             shown.append(len(inputs))
             return answers(32)(inputs)
 
@@ -159,7 +159,7 @@ def test_the_model_is_loaded_once_and_shown_two_examples_of_data_that_it_was_not
         loaded.append(checkpoint)
         return Victim()
 
-    monkeypatch.setattr(robench.runs.fit, "load_victim", load)
+    monkeypatch.setattr(robench.runs.fit, "load_model", load)
     checkpoint = replace(CHECKPOINT, trained_on="digits", expected={"top1_accuracy": 0.98})
     check_fit(checkpoint, {DIGITS: Numbered(), DIGITS_R: Numbered(), DIGITS_A: Numbered(unreadable=[0])})
     assert (len(loaded), shown) == (1, [32, 2, 2, *[8] * 7])
@@ -211,11 +211,11 @@ class TestClassesThatOnlyFilesTell:
     @pytest.fixture
     def fit_open(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         class Victim:
-            def logits(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
                 return answers(31)(inputs)
 
         def check(dataset: Any) -> None:
-            monkeypatch.setattr(robench.runs.fit, "load_victim", lambda checkpoint: Victim())
+            monkeypatch.setattr(robench.runs.fit, "load_model", lambda checkpoint: Victim())
             check_fit(CHECKPOINT, {stand_in("classification"): dataset})
 
         return check

@@ -12,14 +12,14 @@ from robench.core.protocols import Perturbed
 from robench.core.seeds import Stream
 
 if TYPE_CHECKING:
-    from robench.core.protocols import Batch, Draws, Victim
+    from robench.core.protocols import Batch, Draws, Model
 
     from robench_example_plugin.vignette import Vignette
 
 FALLOFFS = (0.3, 0.45, 0.6, 0.75, 0.9)
 
 
-def vignette(declaration: Vignette, batch: Batch, victim: Victim, draws: Draws) -> Perturbed:
+def vignette(declaration: Vignette, batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return images (B, C, H, W) with dark borders; the model is not asked."""
     images = batch.inputs.detach()
     height, width = images.shape[-2:]

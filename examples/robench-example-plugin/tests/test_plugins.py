@@ -17,7 +17,7 @@ from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError, UsageError
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import NoPreprocessing
-from robench.models.victim import ClassifierVictim
+from robench.models.loaded import LoadedModel
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.tasks.base import Scoring
@@ -157,11 +157,11 @@ def test_mean_absolute_error_is_that_of_scikit_learn() -> None:
 
 def test_pgd_makes_the_objective_of_regression_larger() -> None:
     hill, network = Hill(), trained(num_steps=100)
-    model = ClassifierVictim(network, NoPreprocessing(inputs="plane"), task=REGRESSION)
+    model = LoadedModel(network, NoPreprocessing(inputs="plane"), task=REGRESSION)
     batch = replace(hill.batch(0, 20), task=REGRESSION.name)
     attack = Pgd(epsilon=Fraction(1, 10), relative_step=Fraction(1, 4), num_steps=5, loss="objective")
     made = perturb(attack, batch, model, ExampleDraws(range(20)))
-    errors = [(model.logits(inputs) - batch.targets).abs() for inputs in (batch.inputs, made.inputs)]
+    errors = [(model.outputs(inputs) - batch.targets).abs() for inputs in (batch.inputs, made.inputs)]
     assert bool((errors[1] >= errors[0]).all())
     assert float(errors[1].mean()) > 1.2 * float(errors[0].mean())
 

@@ -56,4 +56,4 @@ class ShownVictim(nn.Module):
 
     def _piece(self, points: Tensor) -> Tensor:
         shown = self._problem.pixels(padded(points, self._problem.batch_size))
-        return self._problem.victim.logits(shown)[: len(points)]
+        return self._problem.victim.outputs(shown)[: len(points)]

@@ -15,12 +15,12 @@ from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.models.victim import ClassifierVictim
+from robench.models.loaded import LoadedModel
 from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from robench.core.declared import Declaration
-    from robench.core.protocols import Victim
+    from robench.core.protocols import Model
 
 PREPROCESSING = ImagePreprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
 PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
@@ -55,21 +55,21 @@ class TestNormalisation:
             seen.append(x)
             return x.mean(dim=(2, 3))
 
-        ClassifierVictim(Returning(keep), PREPROCESSING).logits(pixels())
+        LoadedModel(Returning(keep), PREPROCESSING).outputs(pixels())
         for channel, (mean, std) in enumerate(zip(PREPROCESSING.mean, PREPROCESSING.std, strict=True)):
             wanted = (pixels()[:, channel].double() - mean) / std
             assert torch.allclose(seen[0][:, channel].double(), wanted, rtol=0, atol=1e-6)
 
     def test_gradients_are_of_pixels_and_so_over_std(self) -> None:
         inputs = pixels().requires_grad_()
-        ClassifierVictim(Returning(lambda x: x.sum(dim=(2, 3))), PREPROCESSING).logits(inputs).sum().backward()
+        LoadedModel(Returning(lambda x: x.sum(dim=(2, 3))), PREPROCESSING).outputs(inputs).sum().backward()
         assert inputs.grad is not None
         for channel, std in enumerate(PREPROCESSING.std):
             assert torch.allclose(inputs.grad[:, channel], torch.tensor(1 / std))
 
     def test_pixels_are_left_as_they_were(self) -> None:
         inputs = pixels()
-        ClassifierVictim(flat(), PREPROCESSING).logits(inputs)
+        LoadedModel(flat(), PREPROCESSING).outputs(inputs)
         assert torch.equal(inputs, pixels())
 
 
@@ -77,56 +77,56 @@ class TestFrozen:
     def test_dropout_and_batch_statistics_are_off(self) -> None:
         module = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.9), flat())
         module.train()
-        victim = ClassifierVictim(module, PLAIN)
-        assert torch.equal(victim.logits(pixels()), victim.logits(pixels()))
+        victim = LoadedModel(module, PLAIN)
+        assert torch.equal(victim.outputs(pixels()), victim.outputs(pixels()))
         assert torch.equal(module.state_dict()["0.running_mean"], torch.zeros(3))
 
     def test_no_parameter_needs_or_gets_a_gradient(self) -> None:
         module = flat()
-        ClassifierVictim(module, PLAIN).logits(pixels().requires_grad_()).sum().backward()
+        LoadedModel(module, PLAIN).outputs(pixels().requires_grad_()).sum().backward()
         assert all(not parameter.requires_grad and parameter.grad is None for parameter in module.parameters())
 
     def test_without_gradients_asked_for_no_graph_is_kept(self) -> None:
-        assert not ClassifierVictim(flat(), PLAIN).logits(pixels()).requires_grad
+        assert not LoadedModel(flat(), PLAIN).outputs(pixels()).requires_grad
 
     def test_arithmetic_is_float32_whatever_the_module_was(self) -> None:
-        assert ClassifierVictim(flat().double(), PLAIN).logits(pixels()).dtype == torch.float32
-        assert ClassifierVictim(flat().half(), PLAIN).logits(pixels()).dtype == torch.float32
+        assert LoadedModel(flat().double(), PLAIN).outputs(pixels()).dtype == torch.float32
+        assert LoadedModel(flat().half(), PLAIN).outputs(pixels()).dtype == torch.float32
 
     def test_a_model_that_goes_back_to_training_mode_is_caught(self) -> None:
         module = nn.Sequential(flat(), nn.Dropout(0.5))
-        victim = ClassifierVictim(module, PLAIN)
+        victim = LoadedModel(module, PLAIN)
         module[1].train()
         with pytest.raises(ContractError, match="went into training mode"):
-            victim.logits(pixels())
+            victim.outputs(pixels())
 
 
 class TestLogits:
     @pytest.mark.parametrize("batch", [0, 1, 2, 17])
     def test_any_batch_size_is_taken(self, batch: int) -> None:
-        assert ClassifierVictim(flat(), PLAIN).logits(torch.rand(batch, 3, 4, 4)).shape == (batch, 4)
+        assert LoadedModel(flat(), PLAIN).outputs(torch.rand(batch, 3, 4, 4)).shape == (batch, 4)
 
     def test_seeds_are_accepted_and_change_nothing(self) -> None:
-        victim: Victim = ClassifierVictim(flat(), PLAIN)
-        assert torch.equal(victim.logits(pixels(), seeds=[1, 2]), victim.logits(pixels()))
+        victim: Model = LoadedModel(flat(), PLAIN)
+        assert torch.equal(victim.outputs(pixels(), seeds=[1, 2]), victim.outputs(pixels()))
 
     def test_a_row_depends_on_its_own_image_alone(self) -> None:
         architecture = Vit(
             image_size=4, patch_size=2, num_classes=3, depth=2, dim=8, num_heads=2, attention=Rpc(layers="all")
         )
-        victim = ClassifierVictim(build(architecture), PREPROCESSING)
+        victim = LoadedModel(build(architecture), PREPROCESSING)
         others = pixels(4)
         others[[0, 1, 3]] = 1 - others[[0, 1, 3]]
-        assert torch.equal(victim.logits(pixels(4))[2], victim.logits(others)[2])
+        assert torch.equal(victim.outputs(pixels(4))[2], victim.outputs(others)[2])
 
     def test_the_device_is_where_the_model_was_put(self) -> None:
-        assert ClassifierVictim(flat(), PLAIN).device == torch.device("cpu")
-        assert ClassifierVictim(flat(), PLAIN, "meta").device == torch.device("meta")
+        assert LoadedModel(flat(), PLAIN).device == torch.device("cpu")
+        assert LoadedModel(flat(), PLAIN, "meta").device == torch.device("meta")
 
     def test_an_object_with_logits_is_opened(self) -> None:
         wanted = torch.ones(2, 5)
         output = SimpleNamespace(logits=wanted, hidden_states=None)
-        assert torch.equal(ClassifierVictim(Returning(output), PLAIN).logits(pixels()), wanted)
+        assert torch.equal(LoadedModel(Returning(output), PLAIN).outputs(pixels()), wanted)
 
 
 class TestSeeds:
@@ -134,30 +134,30 @@ class TestSeeds:
     def test_lazy_ones_are_read_by_models_that_draw_and_by_no_others(self, attention: Declaration, reads: bool) -> None:
         architecture = Vit(image_size=8, patch_size=4, num_classes=3, depth=1, dim=8, num_heads=2, attention=attention)
         with torch.random.fork_rng():
-            victim = ClassifierVictim(build(architecture), PLAIN)
+            victim = LoadedModel(build(architecture), PLAIN)
         seeds = LazySeeds(lambda: (3, 4), 2)
         assert victim.takes_seeds
-        assert torch.equal(victim.logits(pixels(side=8), seeds), victim.logits(pixels(side=8), (3, 4)))
+        assert torch.equal(victim.outputs(pixels(side=8), seeds), victim.outputs(pixels(side=8), (3, 4)))
         assert seeds.were_read == reads
 
     def test_a_model_that_does_not_say_so_takes_none(self) -> None:
-        assert not ClassifierVictim(flat(), PLAIN).takes_seeds
+        assert not LoadedModel(flat(), PLAIN).takes_seeds
 
 
 class TestContract:
     @pytest.mark.parametrize("shape", [(3, 4, 4), (2, 1, 4, 4), (2, 4, 4, 3), (2, 3, 16), (2, 1, 3, 4, 4)])
     def test_inputs_of_another_rank_or_channels_are_refused(self, shape: tuple[int, ...]) -> None:
         with pytest.raises(ContractError, match=r"must be images \(batch, 3, height, width\), got \("):
-            ClassifierVictim(flat(), PLAIN).logits(torch.zeros(shape))
+            LoadedModel(flat(), PLAIN).outputs(torch.zeros(shape))
 
     @pytest.mark.parametrize("dtype", [torch.uint8, torch.float64, torch.float16, torch.int64])
     def test_inputs_of_another_type_are_refused_and_not_rescaled_in_silence(self, dtype: torch.dtype) -> None:
         with pytest.raises(ContractError, match=rf"must be float32 in \[0, 1\], got {dtype}"):
-            ClassifierVictim(flat(), PLAIN).logits(torch.zeros(2, 3, 4, 4, dtype=dtype))
+            LoadedModel(flat(), PLAIN).outputs(torch.zeros(2, 3, 4, 4, dtype=dtype))
 
     def test_inputs_on_another_device_are_refused(self) -> None:
         with pytest.raises(ContractError, match="must be on cpu, where the model is, got meta"):
-            ClassifierVictim(flat(), PLAIN).logits(torch.zeros(2, 3, 4, 4, device="meta"))
+            LoadedModel(flat(), PLAIN).outputs(torch.zeros(2, 3, 4, 4, device="meta"))
 
     @pytest.mark.parametrize(
         "output",
@@ -165,11 +165,11 @@ class TestContract:
     )
     def test_outputs_that_are_no_logits_are_refused(self, output: Tensor) -> None:
         with pytest.raises(ContractError, match=r"for 2 images, wanted floating-point logits \(2, classes\)"):
-            ClassifierVictim(Returning(output), PLAIN).logits(pixels())
+            LoadedModel(Returning(output), PLAIN).outputs(pixels())
 
     @pytest.mark.parametrize("output", [(torch.ones(2, 5), None), None, [0.1], SimpleNamespace(logits=None)])
     def test_outputs_that_are_no_tensor_are_refused(self, output: object) -> None:
         with pytest.raises(
             ContractError, match=r"say which part they are .*, or wrap it so that it returns those alone"
         ):
-            ClassifierVictim(Returning(output), PLAIN).logits(pixels())
+            LoadedModel(Returning(output), PLAIN).outputs(pixels())

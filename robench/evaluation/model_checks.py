@@ -1,6 +1,6 @@
-"""AutoAttack's checks of a victim, as its code makes them (checks.py of auto-attack), raw, and that of coupled rows.
+"""AutoAttack's checks of a model, as its code makes them (checks.py of auto-attack), raw, and that of coupled rows.
 
-Source: Croce & Hein 2020, arXiv:2003.01690, and the flags documented with the code: a victim that draws random numbers,
+Source: Croce & Hein 2020, arXiv:2003.01690, and the flags documented with the code: a model that draws random numbers,
 one that returns probabilities for logits, and one without gradients. That Square beats the gradients is a comparison
 (``comparisons``). Where this differs: all examples of the probe are looked at, and not the first batch alone.
 """
@@ -28,10 +28,10 @@ RANDOM = 1e-4
 COUPLING_ROWS = 32
 
 
-def victim_checks(probe: Probe) -> list[Flag]:
+def model_checks(probe: Probe) -> list[Flag]:
     """Return the checks of randomness, of probabilities, of gradients that are zero, and of rows that are coupled."""
     problem = probe.problem(Fgsm(epsilon=probe.epsilon)).within("checks").at(search=0, step=0)
-    passes = [problem.evaluate(problem.inputs, cross_entropy_loss).logits for _ in range(NUM_PASSES)]
+    passes = [problem.evaluate(problem.inputs, cross_entropy_loss).outputs for _ in range(NUM_PASSES)]
     return [
         _random(passes, problem.labels),
         _probabilities(passes[0]),
@@ -57,7 +57,7 @@ def _random(passes: list[Tensor], labels: Tensor) -> Flag:
 
 def _coupled(probe: Probe) -> Flag:
     inputs, seeds = probe.batch.inputs[:COUPLING_ROWS], probe.draws.prediction_seeds[:COUPLING_ROWS]
-    return coupling_flag(measure_coupling(probe.victim, inputs, seeds))
+    return coupling_flag(measure_coupling(probe.model, inputs, seeds))
 
 
 def _probabilities(logits: Tensor) -> Flag:

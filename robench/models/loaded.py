@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 IS_TRAINING = attrgetter("training")
 
 
-class ClassifierVictim:
-    """A frozen classifier in float32 and evaluation mode; takes the place of ``core.protocols.Victim``.
+class LoadedModel:
+    """A frozen classifier in float32 and evaluation mode; takes the place of ``core.protocols.Model``.
 
     The module is taken over: it is moved to the device, its parameters need no gradient any more.
     """
@@ -65,7 +65,7 @@ class ClassifierVictim:
         """Mean and standard deviation that the inputs are brought to, (C, 1, 1) each."""
         return self._mean_C11, self._std_C11
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
 
         ``seeds``, one an example, decide the random numbers of a model that draws any; without them it draws anew.
@@ -87,8 +87,8 @@ class ClassifierVictim:
                 output = self._module(normalised)
         return self._rules.outputs_of(output, len(inputs))
 
-    def through_solvers(self) -> ClassifierVictim:
-        """Return the same victim with gradients through what its mechanisms solve apart from the graph.
+    def through_solvers(self) -> LoadedModel:
+        """Return the same model with gradients through what its mechanisms solve apart from the graph.
 
         Those are the modules with a true attribute ``stops_gradients``; what they compute stays the same.
         """
@@ -104,18 +104,18 @@ class ClassifierVictim:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
 
 
-class _Differentiable(ClassifierVictim):
-    """A victim whose solvers are differentiated; shares the other's module, and leaves it as it is between passes."""
+class _Differentiable(LoadedModel):
+    """A model whose solvers are differentiated; shares the other's module, and leaves it as it is between passes."""
 
-    def __init__(self, victim: ClassifierVictim) -> None:
-        vars(self).update(vars(victim))
+    def __init__(self, model: LoadedModel) -> None:
+        vars(self).update(vars(model))
         self._solvers = [module for module in self._submodules if getattr(module, "stops_gradients", False)]
 
-    def logits(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return the same logits, differentiable through the solvers too."""
         try:
             self._set(False)
-            return super().logits(inputs, seeds)
+            return super().outputs(inputs, seeds)
         finally:
             self._set(True)
 
