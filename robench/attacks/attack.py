@@ -12,7 +12,8 @@ from robench.attacks.regions import region_of
 from robench.core.errors import ContractError
 from robench.core.protocols import Perturbed
 from robench.core.providers import title_of
-from robench.tasks import DEFAULT_TASK, TASKS
+from robench.domains import domain_of
+from robench.tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     # Any: each attack takes its own declaration.
     AttackFunction = Callable[[Any, Problem], Reached]
 
-# By how much a value may leave [0, 1], in pixel units, on the way out of normalised space.
+# By how much a value may leave the domain's limits, in units of the inputs, on the way out of normalised space.
 ROUNDING = 1e-6
 
 
@@ -38,10 +39,10 @@ def attack(
     draws: Draws,
     batch_size: int | None = None,
 ) -> Perturbed:
-    """Return what the attack made of a batch, in pixels, with the passes that it took.
+    """Return what the attack made of a batch, in units of the inputs, with the passes that it took.
 
-    With ``clip: box`` it is clamped to [0, 1], and the values outside by more than rounding are counted: robench's own
-    attacks have none. ``batch_size`` is the most rows of one pass, by default all.
+    With ``clip: box`` it is clamped to the domain's limits, [0, 1] of images, and the values outside by more than
+    rounding are counted: robench's own attacks have none. ``batch_size`` is the most rows of one pass, by default all.
     """
     problem = problem_of(declaration, batch, victim, draws, len(batch.ids) if batch_size is None else batch_size)
     reached = function(declaration, problem)
@@ -54,9 +55,10 @@ def attack(
     inputs = problem.pixels(reached.points).detach()
     num_clamped = None
     if declaration.clip == "box":
-        is_outside = (inputs < -ROUNDING) | (inputs > 1 + ROUNDING)
+        lower, upper = problem.limits
+        is_outside = (inputs < lower - ROUNDING) | (inputs > upper + ROUNDING)
         num_clamped = is_outside.flatten(1).sum(1)
-        inputs = inputs.clamp(0, 1)
+        inputs = inputs.clamp(lower, upper)
     # There and back again through another space, what was not moved would be by a rounding error.
     inputs = torch.where(reached.points == problem.clean, batch.inputs, inputs)
     ledger = problem.ledger
@@ -72,13 +74,14 @@ def attack(
 def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, batch_size: int) -> Problem:
     """Return the problem that a declared attack meets on a batch."""
     scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
+    limits = domain_of(batch).rules.limits
     clean = batch.inputs if declaration.space == "pixel" else (batch.inputs - shift) / scale
     inputs = clean.clamp(0, 1) if declaration.clip == "unit" else clean
     problem = Problem(
         victim=victim if declaration.gradients == "own" else victim.through_solvers(),
         inputs=inputs,
         labels=batch.targets,
-        region=region_for(declaration, clean, scale, shift),
+        region=region_for(declaration, clean, scale, shift, limits),
         draws=draws,
         ledger=Ledger(len(batch.ids)),
         rows=torch.arange(len(batch.ids)),
@@ -86,18 +89,23 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
         shift=shift,
         batch_size=batch_size,
         uncut=clean if declaration.clip == "unit" else None,
-        task=TASKS[batch.task or DEFAULT_TASK].rules,
+        task=task_of(batch).rules,
+        limits=limits,
     )
     if declaration.labels == "true":
         return problem
     return replace(problem, labels=problem.task.labels_of(problem.predict(problem.clean)))
 
 
-def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor) -> Region:
-    """Return what a declared attack may search around clean inputs (B, ...) of its space."""
+def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor, limits: tuple[float, float]) -> Region:
+    """Return the region that a declared attack searches around clean inputs (B, ...) in its space.
+
+    ``scale``, ``shift`` and ``limits`` are as in ``Problem``.
+    """
     norm, epsilon = declaration.budget
     if declaration.clip == "box":
-        return region_of(norm, clean, epsilon, lower=-shift / scale, upper=(1 - shift) / scale)
+        lower, upper = limits
+        return region_of(norm, clean, epsilon, lower=-(shift - lower) / scale, upper=(upper - shift) / scale)
     if declaration.clip == "unit":
         return region_of(norm, clean, epsilon, lower=torch.zeros_like(scale), upper=torch.ones_like(scale))
     infinite = torch.full_like(scale, torch.inf)

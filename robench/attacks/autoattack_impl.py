@@ -66,4 +66,4 @@ def _met_by(member: Attack, ensemble: AutoAttack, problem: Problem) -> Problem:
     """Return the problem with the region that the member itself is declared to search."""
     if member.budget == ensemble.budget:
         return problem
-    return replace(problem, region=region_for(member, problem.clean, problem.scale, problem.shift))
+    return replace(problem, region=region_for(member, problem.clean, problem.scale, problem.shift, problem.limits))

@@ -39,10 +39,10 @@ class Attack(PerturbationBase):
         reads_outputs: the model is asked; noise asks it nothing.
         space: where budgets, steps and distances are meant: pixels in [0, 1], or pixels after the victim's mean and
             standard deviation (``normalised``), as in the code of some papers.
-        clip: cut to [0, 1] in pixels (``box``), or not at all (``none``): what comes back may then be no image; or all
-            points of the budget, the clean input too, cut to [0, 1] after normalisation (``unit``), as attacks that are
-            written for images cut inputs that are already normalised. A value that lies outside by more than the budget
-            can then take the nearest limit alone.
+        clip: cut to the domain's limits, [0, 1] of pixels (``box``), or not at all (``none``): what comes back may then
+            be no image; or all points of the budget, the clean input too, cut to [0, 1] after normalisation (``unit``),
+            as attacks that are written for images cut inputs that are already normalised. A value that lies outside by
+            more than the budget can then take the nearest limit alone.
         labels: what the attack moves away from: the true classes, or the victim's own clean predictions
             (``predicted``), as in cleverhans' default.
         backend: whose code runs: robench's own, or a library's (``backends.served`` says which has what).

@@ -132,6 +132,7 @@ class Problem:
         uncut: (B, ...) the clean inputs before they were cut; None where they lie within the limits.
         address: where passes are made; a problem has none until ``at`` gives it one.
         task: rules of what is asked of the victim.
+        limits: least and greatest value of the domain's inputs, in their own units.
     """
 
     victim: Model
@@ -148,6 +149,7 @@ class Problem:
     uncut: Tensor | None = None
     address: Address = Address()
     task: TaskRules = CLASSIFICATION_RULES
+    limits: tuple[float, float] = (0.0, 1.0)
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -22,13 +22,15 @@ class Batch:
 
     Attributes:
         ids: one id an example; ``inputs``: (B, ...), such as images in [0, 1]; ``targets``: (B, ...), such as classes.
-        task: name of the task whose targets these are; None for that of most perturbations, classification.
+        task: name of the task whose targets these are; None for classification.
+        domain: name of the domain whose inputs these are; None for images.
     """
 
     ids: tuple[str, ...]
     inputs: torch.Tensor
     targets: torch.Tensor
     task: str | None = None
+    domain: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,8 @@ class Perturbed:
         found: (B,) truth values, whether a search for the nearest adversarial example found one; None where a budget
             is given instead. Where it found none, the input is the clean one.
         num_queries, num_gradients: (B,) passes of the model that each example went through, forward, and backward.
-        num_clamped: (B,) values of each input that lay outside [0, 1] by more than rounding before they were clamped;
-            None where nothing is clamped.
+        num_clamped: (B,) values of each input that lay outside the domain's limits by more than rounding before they
+            were clamped; None where nothing is clamped.
     """
 
     inputs: torch.Tensor

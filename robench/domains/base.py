@@ -41,6 +41,10 @@ class Domain:
 class DomainRules(Protocol):
     """Rules of a domain, on batches of inputs (B, ...)."""
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Least and greatest value of real-valued inputs, which attacks with ``clip: box`` stay between."""
+
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return examples (...) as one batch (B, ...).
 

@@ -32,6 +32,11 @@ class RealValued:
     lower: float
     upper: float
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Least and greatest value."""
+        return self.lower, self.upper
+
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return examples (...) as one batch (B, ...).
 

@@ -103,7 +103,7 @@ def _measure(measurement: Measurement, batch: Batch, model: Model, source: Sourc
     num_examples, condition = len(batch.ids), measurement.condition
     domain = DOMAINS[condition.dataset.domain].rules
     batch = _padded(batch, num_examples + -num_examples % measurement.batch_size, model.device)
-    batch = replace(batch, task=measurement.checkpoint.task)
+    batch = replace(batch, task=measurement.checkpoint.task, domain=condition.dataset.domain)
     domain.check_clean(batch.inputs, measurement.dataset.name)
     declaration = condition.perturbation
     seeds = _prediction_seeds(measurement, batch.ids)

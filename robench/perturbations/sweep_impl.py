@@ -15,7 +15,7 @@ import torch
 
 from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.prediction import predict
-from robench.tasks import DEFAULT_TASK, TASKS
+from robench.tasks import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ class _Attacked:
     def _standing(self, inputs: Tensor) -> Tensor:
         """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""
         outputs = predict(self.model, inputs, self.draws.prediction_seeds, self.batch_size)
-        rules = TASKS[self.batch.task or DEFAULT_TASK].rules
+        rules = task_of(self.batch).rules
         return (~rules.is_fooled(outputs, self.batch.targets)).nonzero()[:, 0]
 
     def _taken(self, chosen: list[int], places: Tensor) -> _Attacked:

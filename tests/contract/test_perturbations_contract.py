@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from robench.attacks.square import Square
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
+from robench.domains.real_valued import RealValued
 from robench.evaluation.actions import Audit
 from robench.perturbations import PERTURBATIONS as DECLARED
 from robench.perturbations.clean import Clean
@@ -203,6 +205,26 @@ class TestPerturbationContract:
             declaration.is_minimum_norm or declaration.kind == "spsa" or getattr(declaration, "norm", "linf") != "linf"
         )
         a_constant_added_to_all_logits_changes_nothing(declaration, rounding=2e-6 if rounds else 0.0)
+
+
+CUT_TO_LIMITS = {name: each for name, each in EXAMPLES.items() if isinstance(each, Attack) and each.clip == "box"}
+
+
+@pytest.mark.parametrize("declaration", CUT_TO_LIMITS.values(), ids=CUT_TO_LIMITS.keys())
+def test_an_attack_stays_between_the_limits_of_the_domain(declaration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = SimpleNamespace(rules=RealValued(lower=-2, upper=3))
+    monkeypatch.setattr("robench.attacks.attack.domain_of", lambda batch: wide)
+    inputs = 5 * torch.rand(12, *SHAPE, generator=torch.Generator().manual_seed(7)) - 2
+    targets = VICTIM.outputs(inputs).argmax(1)
+    batch = Batch(ids=tuple("abcdefghijkl"), inputs=inputs, targets=targets)
+    result = made(declaration, batch, VICTIM)
+    wide.rules.check_perturbed(result.inputs, inputs, declaration, VICTIM)
+    assert result.num_clamped is not None
+    assert not bool(result.num_clamped.any())
+    # What lies outside [0, 1] is moved as anything else is, and nothing to its border.
+    is_moved = result.inputs != inputs
+    assert bool(is_moved[(inputs < -1) | (inputs > 2)].any())
+    assert not bool((is_moved & ((result.inputs == 0) | (result.inputs == 1))).any())
 
 
 def test_fgsm_reaches_the_closed_form_margin_of_a_binary_linear_model() -> None:

@@ -149,7 +149,7 @@ class TestPasses:
     def test_a_victim_that_returns_nan_is_refused(self) -> None:
         victim = Noisy()
         victim.weight[0, 0] = torch.nan
-        with pytest.raises(ContractError, match="NaN or infinite logits"):
+        with pytest.raises(ContractError, match="NaN or infinite outputs"):
             perturb(FGSM, batch_of(), victim, ExampleDraws(range(10)))
 
 

@@ -1,4 +1,4 @@
-"""The hill: exp(-|x - peak|^2 / 0.08) over points drawn uniformly, in the order of the hashes of their ids."""
+"""The hill: exp(-|x - peak|^2 / 0.32) over points drawn uniformly, in the order of the hashes of their ids."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from robench_example_plugin.hill import HILL
 if TYPE_CHECKING:
     from robench_example_plugin.hill import Landscape
 
-PEAK = (0.6, 0.4)
-WIDTH = 0.08
+PEAK = (0.2, -0.2)
+WIDTH = 0.32
 
 
 def heights(points: torch.Tensor) -> torch.Tensor:
@@ -29,7 +29,7 @@ class Hill:
 
     def __init__(self, seed: int = 0) -> None:
         self.ids = tuple(hash_order(f"hill/{index:03d}" for index in range(HILL.num_examples or 0)))
-        self._points = torch.rand(len(self.ids), 2, generator=torch.Generator().manual_seed(seed))
+        self._points = 2 * torch.rand(len(self.ids), 2, generator=torch.Generator().manual_seed(seed)) - 1
         self._heights = heights(self._points)
         digest = hashlib.sha256(self._points.numpy().tobytes() + self._heights.numpy().tobytes()).hexdigest()
         self.identity = DatasetIdentity(name=HILL.name, fingerprint=digest, num_examples=len(self.ids))
@@ -42,7 +42,7 @@ class Hill:
         return self._points[position].clone(), float(self._heights[position])
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, 2) float32 in [0, 1], targets (B,) float32."""
+        """Return examples [start, stop): inputs (B, 2) float32 in [-1, 1], targets (B,) float32."""
         check_range(start, stop, HILL.name, len(self))
         rows = slice(start, stop)
         return Batch(ids=self.ids[rows], inputs=self._points[rows].clone(), targets=self._heights[rows].clone())

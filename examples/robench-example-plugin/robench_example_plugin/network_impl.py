@@ -26,7 +26,7 @@ def trained(num_steps: int = 2000) -> nn.Module:
     network = hill_network()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.003)
     for _ in range(num_steps):
-        points = torch.rand(256, 2)
+        points = 2 * torch.rand(256, 2) - 1
         loss = (network(points)[:, 0] - heights(points)).square().mean()
         optimizer.zero_grad()
         loss.backward()

@@ -1,4 +1,4 @@
-"""Declaration of a domain: points (2,) of the unit square, float32."""
+"""Declaration of a domain: points (2,) between -1 and 1, float32."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from robench.domains import Domain
 
 PLANE = Domain(
     name="plane",
-    title="Points (2,) of the unit square, float32",
-    implementation="robench.domains.real_valued:UNIT_INTERVAL",
+    title="Points (2,) between -1 and 1, float32",
+    implementation="robench_example_plugin.plane_impl:PLANE_RULES",
     is_real_valued=True,
 )

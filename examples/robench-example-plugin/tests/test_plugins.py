@@ -33,6 +33,7 @@ from robench_example_plugin.hill_impl import PEAK, Hill, heights
 from robench_example_plugin.mirrored_digits import MIRRORED_DIGITS
 from robench_example_plugin.mirrored_digits_impl import mirrored_digits
 from robench_example_plugin.network_impl import trained
+from robench_example_plugin.plane import PLANE
 from robench_example_plugin.regression import REGRESSION, RegressionOutcome
 from robench_example_plugin.sign_walk import SignWalk
 from robench_example_plugin.vignette import Vignette
@@ -158,12 +159,16 @@ def test_mean_absolute_error_is_that_of_scikit_learn() -> None:
 def test_pgd_makes_the_objective_of_regression_larger() -> None:
     hill, network = Hill(), trained(num_steps=100)
     model = LoadedModel(network, NoPreprocessing(inputs="plane"), task=REGRESSION)
-    batch = replace(hill.batch(0, 20), task=REGRESSION.name)
-    attack = Pgd(epsilon=Fraction(1, 10), relative_step=Fraction(1, 4), num_steps=5, loss="objective")
+    batch = replace(hill.batch(0, 20), task=REGRESSION.name, domain=PLANE.name)
+    attack = Pgd(epsilon=Fraction(1, 5), relative_step=Fraction(1, 4), num_steps=5, loss="objective")
     made = perturb(attack, batch, model, ExampleDraws(range(20)))
     errors = [(model.outputs(inputs) - batch.targets).abs() for inputs in (batch.inputs, made.inputs)]
     assert bool((errors[1] >= errors[0]).all())
     assert float(errors[1].mean()) > 1.2 * float(errors[0].mean())
+    # Within the plane's limits, which are not those of images.
+    assert float(made.inputs.abs().max()) <= 1
+    assert float((made.inputs - batch.inputs).abs().max()) <= 0.2
+    assert bool((made.inputs < -0.2).any())
 
 
 def test_entry_points_name_what_is_there() -> None:
