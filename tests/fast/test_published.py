@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.published import PublishedTable, PublishedTwin
 from robench.declare import (
@@ -20,8 +22,10 @@ from robench.declare import (
     shipped_suites,
 )
 from robench.declare.published import occurs
+from robench.metrics.references import REFERENCES
 
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "published.md").read_text()
 TEXTS = ROOT.parent / "shared" / "papers"
 # Numbers of cells by paper and table. The five of the last of primal's tables are architectures, and do not count.
 COUNTS = {
@@ -105,8 +109,8 @@ def columns_of(suite: str) -> frozenset[str]:
 
 
 @cache
-def models() -> frozenset[str]:
-    return frozenset(read_registries())
+def models() -> dict[str, Checkpoint]:
+    return read_registries()
 
 
 def test_a_table_has_what_its_file_states(table: PublishedTable) -> None:
@@ -315,6 +319,40 @@ def test_the_papers_print_1314_numbers() -> None:
     assert sum(map(sum, COUNTS.values())) - uncounted == 1314
 
 
+def test_the_page_has_the_numbers_of_tables_and_cells() -> None:
+    rows = re.findall(r"^\| `([a-z]+)`: .* \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
+    counted = {
+        paper: [count for table, count in enumerate(counts, 1) if (paper, table) != UNCOUNTED]
+        for paper, counts in COUNTS.items()
+    }
+    assert {paper: (int(tables), int(cells)) for paper, tables, cells in rows} == {
+        paper: (len(COUNTS[paper]), sum(counts)) for paper, counts in counted.items()
+    }
+
+
+def test_the_example_of_the_page_is_a_table(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    table = read_published(write(tmp_path, example, "rpc-1.yaml"))
+    assert [cell.printed for cell in table.cells] == ["28.98", "41.45", "5.2"]
+    assert [cell.twin is not None for cell in table.cells] == [True, False, False]
+
+
+def test_the_code_of_the_page_gives_what_its_comments_say() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    lines = [line.partition("  # ") for line in code.splitlines() if "  # " in line]
+    namespace: dict[str, object] = {}
+    exec(code, namespace)
+    assert len(lines) == 2
+    for expression, _, value in lines:
+        assert eval(expression, namespace) == eval(value)
+
+
+def test_the_mistake_of_the_page_is_told_as_it_says(tmp_path: Path) -> None:
+    text = published_tables()["rpc", 1].read_text()
+    (problem,) = problems_of(tmp_path, text.replace('"41.45"', '"41.54"'), "rpc-1.yaml")
+    assert f": {problem.partition(': ')[2]}\n" in PAGE
+
+
 @pytest.mark.parametrize(("paper", "number"), TABLES)
 def test_every_name_is_one_of_robenchs(paper: str, number: int) -> None:
     for cell in shipped_table(paper, number).cells:
@@ -348,3 +386,48 @@ def test_every_line_is_where_the_paper_has_it(paper: str, number: int) -> None:
     assert f"Table{number}:" in "".join(lines[table.caption_line - 1].split())
     for row in table.rows:
         assert tuple(lines[row.line - 1 :][: len(row.lines)]) == row.lines, row.label
+
+
+@pytest.mark.parametrize(("paper", "number"), TABLES)
+def test_clean_accuracies_are_those_that_the_registry_expects(paper: str, number: int) -> None:
+    for cell in shipped_table(paper, number).cells:
+        if cell.model is None or cell.column_key is None or cell.condition != "clean":
+            continue
+        expected = models()[cell.model].expected.get(str(cell.metric))
+        if expected is not None:
+            assert float(cell.value) == pytest.approx(100 * expected, abs=1e-9), f"{cell.row}, {cell.column}"
+
+
+def test_errors_by_type_follow_from_accuracies_but_where_a_remark_says_what_would() -> None:
+    table = shipped_table("rpc", 4)
+    differing = []
+    for row in (row.label.removesuffix(", mCE") for row in table.rows if row.label.endswith(", mCE")):
+        reference = REFERENCES["imagenet-c"].corrupted[row.lower().replace(" ", "_")]
+        for column in table.columns:
+            accuracy, error = table.cell(f"{row}, top-1", column), table.cell(f"{row}, mCE", column)
+            assert accuracy is not None
+            assert error is not None
+            follows = float(100 - accuracy.value) / reference
+            tolerance = float(accuracy.rounding) / reference + float(error.rounding)
+            if error.remark is not None:
+                differing.append((row, column))
+                assert error.remark.startswith(f"{follows:.2f} follows")
+            assert (abs(follows - float(error.value)) > tolerance) == (error.remark is not None), (row, column)
+    assert differing == [
+        ("Brightness", "RPC-SymViT (2iter/all-layer)"),
+        ("Contrast", "SymViT"),
+        ("Motion Blur", "RPC-SymViT (2iter/all-layer)"),
+    ]
+
+
+def test_means_over_types_are_those_of_the_table_of_types() -> None:
+    means, by_type = shipped_table("rpc", 1), shipped_table("rpc", 4)
+    for model in ("RPC-SymViT (4iter/layer1)", "RPC-SymViT (5iter/layer1)", "RPC-SymViT (6iter/layer1)"):
+        for column, kind in (("IN-C top-1", "top-1"), ("IN-C mCE", "mCE")):
+            printed = means.cell(model, column)
+            cells = [by_type.cell(row.label, model) for row in by_type.rows if row.label.endswith(f", {kind}")]
+            values = [cell.value for cell in cells if cell is not None]
+            assert printed is not None
+            assert len(values) == 15
+            # Both the fifteen and their mean are rounded.
+            assert abs(printed.value - sum(values) / 15) <= 2 * printed.rounding
