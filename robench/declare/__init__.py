@@ -1,6 +1,7 @@
 """YAML and mappings in, the frozen values of core and declarations out; whatever is wrong, all of it at once."""
 
 from robench.declare.architectures import parse_architecture, parse_preprocessing
+from robench.declare.published import load_published, published_tables, read_published
 from robench.declare.registry import merge, read_registry
 from robench.declare.rewriting import set_weights
 from robench.declare.shipped import (
@@ -21,10 +22,13 @@ __all__ = [
     "find_datasets",
     "find_suite",
     "find_suites",
+    "load_published",
     "merge",
     "parse_architecture",
     "parse_preprocessing",
     "parse_suite",
+    "published_tables",
+    "read_published",
     "read_registries",
     "read_registry",
     "read_suite",

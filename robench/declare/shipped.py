@@ -25,7 +25,7 @@ _REGISTRY = "checkpoints.yaml"
 
 
 def shipped_folder() -> Path:
-    """Return the folder that holds checkpoints.yaml, checkpoints/ and suites/."""
+    """Return the folder that holds checkpoints.yaml, checkpoints/, suites/ and reports/published/."""
     package = Path(__file__).resolve().parents[1]
     return package.parent if (package.parent / _REGISTRY).is_file() else package / "shipped"
 

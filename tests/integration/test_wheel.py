@@ -47,6 +47,19 @@ def test_a_published_checkpoint_is_measured_from_any_folder(installed: Path, tmp
     assert (tmp_path / "results" / "records").is_dir()
 
 
+def test_printed_tables_are_found_from_any_folder(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "from robench.declare import load_published, published_tables\n"
+        "print(*published_tables()['rpc', 1].parts[-3:], load_published('rpc', 1).title)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert ended.stdout.startswith("reports published rpc-1.yaml Symmetric ViT-tiny")
+    shipped = {path.name for path in (installed / "robench" / "shipped" / "reports" / "published").iterdir()}
+    assert shipped == {path.name for path in (ROOT / "reports" / "published").iterdir()}
+
+
 def test_the_wheel_holds_no_tests_and_no_results(installed: Path) -> None:
     top = {path.name for path in installed.iterdir()}
     assert {name for name in top if not name.endswith(".dist-info")} == {"robench"}

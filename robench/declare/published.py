@@ -1,0 +1,270 @@
+"""Printed tables of papers: a YAML file a table in, its cells out, each with all that its row and column say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge, MinLen
+
+from robench.core.errors import UnknownNameError
+from robench.core.published import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
+from robench.declare.names import Name
+from robench.declare.scalars import Checked, ReadBy, refused
+from robench.declare.schema import attempt, construct
+from robench.declare.shipped import shipped_folder
+from robench.declare.values import Number, show
+from robench.declare.yaml_source import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from robench.declare.document import Document
+    from robench.declare.problems import Problem
+
+_FILE = re.compile(r"([a-z0-9-]+)-([1-9][0-9]*)")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_COLUMN = ("model", "suite", "condition", "metric")
+
+
+def _text_problem(text: object) -> str | None:
+    return None if str(text).strip() else "must not be empty"
+
+
+def _spelling(value: object) -> str:
+    """Return a value of a protocol as it was written."""
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return str(value)
+    raise refused("text or a number", value)
+
+
+Text = Annotated[str, Checked(_text_problem)]
+Spelling = Annotated[str, ReadBy(_spelling)]
+Position = Annotated[int, Ge(1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinFields:
+    """What is stated of a cell's twin; None is left to the column, to the table's defaults, or to the cell itself."""
+
+    model: str | None = None
+    suite: str | None = None
+    condition: str | None = None
+    metric: str | None = None
+    complement: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellFields(TwinFields):
+    """What a table, a column or a row states of its cells; None is left to the others."""
+
+    unit: str | None = None
+    missing: Text | None = None
+    protocol: Mapping[Text, Spelling] = field(default_factory=dict)
+    twin: TwinFields = field(default_factory=TwinFields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnEntry(CellFields):
+    """A column as it stands in a file."""
+
+    name: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowEntry(CellFields):
+    """A row as it stands in a file."""
+
+    label: Text
+    line: Position
+    lines: Annotated[tuple[str, ...], MinLen(1)]
+    printed: Annotated[tuple[Text | None, ...], MinLen(1)]
+    remarks: Mapping[str, Text] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry:
+    """A table as it stands in a file."""
+
+    paper: Name
+    table: Position
+    title: Text
+    source: Text
+    text: Text
+    caption_line: Position
+    runs: Position
+    columns: Annotated[tuple[ColumnEntry, ...], MinLen(1)]
+    rows: Annotated[tuple[RowEntry, ...], MinLen(1)]
+    counted: bool = True
+    defaults: CellFields = field(default_factory=CellFields)
+
+
+def published_tables() -> dict[tuple[str, int], Path]:
+    """Return the files of the printed tables that come with robench, by paper and number, in this order."""
+    found = {}
+    for path in (shipped_folder() / "reports" / "published").glob("*.yaml"):
+        if named := _FILE.fullmatch(path.stem):
+            found[named[1], int(named[2])] = path
+    return dict(sorted(found.items()))
+
+
+def load_published(paper: str, number: int) -> PublishedTable:
+    """Return a printed table that comes with robench.
+
+    Raises:
+        UnknownNameError: there is no such table.
+        DeclarationError: all that is wrong with its file.
+    """
+    tables = published_tables()
+    if (paper, number) not in tables:
+        known = [f"{each}:{of_paper}" for each, of_paper in tables]
+        raise UnknownNameError("printed table", f"{paper}:{number}", known)
+    return read_published(tables[paper, number])
+
+
+def read_published(path: Path) -> PublishedTable:
+    """Return the printed table of a YAML file named ``PAPER-NUMBER.yaml``.
+
+    Raises:
+        UsageError: there is no such file.
+        DeclarationError: all that is wrong with it, each problem with its line, and with row and column where it is
+            of one cell.
+    """
+    document = read_yaml(path)
+    problems: list[Problem] = []
+    entry = attempt(partial(construct, TableEntry), document, (), problems)
+    if entry is not None:
+        if path.stem != (stem := f"{entry.paper}-{entry.table}"):
+            problems.append(document.problem(("table",), f"must be in a file {stem}.yaml, got {path.name}"))
+        problems += _row_problems(document, entry)
+        problems += _cell_problems(document, entry)
+    return _table(document.settle(entry, problems))
+
+
+def _table(entry: TableEntry) -> PublishedTable:
+    return PublishedTable(
+        paper=entry.paper,
+        number=entry.table,
+        title=entry.title,
+        source=entry.source,
+        text=entry.text,
+        caption_line=entry.caption_line,
+        runs=entry.runs,
+        columns=tuple(column.name for column in entry.columns),
+        rows=tuple(_row(entry, row) for row in entry.rows),
+        is_counted=entry.counted,
+    )
+
+
+def _row(entry: TableEntry, row: RowEntry) -> PublishedRow:
+    cells = (
+        None if printed is None else _cell(entry.defaults, column, row, printed)
+        for column, printed in zip(entry.columns, row.printed, strict=True)
+    )
+    return PublishedRow(label=row.label, lines=row.lines, line=row.line, cells=tuple(cells))
+
+
+def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str) -> PublishedCell:
+    stated = _overlaid(defaults, column, row)
+    return PublishedCell(
+        row=row.label,
+        column=column.name,
+        printed=printed,
+        unit=stated.unit or "",
+        model=stated.model,
+        suite=stated.suite,
+        condition=stated.condition,
+        metric=stated.metric,
+        complement=bool(stated.complement),
+        missing=stated.missing,
+        protocol=stated.protocol,
+        twin=_twin(stated),
+        remark=row.remarks.get(column.name),
+    )
+
+
+def _overlaid(*layers: CellFields) -> CellFields:
+    """Return what layers state together: of each field what the last one states, of mappings key by key."""
+    twins = [layer.twin for layer in layers]
+    return CellFields(
+        **_last(layers, (*_COLUMN, "complement", "unit", "missing")),
+        protocol={name: text for layer in layers for name, text in layer.protocol.items()},
+        twin=TwinFields(**_last(twins, (*_COLUMN, "complement"))),
+    )
+
+
+def _last(layers: Sequence[TwinFields], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for layer in layers for name in names if (value := getattr(layer, name)) is not None}
+
+
+def _twin(stated: CellFields) -> PublishedTwin | None:
+    """Return the twin, which is one where both a model and a suite are named; all else may be the cell's own."""
+    if stated.twin.model is None or stated.twin.suite is None:
+        return None
+    return PublishedTwin(**_last((stated, stated.twin), (*_COLUMN, "complement")))
+
+
+def _row_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
+    """Yield what is wrong with rows and columns as a whole."""
+    names = [column.name for column in entry.columns]
+    for below, key, values in (("columns", "name", names), ("rows", "label", [row.label for row in entry.rows])):
+        for index, value in enumerate(values):
+            if (first := values.index(value)) < index:
+                message = f"{show(value)} is given twice, first as {below}[{first}]; give each a {key} of its own"
+                yield document.problem((below, index, key), message)
+    for index, row in enumerate(entry.rows):
+        if len(row.printed) != len(names):
+            message = (
+                f"row {show(row.label)} must have a number or null for each of {len(names)} columns,"
+                f" got {len(row.printed)}"
+            )
+            yield document.problem(("rows", index, "printed"), message)
+        for name in row.remarks.keys() - set(names):
+            message = f"must be the name of a column, got {show(name)}; row {show(row.label)}"
+            yield document.problem(("rows", index, "remarks", name), message)
+
+
+def _cell_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
+    for index, row in enumerate(entry.rows):
+        for position, (column, printed) in enumerate(zip(entry.columns, row.printed, strict=False)):
+            if printed is None:
+                continue
+            cell = f"row {show(row.label)}, column {show(column.name)}"
+            for message in _problems_of(entry, column, row, printed):
+                yield document.problem(("rows", index, "printed", position), f"{cell}: {message}")
+
+
+def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed: str) -> Iterator[str]:
+    stated = _overlaid(entry.defaults, column, row)
+    absent = [name for name in _COLUMN if getattr(stated, name) is None]
+    if entry.counted and not _NUMBER.fullmatch(printed):
+        yield f"must be a number without its unit, got {show(printed)}"
+    elif column.name not in row.remarks and not occurs(printed, row.lines):
+        yield f"{printed} is not in the row's lines; correct it, or say in remarks what is printed"
+    if stated.unit is None:
+        yield "has no unit; state one, '' for none, in the row, the column or defaults"
+    if stated.missing is not None and not absent:
+        yield "has model, suite, condition and metric, and also missing; leave out what does not apply"
+    if stated.missing is None and absent:
+        yield f"lacks {', '.join(absent)}; state them, or say in missing what robench lacks"
+    twin = stated.twin
+    if twin.model is not None and twin.suite is not None:
+        lacking = [name for name in absent if getattr(twin, name) is None]
+        if lacking:
+            yield f"its twin lacks {', '.join(lacking)}; state them in twin"
+
+
+def occurs(printed: str, lines: tuple[str, ...]) -> bool:
+    """Return whether a number is printed in one of the lines, and not as a part of a longer number.
+
+    >>> occurs("4.5", ("PGD 4.5 (1)",)), occurs("4.5", ("PGD 14.5 4.53",))
+    (True, False)
+    """
+    whole = re.compile(rf"(?<![0-9.]){re.escape(printed)}(?![0-9]|\.[0-9])")
+    return any(whole.search(line) for line in lines)
