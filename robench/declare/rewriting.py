@@ -34,23 +34,17 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
         DeclarationError: the file is wrong, or would be with these values; it is left as it is.
         OSError: it could not be written; it is left as it is.
     """
-    document = read_yaml(path)
-    folder = path.absolute().parent
-    declared = registry_of(document, folder).checkpoints
-    if name not in declared:
-        raise UnknownNameError("checkpoint", name, declared, f"It was looked for in {path}.")
-    entry, weights = _entry(document, declared[name])
+    document, checkpoint = _declared(path, name)
+    entry, weights = _entry(document, checkpoint)
     edits: dict[Place, str] = {(*weights, "sha256"): _scalar(sha256)}
     if uri is not None:
         edits[(*weights, "uri")] = _scalar(uri)
     if document.at(*weights, "layout") is not None:
         edits[(*weights, "layout")] = WRITTEN_LAYOUT
     for metric, share in expected.items():
-        if metric in declared[name].expected:
+        if metric in checkpoint.expected:
             edits[(*entry, "expected", metric)] = repr(float(share))
-    content = _edited(document, edits).encode()
-    registry_of(document_from_yaml(content, f"{path} with the new values"), folder)
-    write_whole(path, content)
+    _write(path, _edited(document, edits), "the new values")
 
 
 def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: Mapping[str, float]) -> None:
@@ -64,15 +58,24 @@ def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: 
         DeclarationError: the file is wrong, or would be with the seed; it is left as it is.
         OSError: it could not be written; it is left as it is.
     """
-    document = read_yaml(path)
-    folder = path.absolute().parent
-    declared = registry_of(document, folder).checkpoints
-    if name not in declared:
-        raise UnknownNameError("checkpoint", name, declared, f"It was looked for in {path}.")
+    document, _ = _declared(path, name)
     scores = ", ".join(f"{metric}: {float(share)!r}" for metric, share in expected.items())
     item = f"{{seed: {seed}, uri: {_scalar(uri)}, expected: {{{scores}}}", f"sha256: {_scalar(sha256)}}}"
-    content = _with_seed(document, name, item).encode()
-    registry_of(document_from_yaml(content, f"{path} with seed {seed} of {name}"), folder)
+    _write(path, _with_seed(document, name, item), f"seed {seed} of {name}")
+
+
+def _declared(path: Path, name: str) -> tuple[Document, Checkpoint]:
+    document = read_yaml(path)
+    declared = registry_of(document, path.absolute().parent).checkpoints
+    if name not in declared:
+        raise UnknownNameError("checkpoint", name, declared, f"It was looked for in {path}.")
+    return document, declared[name]
+
+
+def _write(path: Path, text: str, news: str) -> None:
+    """Write a registry file after it was read as one."""
+    content = text.encode()
+    registry_of(document_from_yaml(content, f"{path} with {news}"), path.absolute().parent)
     write_whole(path, content)
 
 
