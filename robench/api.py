@@ -124,9 +124,7 @@ def run(
     classes), or a tuple of the module and its ``ImagePreprocessing`` or a mapping with its fields. Without
     preprocessing the module gets pixels in [0, 1], a model of timm normalised by the mean and std of its
     ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
-    place of a digest of its state and source.
-
-    A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
+    place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
     With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
     attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
