@@ -381,7 +381,7 @@ class TestRefusals:
 
     def test_outcomes_of_another_task_are_refused(self) -> None:
         strangers = outcome_columns([Outcome(example_id="a")])
-        with pytest.raises(ContractError, match="no field of Outcome"):
+        with pytest.raises(ContractError, match="not a field of Outcome"):
             mean_error({"snow": dict.fromkeys(range(1, 6), strangers)})
 
     def test_outcomes_that_do_not_say_the_first_five_have_no_top5_accuracy(self) -> None:

@@ -155,7 +155,7 @@ class TestWrongOutcomes:
             COMPUTE[metric]([outcome_of("a", found=True)], at(1.0))
 
     def test_outcomes_of_another_task_are_refused(self, metric: str) -> None:
-        with pytest.raises(ContractError, match="no field of Outcome"):
+        with pytest.raises(ContractError, match="not a field of Outcome"):
             COMPUTE[metric]([Outcome(example_id="a", found=True, l2=0.0)], at(1.0))
 
 
