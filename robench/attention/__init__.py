@@ -1,4 +1,4 @@
-"""Attention mechanisms: ``x.py`` declares one, ``x_impl.py`` computes it; no torch until one is built (``build.py``).
+"""Attention mechanisms: ``x.py`` declares a mechanism without torch, ``x_impl.py`` computes it.
 
 An implementation is a module over tokens (B, N, C) and the state of the forward pass that stands where timm's
 ``block.attn`` stood. Each is made from its declaration and the sizes of its layer, and may hold any parameters. A layer
