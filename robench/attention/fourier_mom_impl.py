@@ -10,7 +10,8 @@ Two formulas of the median, chosen by a field:
 * ``paper``: one median for each query of each head, over the sums of these kernels.
 * ``released``: one for all queries and heads, of the sum of -|q - k|^2 / sqrt(D), as in ``mom``, but for keys as they
   are: the authors' code (robust_transformer, imagenet/models.py, MomFourierAttention) has the sinc kernel and its
-  radius for the weights, and does not choose by them. It differs from this as from ``mom``."""
+  radius for the weights, and does not choose by them. It differs from this as from ``mom``.
+"""
 
 from __future__ import annotations
 

@@ -39,6 +39,6 @@ class Performer(AttentionBase):
         return [("epsilon", f"has no effect with formula paper, got {self.epsilon}")]
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many numbers a layer has beyond those of softmax attention, drawn in blocks and with 64 bits."""
+        """Return the number of values of a layer beyond softmax attention's, drawn in blocks and with 64 bits."""
         head_dim = dim // num_heads
         return 4 * (self.num_features + head_dim) * head_dim

@@ -34,7 +34,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """An entry of the registry.
+    """Entry of the registry.
 
     Attributes:
         expected: published scores by metric, proportions in [0, 1], for comparison with runs; never copied into a

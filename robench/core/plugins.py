@@ -206,7 +206,7 @@ class Wanted:
     overrides: tuple[str, ...] = ()
 
     def problem(self, member: Any, kind: str | None) -> str:
-        """Return what is wrong with a candidate member of the given kind (None for any), empty if nothing.
+        """Return the problem of a candidate member of the given kind (None for any), empty if there is none.
 
         Any: it may be anything.
         """

@@ -34,7 +34,7 @@ class Provider:
 
     @property
     def identity(self) -> dict[str, str]:
-        """Return what distinguishes declarations of one kind in keys, without the version that each has itself."""
+        """Return the part of keys that distinguishes declarations of one kind, without their version."""
         return {"distribution": self.distribution} if self.distribution else {"code": self.code}
 
 

@@ -32,7 +32,7 @@ class PublishedTwin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedCell:
-    """One printed number.
+    """Printed number of a paper.
 
     Attributes:
         row, column: label of the row, name of the column.

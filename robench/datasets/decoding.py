@@ -40,7 +40,7 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
 
 
 def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
-    """Return what ``decode`` returns or raises: returned errors cross processes without their traceback."""
+    """Return the result or the error of ``decode``: returned errors cross processes without their traceback."""
     try:
         return decode(path, preprocessing)
     except ExampleError as error:

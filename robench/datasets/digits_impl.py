@@ -31,7 +31,7 @@ SPLITS: Final = ("train", "test")
 
 
 class Digits(InMemoryImages):
-    """One split of the digits.
+    """Split of the digits.
 
     Raises:
         UsageError: the split does not exist.

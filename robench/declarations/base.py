@@ -79,7 +79,7 @@ class DeclarationBase:
             raise FieldsError(problems)
 
     def contradictions(self) -> list[FieldProblem]:
-        """Return what is wrong between fields that are each within bounds; called after the bounds are checked."""
+        """Return the problems between fields that are each within bounds; called after the bounds are checked."""
         return []
 
 

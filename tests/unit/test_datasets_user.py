@@ -377,8 +377,8 @@ class TestLists:
             ("path,label\n0.png,\n", "line 2: label is empty"),
             ('path,label\n0.png,"1"x\n', "line 2: .*expected a CSV file"),
             ("path,label\n0.png,0\n1.png,-1\n", "has the label -1"),
-            ("path,label\n0.png,0\n1.png,0\n", "one class alone"),
-            ("path,label\n0.png,cat\n1.png,cat\n", "one class alone"),
+            ("path,label\n0.png,0\n1.png,0\n", "one has only one class"),
+            ("path,label\n0.png,cat\n1.png,cat\n", "one has only one class"),
             ("path,label\n0.png,\udcff\n", "not UTF-8"),
         ],
     )
@@ -427,7 +427,7 @@ class TestArrays:
             ({"targets": np.arange(11)}, r"must be 12 whole numbers, .* of the shape \(11,\)"),
             ({"targets": np.arange(12.0)}, "must be 12 whole numbers, one an image, got float64"),
             ({"targets": np.arange(12) - 1}, "has the label -1"),
-            ({"targets": np.zeros(12, int)}, "one class alone"),
+            ({"targets": np.zeros(12, int)}, "one has only one class"),
             ({"inputs": np.zeros((0, 8, 8), np.uint8), "targets": np.zeros(0, int)}, "has no example"),
         ],
     )
@@ -570,7 +570,7 @@ class TestItems:
     @pytest.mark.parametrize(
         ("entry", "error", "message"),
         [
-            ("{kind: torchvision, target: 'test_datasets_user:Absent'}", DeclarationError, "names no class"),
+            ("{kind: torchvision, target: 'test_datasets_user:Absent'}", DeclarationError, "is not a class"),
             ("{kind: torchvision, target: 'no_such_module:X'}", DeclarationError, "no module 'no_such_module'"),
             (TARGET[:-1] + ", arguments: {size: 3}}", MissingDataError, "raised TypeError.*Check its arguments"),
             (

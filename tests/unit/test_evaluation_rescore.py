@@ -183,7 +183,7 @@ class TestOwnExamples:
         shard = shard_of(PGD)
         _, examples = measured(shard, Linear())
         other = replace(examples.shard, dataset=replace(examples.shard.dataset, **changes))  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="score them on the data that they were made of"):
+        with pytest.raises(UsageError, match="score them on the data they were made from"):
             rescore(shard, replace(examples, shard=other), Linear(), Images())
 
     def test_of_another_shard_are_refused(self) -> None:
