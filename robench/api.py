@@ -105,6 +105,7 @@ def run(
     results: str | Path | None = None,
     limit: int | None = None,
     seed: int | None = None,
+    all_seeds: bool = False,
     device: str = "auto",
     workers: int | None = 1,
     executor: ExecutorName = "auto",
@@ -126,18 +127,19 @@ def run(
 
     A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
 
-    Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores
-    adversarial examples: exactly (``float32``), or rounded toward the clean image before scoring (``float16``).
-    ``smoke`` measures four examples of each condition without audits and stores nothing; otherwise outcomes are stored
-    in ``results``, by default the folder ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts
-    processes, which need the calling script to guard its entry point by ``if __name__ == "__main__"``.
+    With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
+    attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
+    (``float32``), or rounded toward the clean image before scoring (``float16``). ``smoke`` measures four examples of
+    each condition without audits and stores nothing; otherwise outcomes are stored in ``results``, by default the
+    folder ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts processes, which need the
+    calling script to guard its entry point by ``if __name__ == "__main__"``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     registries = _registries(registry)
     loaded = _suite(suite, registries, dataset)
-    chosen = choose_models(models, registries, key)
+    chosen = choose_models(models, registries, key, all_seeds=all_seeds)
     request = RunRequest(
         suites=(loaded,),
         checkpoints=chosen.checkpoints,
@@ -151,6 +153,7 @@ def run(
         audit=audit,
         keep_adversarial=keep_adversarial,
         modules=chosen.modules,
+        all_seeds=all_seeds,
     )
     return _smoke(request, results, on_progress) if smoke else _reported(request, _folder_store(results), on_progress)
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
+# Between the name of an entry and the seed of one of its further trainings: ``digits-vit@3``.
+SEED_MARK = "@"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Checkpoint:
         trained_on: name of the training dataset, the only one that ``expected`` applies to.
         coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only; not
             part of keys, which contain the batch size.
+        seed_of: name of the entry of which this is a further training, with another seed; None for the entry itself.
         folder: the folder of the registry file, against which relative uris are resolved.
     """
 
@@ -58,3 +61,4 @@ class Checkpoint:
     training: Recipe | None = None
     trained_on: str | None = None
     coupled: bool = False
+    seed_of: str | None = None

@@ -229,8 +229,15 @@ class Recipe(Declaration, Protocol):
     def dataset(self) -> str:
         """Return the name of the dataset."""
 
+    @property
+    def seed(self) -> int:
+        """Seed of all that training draws."""
+
     def shortened(self, num_epochs: int) -> Self:
         """Return the recipe with the given total number of epochs."""
+
+    def seeded(self, seed: int) -> Self:
+        """Return the recipe with another seed."""
 
     @classmethod
     def implemented(cls) -> Any:

@@ -20,6 +20,7 @@ class Estimate:
         low, high: bounds of the 95 % interval, in the unit of ``value``; None where undefined.
         unit: ``share`` for proportions in [0, 1]; ``ratio`` for errors relative to a reference's; only renderers use
             per cent.
+        of_seeds: values of the single training seeds, for a mean over them; empty for one checkpoint.
     """
 
     value: float
@@ -27,6 +28,7 @@ class Estimate:
     high: float | None
     num_examples: int
     unit: str = "share"
+    of_seeds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Row:
         limit: number of examples, if only the first were requested.
         batch_size: batch size of a coupled model, whose numbers hold at it only; None for all others.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
+        seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
     """
 
     model: str
@@ -60,6 +63,7 @@ class Row:
     notes: tuple[str, ...] = ()
     flags: tuple[Flag, ...] | None = None
     batch_size: int | None = None
+    seeds: tuple[str, ...] = ()
 
     @property
     def raised(self) -> tuple[Flag, ...]:

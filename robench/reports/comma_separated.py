@@ -29,6 +29,7 @@ _HEADER = (
     "num_examples",
     "missing",
     "batch_size",
+    "seeds",
 )
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
@@ -36,7 +37,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@")
 def render_csv(report: Report) -> str:
     """Render the report as CSV: missing numbers are empty fields, conditions are joined by ``+``.
 
-    ``batch_size`` is given for coupled models, and empty for all others.
+    ``batch_size`` is given for coupled models, and empty for all others; ``seeds`` is the number of averaged training
+    seeds, and empty for one checkpoint.
 
     An audited model has one more line, ``flags``, with the number of raised flags.
     """
@@ -47,7 +49,7 @@ def render_csv(report: Report) -> str:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
             flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
-            writer.writerow((_text(row.model), row.limit, *flags, row.batch_size))
+            writer.writerow((_text(row.model), row.limit, *flags, row.batch_size, len(row.seeds) or None))
     return file.getvalue()
 
 
@@ -64,6 +66,7 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
         cell.num_examples,
         cell.missing,
         row.batch_size,
+        len(row.seeds) or None,
     )
 
 

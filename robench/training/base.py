@@ -21,7 +21,7 @@ class TrainingBase(DeclarationBase):
     """Declaration of the training of a published checkpoint, with which it can be repeated.
 
     The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU. A
-    declaration has the fields ``dataset`` and ``num_epochs``.
+    declaration has the fields ``dataset``, ``num_epochs`` and ``seed``.
 
     Attributes:
         is_embedded: whether the data are embedded in a library. Training then needs no data on disk, computes on the
@@ -32,11 +32,16 @@ class TrainingBase(DeclarationBase):
 
     dataset: str
     num_epochs: int
+    seed: int
 
     def shortened(self, num_epochs: int) -> Self:
         """Return the training with the given total number of epochs."""
         # Any: a declaration is a dataclass, which its base class cannot express.
         return cast("Self", replace(cast("Any", self), num_epochs=num_epochs))
+
+    def seeded(self, seed: int) -> Self:
+        """Return the training with another seed."""
+        return cast("Self", replace(cast("Any", self), seed=seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
