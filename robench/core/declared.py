@@ -231,7 +231,7 @@ class Recipe(Declaration, Protocol):
 
     @property
     def seed(self) -> int:
-        """Seed of all that training draws."""
+        """Return the seed of all random numbers of the training."""
 
     def shortened(self, num_epochs: int) -> Self:
         """Return the recipe with the given total number of epochs."""

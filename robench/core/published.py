@@ -37,7 +37,7 @@ class PublishedCell:
     Attributes:
         row, column: label of the row, name of the column.
         printed: the number as printed, without its unit.
-        unit: ``%`` where 100 stands for a proportion or a ratio of 1; empty where there is none.
+        unit: ``%`` if 100 means a proportion or a ratio of 1; empty if there is none.
         model: checkpoint of the registry; None if there is none, or the number refers to no model.
         suite, condition, metric: the column ``condition/metric`` of a suite; of a metric over corruptions the condition
             is the family, ``imagenet-c``, or the family and the type, ``imagenet-c/snow``.

@@ -19,7 +19,7 @@ _VALIDATION = PublishedFolder(
     task="classification",
     num_classes=1000,
     num_examples=50_000,
-    source="Russakovsky et al. 2015, arXiv:1409.0575; to be had from image-net.org",
+    source="Russakovsky et al. 2015, arXiv:1409.0575; from image-net.org",
     licence="ImageNet terms of access, research only",
     folder="imagenet-1k",
 )

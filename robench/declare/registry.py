@@ -79,7 +79,7 @@ class WeightsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedEntry:
-    """Weights of a further training of an entry, as they stand in a file: all but the seed is as in the entry."""
+    """Weights of a further training of an entry in a file; everything but the seed is as in the entry."""
 
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
     uri: Annotated[str, Checked(_uri_problem)]
@@ -239,7 +239,7 @@ def _places_of_weights(document: Document) -> Iterator[Place]:
 
 
 def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
-    """Yield a problem for each seed that stands twice, and for seeds of what robench does not know how to train."""
+    """Yield a problem for each duplicate seed, and for seeds of entries that robench cannot train."""
     for name, checkpoint in () if entry is None else entry.checkpoints.items():
         place: Place = ("checkpoints", name, "seeds")
         if not checkpoint.seeds:

@@ -55,8 +55,8 @@ def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: 
     Raises:
         UsageError: there is no such file.
         UnknownNameError: the file declares no such checkpoint.
-        DeclarationError: the file is wrong, or would be with the seed; it is left as it is.
-        OSError: it could not be written; it is left as it is.
+        DeclarationError: the file is invalid, or would be with the seed; it is unchanged.
+        OSError: it could not be written; it is unchanged.
     """
     document, _ = _declared(path, name)
     scores = ", ".join(f"{metric}: {float(share)!r}" for metric, share in expected.items())
@@ -95,7 +95,7 @@ def _with_seed(document: Document, name: str, item: tuple[str, str]) -> str:
 
 
 def _entry(document: Document, checkpoint: Checkpoint) -> tuple[Place, Place]:
-    """Return where an entry, or one of its seeds, stands, and where its weights do."""
+    """Return the places of an entry, or one of its seeds, and of its weights."""
     if checkpoint.seed_of is None:
         entry: Place = ("checkpoints", checkpoint.name)
         return entry, (*entry, "weights")

@@ -36,7 +36,7 @@ def measure(
     if examples is None:
         raise StoreError(
             f"the adversarial examples for {shard.header.title} are not kept (shard {key}); "
-            "the same command again makes them anew"
+            "repeat the command to make them again"
         )
     return rescore(shard, examples, model, dataset, limit)
 

@@ -47,7 +47,7 @@ def choose_models(
         all_seeds: whether names stand for the checkpoints of all training seeds.
 
     Raises:
-        UsageError: something else was given, a name stands for two models, or a module cannot be identified.
+        UsageError: something else was given, a name refers to two models, or a module cannot be identified.
         DeclarationError: a preprocessing is invalid.
         UnknownNameError: no registry declares a name.
     """

@@ -355,7 +355,7 @@ class TestEvaluator:
         failure = Evaluator(adversarial=folder if is_given else None)(shard_of(PGD, action=action))
         assert isinstance(failure, Failure)
         assert "are not kept" in failure.error
-        assert "makes them anew" in failure.error
+        assert "repeat the command to make them again" in failure.error
 
     def test_a_shard_whose_examples_cannot_be_kept_is_a_failure(
         self, folder: AdversarialFolder, monkeypatch: pytest.MonkeyPatch
