@@ -120,10 +120,11 @@ def run(
     """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
 
     ``models`` is a name of the registry, a mapping from names to models in memory, or a sequence of both. A model in
-    memory is a ``torch.nn.Module`` from images (B, C, H, W) to logits (B, classes), or a tuple of the module and its
-    ``ImagePreprocessing`` or a mapping with its fields. Without preprocessing the module receives pixels in [0, 1], for
-    a model of timm normalised by the mean and std of its ``pretrained_cfg``. A copy is measured, in this process.
-    ``key``, a text or a mapping by name, identifies it in place of a digest of its state and source.
+    memory is a ``torch.nn.Module`` from images (B, C, H, W) to outputs of the suite's task, such as logits (B,
+    classes), or a tuple of the module and its ``ImagePreprocessing`` or a mapping with its fields. Without
+    preprocessing the module receives pixels in [0, 1], for a model of timm normalised by the mean and std of its
+    ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
+    place of a digest of its state and source.
 
     A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
 
@@ -139,7 +140,7 @@ def run(
     """
     registries = _registries(registry)
     loaded = _suite(suite, registries, dataset)
-    chosen = choose_models(models, registries, key, all_seeds=all_seeds)
+    chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
     request = RunRequest(
         suites=(loaded,),
         checkpoints=chosen.checkpoints,
@@ -186,10 +187,11 @@ def transfer(
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     registries = _registries(registry)
-    everyone = choose_models([*listed(models), *listed(targets)], registries, key)
+    loaded = _suite(suite, registries, dataset)
+    everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = RunRequest(
-        suites=(_suite(suite, registries, dataset),),
+        suites=(loaded,),
         checkpoints=tuple(by_name[name] for name in names_of(models)),
         limit=limit,
         seed=seed,

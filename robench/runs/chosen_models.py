@@ -15,6 +15,7 @@ from robench.declare import find_checkpoints, parse_preprocessing
 from robench.declare.names import name_problem
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, preprocessing_of
+from robench.tasks import DEFAULT_TASK
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -36,7 +37,12 @@ class ChosenModels:
 
 
 def choose_models(
-    models: Models, registries: Sequence[Path] = (), key: Keys | None = None, *, all_seeds: bool = False
+    models: Models,
+    registries: Sequence[Path] = (),
+    key: Keys | None = None,
+    task: str = DEFAULT_TASK,
+    *,
+    all_seeds: bool = False,
 ) -> ChosenModels:
     """Return the checkpoints for names and modules.
 
@@ -44,6 +50,7 @@ def choose_models(
         models: a name; a mapping from names to ``module`` or ``(module, preprocessing)``; or a sequence of both.
         registries: registry files besides the shipped one.
         key: identity of the only module, or of modules by name, in place of a digest of state and source.
+        task: task of the modules.
         all_seeds: whether names stand for the checkpoints of all training seeds.
 
     Raises:
@@ -72,7 +79,7 @@ def choose_models(
     trainings = {name: [name, *(each.name for each in found if each.seed_of == name)] for name in names}
     for name, (module, preprocessing) in parts.items():
         identity = identity_of(name, module, keys.get(name))
-        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd())
+        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd(), task)
     return ChosenModels(
         checkpoints=tuple(known[each] for name in names_of(models) for each in trainings.get(name, [name])),
         modules={name: module for name, (module, _) in parts.items()},

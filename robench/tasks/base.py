@@ -32,7 +32,8 @@ class Task:
             wrong.
         metric: metric of clean examples used in training, preflight checks and transfer; None for none.
         losses: names of the losses that attacks can name beside ``objective``, the keys of the rules' ``losses``.
-        is_audited: whether the checks of ``evaluation.audit`` apply to its models.
+        is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
+            the number of classes.
     """
 
     name: str
