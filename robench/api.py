@@ -123,17 +123,17 @@ def run(
     memory is a ``torch.nn.Module`` from images (B, C, H, W) to outputs of the suite's task, such as logits (B,
     classes), or a tuple of the module and its ``ImagePreprocessing`` or a mapping with its fields. Without
     preprocessing the module receives pixels in [0, 1], for a model of timm normalised by the mean and std of its
-    ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
-    place of a digest of its state and source.
+    ``pretrained_cfg``. A copy is measured, in this process, identified by a digest of state and source or by ``key``, a
+    text or a mapping by name.
 
     A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
 
     With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
     attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
     (``float32``), or rounded toward the clean image before scoring (``float16``). ``smoke`` measures four examples of
-    each condition without audits and stores nothing; otherwise outcomes are stored in ``results``, by default the
-    folder ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts processes, which need the
-    calling script to guard its entry point by ``if __name__ == "__main__"``.
+    each condition without audits and stores nothing; otherwise outcomes are stored in the folder ``results``. More than
+    one worker, or a ``shard_timeout`` in seconds, starts processes, so the script needs an ``if __name__ ==
+    "__main__"`` guard.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
