@@ -3,12 +3,14 @@
 Source: Andriushchenko et al. 2020, arXiv:1912.00049, Algorithms 1 to 3. The proportion p of the pixels that a square
 covers falls from ``p_init`` as in the authors' code, whose steps are for 10,000 queries and are rescaled to
 ``num_queries``; with ``schedule: fixed`` they are not rescaled, as in AutoAttack's Square (Croce & Hein 2020,
-``resc_schedule=False`` in its code). l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to
-+-epsilon, a sign for each channel. l2: starts at a grid of bumps; a trial moves the change of one window into another,
-where it adds a bump (equation 2) to what is there and spends the budget that is not used yet. l1: the same with
-absolute values in place of squares, steeper bumps, and changes that are projected onto the budget and the box together,
-as in AutoAttack (Croce & Hein 2021, arXiv:2103.01208, section 4 and its code). Each channel of a new window is given as
-many times its part of the budget as there are channels, before the projection.
+``resc_schedule=False`` in its code).
+
+l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to +-epsilon, a sign for each channel.
+l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump (equation 2) to
+what is there and spends the budget that is not used yet.
+l1: the same with absolute values in place of squares, steeper bumps, and changes that are projected onto the budget and
+the box together, as in AutoAttack (Croce & Hein 2021, arXiv:2103.01208, section 4 and its code). Each channel of a new
+window is given as many times its part of the budget as there are channels, before the projection.
 
 Where libraries differ: pyautoattack and torchattacks draw place and signs of a square once for the whole batch, the
 authors' l-infinity code and this one for each example. The authors' code draws signs again until a trial changes

@@ -12,14 +12,14 @@ import click
 
 from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
 from robench.cli.terminal import out, say
-from robench.core.checkpoint import SEED_MARK, Weights
+from robench.core.checkpoint import Weights, seed_name
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
 from robench.declare import add_seed, read_registry, set_weights, shipped_registry
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from robench.core.checkpoint import Checkpoint
 
@@ -124,48 +124,43 @@ def command(
         for name, checkpoint in read_registry(path).items()
     }
     if train_all:
-        names = tuple(name for name, (_, checkpoint) in entries.items() if _is_embedded(checkpoint))
+        chosen = {name: each for name, (_, each) in entries.items() if _is_embedded(each)}
+        names = tuple(name for name, each in chosen.items() if seeds is None or each.seed_of is None)
     if not names:
         raise UsageError("nothing to train: name checkpoints, or give --all (see 'robench list models')")
     names = tuple(dict.fromkeys(names))
     for name in names:
         if name not in entries:
             raise UnknownNameError("model", name, entries)
-        _check(entries[name][1], asked)
     if seeds is not None:
         _check_seeds([entries[name][1] for name in names], output)
+    trainings = [each for name in names for each in _trainings(*entries[name], seeds, entries)]
+    for _, checkpoint in trainings:
+        _check(checkpoint, asked)
     if output is not None and len(names) > 1:
         raise UsageError(f"--output is the file of one model, but {len(names)} are to be trained")
     if num_epochs is not None and output is None:
         raise UsageError("--num-epochs trains another model than the entry describes; say with --output where it goes")
-    for name in names:
-        path, checkpoint = entries[name]
-        for each in [checkpoint] if seeds is None else _of_seeds(checkpoint, seeds, entries):
-            _train(path, each, asked)
+    for path, checkpoint in trainings:
+        _train(path, checkpoint, asked)
     return 0
 
 
-def _of_seeds(
-    checkpoint: Checkpoint, seeds: tuple[int, ...], entries: Mapping[str, tuple[Path, Checkpoint]]
-) -> list[Checkpoint]:
-    """Return the checkpoints of an entry's seeds, those that it does not have yet beside its own weights."""
-    training = checkpoint.training
-    assert training is not None  # _check has seen to it
-    found = []
+def _trainings(
+    path: Path, entry: Checkpoint, seeds: tuple[int, ...] | None, entries: Mapping[str, tuple[Path, Checkpoint]]
+) -> Iterator[tuple[Path, Checkpoint]]:
+    """Yield the checkpoints to be trained for an entry of a registry; a new seed has its weights beside the entry's."""
+    if seeds is None or entry.training is None:
+        yield path, entry
+        return
     for seed in seeds:
-        name = checkpoint.name if seed == training.seed else f"{checkpoint.name}{SEED_MARK}{seed}"
-        own = Path(checkpoint.weights.uri)
+        if seed == entry.training.seed:
+            yield path, entry
+            continue
+        own = Path(entry.weights.uri)
         uri = str(own.with_name(f"{own.stem}-seed{seed}.safetensors"))
-        new = replace(
-            checkpoint,
-            name=name,
-            weights=Weights(uri=uri, sha256=None),
-            expected={},
-            training=training.seeded(seed),
-            seed_of=checkpoint.name,
-        )
-        found.append(entries[name][1] if name in entries else new)
-    return found
+        new = path, entry.retrained(seed, Weights(uri=uri, sha256=None), {})
+        yield entries.get(seed_name(entry.name, seed), new)
 
 
 def _check(checkpoint: Checkpoint, asked: Asked) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,8 +12,25 @@ if TYPE_CHECKING:
     from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
-# Between the name of an entry and the seed of one of its further trainings: ``digits-vit@3``.
-SEED_MARK = "@"
+_SEED_MARK = "@"
+
+
+def seed_name(entry: str, seed: int) -> str:
+    """Return the name of a further training of an entry.
+
+    >>> seed_name("digits-vit", 3)
+    'digits-vit@3'
+    """
+    return f"{entry}{_SEED_MARK}{seed}"
+
+
+def entry_name(checkpoint: str) -> str:
+    """Return the name of the entry that a checkpoint is a training of, which names in results are mapped to.
+
+    >>> entry_name("digits-vit@3"), entry_name("digits-vit")
+    ('digits-vit', 'digits-vit')
+    """
+    return checkpoint.partition(_SEED_MARK)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +79,15 @@ class Checkpoint:
     trained_on: str | None = None
     coupled: bool = False
     seed_of: str | None = None
+
+    def retrained(self, seed: int, weights: Weights, expected: Mapping[str, float]) -> Checkpoint:
+        """Return a further training of this entry, which must have ``training``, with another seed."""
+        assert self.training is not None
+        return replace(
+            self,
+            name=seed_name(self.name, seed),
+            weights=weights,
+            expected=expected,
+            training=self.training.seeded(seed),
+            seed_of=self.name,
+        )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from annotated_types import Ge, Lt, MaxLen
 
-from robench.core.checkpoint import PLAIN_LAYOUT, SEED_MARK, Checkpoint, Weights
+from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
@@ -189,15 +189,8 @@ def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Chec
     own = _checkpoint(name, entry, folder)
     yield own
     for each in entry.seeds:
-        assert own.training is not None  # _wrong_seeds has seen to it
-        yield replace(
-            own,
-            name=f"{name}{SEED_MARK}{each.seed}",
-            weights=Weights(uri=each.uri, sha256=each.sha256, how_to_get=own.weights.how_to_get),
-            expected=each.expected,
-            training=own.training.seeded(each.seed),
-            seed_of=name,
-        )
+        weights = Weights(uri=each.uri, sha256=each.sha256, how_to_get=own.weights.how_to_get)
+        yield own.retrained(each.seed, weights, each.expected)
 
 
 def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:

@@ -10,7 +10,7 @@ from math import isfinite
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from robench.core.checkpoint import SEED_MARK
+from robench.core.checkpoint import entry_name
 from robench.core.report import Cell, Estimate
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def over_seeds(report: Report) -> Report:
     """
     groups: dict[str, list[Row]] = {}
     for row in report.rows:
-        groups.setdefault(row.model.partition(SEED_MARK)[0], []).append(row)
+        groups.setdefault(entry_name(row.model), []).append(row)
     rows = tuple(_mean_row(name, rows) if len(rows) > 1 else rows[0] for name, rows in groups.items())
     if not any(row.seeds for row in rows):
         return replace(report, rows=rows)

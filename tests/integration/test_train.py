@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,6 @@ from robench.declare import read_registry, shipped_registry
 from robench.models.weights import resolve
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Robench
 
 
@@ -86,3 +85,24 @@ def test_seeds_have_files_of_their_own(robench: Robench, tmp_path: Path) -> None
     ended = robench("train", "digits-vit", "--seeds", "1", "--output", tmp_path / "w.safetensors")
     assert ended.code == 2
     assert "leave out --output" in ended.stderr
+
+
+def test_with_seeds_all_means_entries_and_what_is_there_is_not_overwritten(robench: Robench, tmp_path: Path) -> None:
+    """A recipe of images on disk: seed 1 would overwrite a file, before anything is trained or looked for."""
+    text = shipped_registry().read_text().split("  rpc-symvit:\n")[1].split("\n\n")[0]
+    registry = tmp_path / "mine.yaml"
+    registry.write_text(f"checkpoints:\n  mine:\n{text}\n")
+    kept = read_registry(registry)["mine"].weights.uri
+    taken = (tmp_path / kept).with_name(f"{Path(kept).stem}-seed1.safetensors")
+    taken.parent.mkdir(parents=True)
+    taken.write_bytes(b"weights")
+    ended = robench("train", "mine", "--registry", registry, "--data-root", tmp_path, "--seeds", "1-2")
+    assert ended.code == 2
+    assert f"{taken} is there already" in ended.stderr or f"{taken} exists already" in ended.stderr
+    assert taken.read_bytes() == b"weights"
+
+
+def test_one_seed_of_an_entry_has_no_seeds_of_its_own(robench: Robench) -> None:
+    ended = robench("train", "digits-vit@1", "--seeds", "2")
+    assert ended.code == 2
+    assert "is one seed of 'digits-vit' already" in ended.stderr
