@@ -19,6 +19,7 @@ from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
+    from robench.training.base import EpochReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,7 @@ def command(
     """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
 
     An interrupted training of images on disk goes on from its last whole epoch when the same command is given again.
+    Each epoch's loss, and its scores on the evaluation split, go to a .history.json beside the weights.
     """
     asked = Asked(
         data_root=data_root,
@@ -181,6 +183,7 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     from robench.core.providers import foreign_in
     from robench.runs.devices import choose_workers
     from robench.training.base import Host
+    from robench.training.history import History, history_path
     from robench.training.state_file import state_path
 
     training = checkpoint.training
@@ -188,7 +191,13 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     architecture = checkpoint.architecture
     is_users = architecture.runs_user_code or foreign_in((architecture, training)) is not None
     containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
-    with epochs_shown(checkpoint.name) as on_epoch, containment:
+    history = History(history_path(path), checkpoint=checkpoint.name, dataset=training.dataset)
+    with epochs_shown(checkpoint.name) as shown, containment:
+
+        def on_epoch(report: EpochReport) -> None:
+            history.add(report)
+            shown(report)
+
         found = choose_workers(asked.device, 1, "serial")
         host = Host(
             data_root=asked.data_root,

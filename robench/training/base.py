@@ -58,14 +58,29 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationScores:
+    """Scores after an epoch on images that are not learned from, without smoothing, mixing or augmentation.
+
+    Attributes:
+        top1_accuracy: a share in [0, 1]; ``loss_nats``: mean cross-entropy.
+    """
+
+    top1_accuracy: float
+    loss_nats: float
+    num_examples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochReport:
     """How training goes: epochs done of ``num_epochs``, and the epoch's mean loss and speed.
 
     Attributes:
         loss_nats: as the optimiser met it, label smoothing, mixing and what layers asked for included.
+        validation: scores of the weights that would be published after this epoch; None where there are no images.
     """
 
     epoch: int
     num_epochs: int
     loss_nats: float
     examples_per_second: float
+    validation: ValidationScores | None = None
