@@ -1,4 +1,4 @@
-"""Errors and accuracies under corruptions: by type, and over a family."""
+"""Declarations of errors and accuracies under corruptions: by type, and over a family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial examples of a batch, learned from in place of its images.
+"""Adversarial training: adversarial examples in place of the images of a batch.
 
 Source: Madry et al. 2018, arXiv:1706.06083, section 2: the gradient of a step of training is taken at the points that
 projected gradient descent finds, from a random start, within a ball in l-infinity. As there, clean images are not

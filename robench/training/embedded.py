@@ -16,18 +16,18 @@ Pixels = Annotated[Fraction, Ge(0), Le(1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training(TrainingBase):
-    """AdamW with linear warm-up and cosine decay on one dataset's training split.
+    """Training by AdamW with linear warm-up and cosine decay on one dataset's training split.
 
     Attributes:
-        learning_rate: peak; ``weight_decay``: of weights of two or more axes.
-        warmup_epochs: epochs over which the learning rate rises from zero.
-        max_shift: images are moved by up to this many pixels in each direction, anew each epoch.
-        noise_scale: standard deviation, in pixel units, of Gaussian noise added anew each epoch.
-        label_smoothing: share of the target spread over all classes.
-        auxiliary_weight: times what layers ask of training beside the cross-entropy, averaged over them.
-        adversarial_epsilon: budget in l-infinity, in pixel units, of the adversarial examples that are learned from in
-            place of the images (``adversarial.py``); 0 for learning from the images.
-        adversarial_step_size: length of a step of their search, in pixel units; ``adversarial_num_steps``: number of
+        learning_rate: peak learning rate; ``weight_decay``: weight decay of parameters with two or more axes.
+        warmup_epochs: number of epochs over which the learning rate increases from zero.
+        max_shift: maximum random shift of images in pixels in each direction, drawn in each epoch.
+        noise_scale: standard deviation, in pixel units, of Gaussian noise drawn in each epoch.
+        label_smoothing: fraction of the target spread over all classes.
+        auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
+        adversarial_epsilon: budget in l-infinity, in pixel units, of adversarial examples that replace the images in
+            training (``adversarial.py``); 0 for training on the images.
+        adversarial_step_size: step length of the search for them, in pixel units; ``adversarial_num_steps``: number of
             steps.
         saved_as: type of the numbers in the file of weights. Half precision halves the file; accuracies of the entry
             are those of the rounded weights.

@@ -1,6 +1,6 @@
-"""What a training reported of its epochs: a JSON file beside the weights, whole after every epoch.
+"""Training history: losses and validation scores by epoch, a JSON file beside the weights, complete after every epoch.
 
-It has no times, so that the same entry gives the same file where it gives the same weights.
+The file has no times, so that equal weights come with equal histories.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def history_path(weights: Path) -> Path:
 
 
 class History:
-    """The history of one training, which goes on where an interrupted one of the same checkpoint ended.
+    """History of one training, which continues the history of an interrupted one of the same checkpoint.
 
     Args:
         path: file, which an earlier training may have left.
@@ -36,7 +36,7 @@ class History:
         self._of = {"checkpoint": checkpoint, "dataset": dataset}
 
     def add(self, report: EpochReport) -> None:
-        """Write an epoch behind those before it; what the file has of later ones, or of another training, goes.
+        """Append an epoch; later epochs in the file, and those of another training, are dropped.
 
         Raises:
             StoreUnwritableError: the file cannot be written.
@@ -58,7 +58,7 @@ class History:
             raise StoreUnwritableError(message) from error
 
     def _epochs(self, head: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the epochs that the file has of this training; none of one that is not of it."""
+        """Return the epochs in the file, none if it belongs to another training."""
         try:
             found = json.loads(self._path.read_bytes())
             epochs: list[dict[str, Any]] = found.pop("epochs")

@@ -1,6 +1,6 @@
-"""Scores of a model between two epochs of its training, on images that it does not learn from.
+"""Validation: scores of a model after an epoch of training, on the evaluation split.
 
-No byte of what is trained depends on them: generators and the model's mode are as before afterwards.
+The trained weights do not depend on it: random generators and the mode of the model are restored afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH_SIZE = 100
 
 
 class Validation:
-    """The images of a dataset's evaluation split, as a model of some preprocessing sees them."""
+    """Images of a dataset's evaluation split, normalised for a model."""
 
     def __init__(self, dataset: Dataset, preprocessing: ImagePreprocessing, device: torch.device) -> None:
         self._dataset = dataset
