@@ -129,4 +129,5 @@ class _EpochLines:
 
 
 def _epoch_text(report: EpochReport) -> str:
-    return f"loss {report.loss_nats:.3f} nats, {report.examples_per_second:.0f} examples/s"
+    scored = "" if report.validation is None else f", {100 * report.validation.top1_accuracy:.1f} % right"
+    return f"loss {report.loss_nats:.3f} nats{scored}, {report.examples_per_second:.0f} examples/s"

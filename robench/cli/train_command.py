@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from robench.core.checkpoint import Checkpoint
+    from robench.training.base import EpochReport
 
 # A mistyped range is none of thousands of trainings.
 MOST_SEEDS = 1000
@@ -109,6 +110,7 @@ def command(
     """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
 
     An interrupted training of images on disk resumes after its last complete epoch when the command is repeated.
+    Each epoch's loss, and its scores on the evaluation split, go to a .history.json beside the weights.
     """
     asked = Asked(
         data_root=data_root,
@@ -259,6 +261,7 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     from robench.core.providers import foreign_in
     from robench.runs.devices import choose_workers
     from robench.training.base import Host
+    from robench.training.history import History, history_path
     from robench.training.state_file import state_path
 
     training = checkpoint.training
@@ -266,7 +269,13 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     architecture = checkpoint.architecture
     is_users = architecture.runs_user_code or foreign_in((architecture, training)) is not None
     containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
-    with epochs_shown(checkpoint.name) as on_epoch, containment:
+    history = History(history_path(path), checkpoint=checkpoint.name, dataset=training.dataset)
+    with epochs_shown(checkpoint.name) as shown, containment:
+
+        def on_epoch(report: EpochReport) -> None:
+            history.add(report)
+            shown(report)
+
         found = choose_workers(asked.device, 1, "serial")
         host = Host(
             data_root=asked.data_root,

@@ -6,8 +6,12 @@ from robench.core.plugins import Plugins
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
 from robench.metrics.corruptions import (
     CORRUPTION_ERROR,
+    CORRUPTION_TOP1_ACCURACY,
+    CORRUPTION_TOP5_ACCURACY,
     MEAN_CORRUPTION_ERROR,
     MEAN_ERROR,
+    MEAN_TOP1_ACCURACY,
+    MEAN_TOP5_ACCURACY,
     RELATIVE_MEAN_CORRUPTION_ERROR,
 )
 from robench.metrics.detection import AUPR, AUROC, FPR95
@@ -30,6 +34,10 @@ _BUILTIN: dict[str, Metric] = {
         MEAN_CORRUPTION_ERROR,
         RELATIVE_MEAN_CORRUPTION_ERROR,
         MEAN_ERROR,
+        CORRUPTION_TOP1_ACCURACY,
+        CORRUPTION_TOP5_ACCURACY,
+        MEAN_TOP1_ACCURACY,
+        MEAN_TOP5_ACCURACY,
         AUPR,
         AUROC,
         FPR95,

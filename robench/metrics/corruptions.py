@@ -1,4 +1,4 @@
-"""Declarations of errors under corruptions: by type, and over a family."""
+"""Declarations of errors and accuracies under corruptions: by type, and over a family."""
 
 from __future__ import annotations
 
@@ -44,4 +44,42 @@ MEAN_ERROR = Metric(
     interval=BOOTSTRAP,
     scope="family",
     implementation="robench.metrics.corruptions_impl:mean_error",
+)
+MEAN_TOP1_ACCURACY = Metric(
+    name="mean_top1_accuracy",
+    title="mean top-1 accuracy",
+    unit="share",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="family",
+    implementation="robench.metrics.corruptions_impl:mean_top1_accuracy",
+)
+MEAN_TOP5_ACCURACY = Metric(
+    name="mean_top5_accuracy",
+    title="mean top-5 accuracy",
+    unit="share",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="family",
+    reads_scores=True,
+    implementation="robench.metrics.corruptions_impl:mean_top5_accuracy",
+)
+CORRUPTION_TOP1_ACCURACY = Metric(
+    name="corruption_top1_accuracy",
+    title="top-1 accuracy",
+    unit="share",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="type",
+    implementation="robench.metrics.corruptions_impl:mean_top1_accuracy",
+)
+CORRUPTION_TOP5_ACCURACY = Metric(
+    name="corruption_top5_accuracy",
+    title="top-5 accuracy",
+    unit="share",
+    task="classification",
+    interval=BOOTSTRAP,
+    scope="type",
+    reads_scores=True,
+    implementation="robench.metrics.corruptions_impl:mean_top5_accuracy",
 )

@@ -45,6 +45,19 @@ def mean_error(readings: Readings) -> Estimate:
     return errors.mean_error(_averaged(readings))
 
 
+def mean_top1_accuracy(readings: Readings) -> Estimate:
+    """Return the mean top-1 accuracy over the severities of one type, or over the types of a family too.
+
+    Errors as ``corruption_error``'s.
+    """
+    return errors.mean_top1_accuracy(_averaged(readings))
+
+
+def mean_top5_accuracy(readings: Readings) -> Estimate:
+    """Return the mean top-5 accuracy; else as ``mean_top1_accuracy``."""
+    return errors.mean_top5_accuracy(_averaged(readings))
+
+
 def _averaged(readings: Readings) -> Mapping[str, Mapping[int, Outcomes]]:
     types = averaged_types(readings.corrupted)
     return {corruption: each for corruption, each in readings.corrupted.items() if corruption in types}

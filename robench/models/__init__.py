@@ -10,13 +10,20 @@ from robench.core.plugins import Plugins
 from robench.models.base import ArchitectureBase
 from robench.models.fan import Fan
 from robench.models.python_backbone import Python
+from robench.models.quantized_vit import QuantizedVit
 from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
 
 __all__ = ["BACKBONES", "RESIDUALS"]
 
-_BACKBONES: dict[str, type[ArchitectureBase]] = {"vit": Vit, "fan": Fan, "timm": Timm, "python": Python}
+_BACKBONES: dict[str, type[ArchitectureBase]] = {
+    "vit": Vit,
+    "fan": Fan,
+    "quantized-vit": QuantizedVit,
+    "timm": Timm,
+    "python": Python,
+}
 _RESIDUALS: dict[str, type[ResidualBase]] = {"plain": PlainResidual, "boost": Boost, "featscale": FeatScale}
 BACKBONES = Plugins("backbone", _BACKBONES, base=ArchitectureBase)
 RESIDUALS = Plugins("residual", _RESIDUALS, base=ResidualBase)

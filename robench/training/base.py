@@ -64,14 +64,29 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationScores:
+    """Scores after an epoch on the evaluation split, without smoothing, mixing or augmentation.
+
+    Attributes:
+        top1_accuracy: a share in [0, 1]; ``loss_nats``: mean cross-entropy.
+    """
+
+    top1_accuracy: float
+    loss_nats: float
+    num_examples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochReport:
     """Progress of a training: completed epochs of ``num_epochs``, and the epoch's mean loss and speed.
 
     Attributes:
         loss_nats: loss of the optimiser, including label smoothing, mixing and auxiliary losses.
+        validation: scores of the weights that would be published after this epoch; None without validation images.
     """
 
     epoch: int
     num_epochs: int
     loss_nats: float
     examples_per_second: float
+    validation: ValidationScores | None = None

@@ -27,6 +27,7 @@ from robench.training.folder_images import EpochKeys, TrainingImages, batches
 from robench.training.randomness import seed_for
 from robench.training.recipe import Mixing, optimizer_of, schedule_of
 from robench.training.state_file import TrainingState, read_state, write_state
+from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.training.base import Host
+    from robench.training.validation import Validation
 
 
 def train_deit(
@@ -68,14 +70,26 @@ def train_deit(
             _check_size(training, images)
             learner = Learner(model, training, device, host.micro_batch_size)
             key = key_of([checkpoint.architecture, preprocessing, training, len(images)])
-            _train(learner, images, host, key, on_epoch)
+            validation = validation_on(
+                training.dataset,
+                preprocessing,
+                data_root=host.data_root,
+                device=device,
+                decode_workers=host.decode_workers,
+            )
+            _train(learner, images, host, key, validation, on_epoch)
             return learner.weights()
         finally:
             torch.set_num_threads(threads)
 
 
 def _train(
-    learner: Learner, images: TrainingImages, host: Host, key: str, on_epoch: Callable[[EpochReport], None]
+    learner: Learner,
+    images: TrainingImages,
+    host: Host,
+    key: str,
+    validation: Validation | None,
+    on_epoch: Callable[[EpochReport], None],
 ) -> None:
     kept = None if host.state_path is None else read_state(host.state_path, key)
     if kept is not None:
@@ -89,6 +103,7 @@ def _train(
             raise ContractError(
                 f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or set clip_grad"
             )
+        seconds = time.perf_counter() - started
         if host.state_path is not None:
             write_state(host.state_path, TrainingState(key=key, num_epochs_done=epoch + 1, parts=learner.parts()))
         on_epoch(
@@ -96,7 +111,8 @@ def _train(
                 epoch=epoch + 1,
                 num_epochs=training.total_epochs,
                 loss_nats=loss,
-                examples_per_second=len(keys) * training.batch_size / (time.perf_counter() - started),
+                examples_per_second=len(keys) * training.batch_size / seconds,
+                validation=None if validation is None else validation.scores(learner.published),
             )
         )
 
@@ -166,9 +182,15 @@ class Learner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return the published state dict, on the CPU."""
-        averaged = self.training.published == "average" and self._average is not None
-        module = self._average.module if averaged and self._average is not None else self._model
-        return {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+        return {name: value.detach().cpu().contiguous() for name, value in self.published.state_dict().items()}
+
+    @property
+    def published(self) -> nn.Module:
+        """Return the model that is published: the trained one, or the moving average of its weights."""
+        if self.training.published == "average" and self._average is not None:
+            averaged: nn.Module = self._average.module
+            return averaged
+        return self._model
 
 
 def _check_fit(

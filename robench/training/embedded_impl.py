@@ -7,6 +7,7 @@ same entry gives the same bytes on one kind of CPU and one release of torch.
 from __future__ import annotations
 
 import time
+from functools import partial
 from math import cos, pi
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,12 @@ from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.training.adversarial import adversarial
 from robench.training.augmentation import noisy, shifted
 from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
 from robench.training.base import EpochReport
 from robench.training.embedded import Training
+from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,30 +74,44 @@ def _train(
     check_auxiliary(model, (everything.inputs[:2] - mean) / std, training.auxiliary_weight)
     optimizer = _optimizer(model, training)
     generator = torch.Generator().manual_seed(training.seed)
+    validation = validation_on(training.dataset, preprocessing, device=torch.device("cpu"))
     for epoch in range(training.num_epochs):
         started, total = time.perf_counter(), 0.0
         batches = list(_batches(len(dataset), training.batch_size, generator))
         for i, rows in enumerate(batches):
             _set_learning_rate(optimizer, training, epoch + i / len(batches))
             images = shifted(everything.inputs[rows], training.max_shift, generator)
-            images = noisy(images, training.noise_scale, generator)
+            images, targets = noisy(images, training.noise_scale, generator), everything.targets[rows]
+            images = adversarial(images, partial(_loss_at, model, mean, std, targets), training, generator)
             logits, auxiliary = logits_and_auxiliary(model, (images - mean) / std, training.auxiliary_weight)
-            loss = cross_entropy(logits, everything.targets[rows], label_smoothing=training.label_smoothing)
+            loss = cross_entropy(logits, targets, label_smoothing=training.label_smoothing)
             if auxiliary is not None:
                 loss = loss + auxiliary.mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             total += float(loss.detach()) * len(rows)
+        seconds = time.perf_counter() - started
         on_epoch(
             EpochReport(
                 epoch=epoch + 1,
                 num_epochs=training.num_epochs,
                 loss_nats=total / len(dataset),
-                examples_per_second=len(dataset) / (time.perf_counter() - started),
+                examples_per_second=len(dataset) / seconds,
+                validation=None if validation is None else validation.scores(model),
             )
         )
-    return {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+    return {name: _saved(value, training) for name, value in model.state_dict().items()}
+
+
+def _saved(value: Tensor, training: Training) -> Tensor:
+    """Return a tensor as the file of weights has it; counts stay whole numbers."""
+    kept = value.to(torch.float16) if training.saved_as == "float16" and value.is_floating_point() else value
+    return kept.detach().contiguous()
+
+
+def _loss_at(model: nn.Module, mean: Tensor, std: Tensor, targets: Tensor, images: Tensor) -> Tensor:
+    return cross_entropy(model((images - mean) / std), targets)
 
 
 def _batches(num_examples: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
@@ -19,6 +20,7 @@ TYPES = {
     "imagenet-c-extra": EXTRA_CORRUPTIONS,
     "imagenet-c-live": COMMON_CORRUPTIONS,
     "digits-c": (*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS),
+    "digits-c-extra": EXTRA_CORRUPTIONS,
     "corruptions-live": COMMON_CORRUPTIONS,
     "corruptions-live-224": COMMON_CORRUPTIONS,
 }
@@ -49,9 +51,8 @@ def test_every_type_has_five_severities_beside_the_clean_images(name: str) -> No
 
 @pytest.mark.parametrize("name", TYPES)
 def test_the_published_files_alone_are_called_imagenet_c(name: str) -> None:
-    family = {"imagenet-c-extra": "imagenet-c", "corruptions-live": "any-c", "corruptions-live-224": "any-c"}.get(
-        name, name
-    )
+    families = {"corruptions-live": "any-c", "corruptions-live-224": "any-c"}
+    family = families.get(name, name.removesuffix("-extra"))
     assert {column.key.partition("/")[0] for column in suite(name).columns} == {family}
 
 
@@ -60,6 +61,14 @@ def test_live_corruptions_are_compressed_as_the_published_files_are() -> None:
     assert all(
         isinstance(each, Corruption) and (each.constants, each.saved_as) == ("imagenet", "jpeg-85") for each in live
     )
+
+
+def test_the_extra_digits_are_those_that_digits_c_has_and_are_measured_once_for_both() -> None:
+    whole = {condition.name: condition for condition in suite("digits-c").conditions}
+    extra = suite("digits-c-extra").conditions
+    assert all(whole[condition.name] == condition for condition in extra)
+    keys = json.loads((ROOT / "tests" / "golden" / "keys.json").read_text())["suites"]
+    assert keys["digits-c-extra"].items() <= keys["digits-c"].items()
 
 
 def test_the_digits_have_the_constants_of_small_images() -> None:

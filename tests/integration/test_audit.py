@@ -29,6 +29,15 @@ def test_json_holds_every_flag_and_a_raised_one_ends_with_1(robench: Robench) ->
     assert "num_draws" in flags["random victim"]["advice"]
 
 
+def test_the_model_that_is_known_to_be_broken_is_found_out(robench: Robench) -> None:
+    ended = robench("audit", "--model", "digits-quantized-vit", "--num-examples", "4", "--device", "cpu", "--json")
+    flags = {flag["name"]: flag["is_raised"] for flag in json.loads(ended.stdout)}
+    assert ended.code == 1
+    raised = {name for name, is_raised in flags.items() if is_raised}
+    assert {"zero gradients", "unavailable gradients", "right at any distance"} <= raised
+    assert "coupled rows" not in raised
+
+
 # Says neither how nor on what it was trained.
 UNTOLD = """
 checkpoints:

@@ -18,9 +18,11 @@ from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.training.embedded import Training
 
-CHECKPOINTS = {
+TRAINED_HERE = {
     name: entry for name, entry in read_registry(shipped_registry()).items() if isinstance(entry.training, Training)
 }
+# Those whose weights come with robench; the others are trained by a command in a minute.
+CHECKPOINTS = {name: entry for name, entry in TRAINED_HERE.items() if entry.weights.sha256 is not None}
 DIGITS = robench.load_dataset("digits")
 EVERYTHING = DIGITS.batch(0, len(DIGITS))
 # The attack is compared with another library's on those of make demo; the others differ in the model alone.
@@ -64,6 +66,14 @@ class TestPublishedCheckpoint:
         accuracy = float((logits.argmax(1) == EVERYTHING.targets).double().mean())
         assert accuracy == pytest.approx(CHECKPOINTS[name].expected["top1_accuracy"], abs=5e-5)
         assert accuracy >= (0.95 if name in DEMO else 0.93)
+
+
+def test_entries_without_weights_say_which_command_makes_them() -> None:
+    for name in TRAINED_HERE.keys() - CHECKPOINTS.keys():
+        weights = TRAINED_HERE[name].weights
+        assert f'"robench train {name}"' in weights.how_to_get
+        assert not TRAINED_HERE[name].expected
+        assert not (shipped_registry().parent / weights.uri).exists()
 
 
 # Of the others, scripts/strength.py compares many attacks, and the README's leaderboard is measured anew.

@@ -39,6 +39,11 @@ def test_training_writes_weights_digest_and_accuracy_and_keeps_the_rest_of_the_f
     assert f"{100 * checkpoint.expected['top1_accuracy']:.1f} % clean" in ended.stdout
     changed = [new for old, new in zip(before, registry.read_text().splitlines(), strict=True) if old != new]
     assert [line.split(":")[0].strip() for line in changed] == ["sha256", "expected"]
+    history = json.loads((tmp_path / "checkpoints" / "digits-symvit.history.json").read_text())
+    assert (history["checkpoint"], history["dataset"], history["num_epochs"]) == ("mine", "digits", 2)
+    assert [epoch["epoch"] for epoch in history["epochs"]] == [1, 2]
+    assert round(history["epochs"][-1]["validation"]["top1_accuracy"], 4) == checkpoint.expected["top1_accuracy"]
+    assert f"{100 * checkpoint.expected['top1_accuracy']:.1f} % right" in ended.stderr
     suite = ("run", "--suite", "digits-adv", "--registry", registry, "--model", "mine", "--limit", 100, "--no-audit")
     assert robench(*suite, "--results", tmp_path / "r", "--executor", "serial").code == 0
 

@@ -138,7 +138,9 @@ class TestDeclaration:
 
         with pytest.raises(FieldsError, match="residual must be a declaration of the type ResidualBase, got "):
             build(replace(SMALL, residual=Unheard()))
-        with pytest.raises(UnknownNameError, match=r"unknown backbone 'plane'\. Known: fan, python, timm, vit"):
+        with pytest.raises(
+            UnknownNameError, match=r"unknown backbone 'plane'\. Known: fan, python, quantized-vit, timm, vit"
+        ):
             build(Unheard())
 
 

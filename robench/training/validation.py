@@ -1,0 +1,73 @@
+"""Validation: scores of a model after an epoch of training, on the evaluation split.
+
+The trained weights do not depend on it: random generators and the mode of the model are restored afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from robench.core.errors import MissingDataError
+from robench.datasets import open_dataset
+from robench.training.base import ValidationScores
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import nn
+
+    from robench.core.protocols import Dataset
+    from robench.declarations.preprocessing import ImagePreprocessing
+
+# As suites have, so that models whose rows influence each other are scored as they are measured.
+BATCH_SIZE = 100
+
+
+class Validation:
+    """Images of a dataset's evaluation split, normalised for a model."""
+
+    def __init__(self, dataset: Dataset, preprocessing: ImagePreprocessing, device: torch.device) -> None:
+        self._dataset = dataset
+        self._device = device
+        mean, std = preprocessing.mean, preprocessing.std
+        self._mean, self._std = (torch.tensor(values, device=device).reshape(3, 1, 1) for values in (mean, std))
+
+    def scores(self, model: nn.Module) -> ValidationScores:
+        """Return the scores of a model that takes normalised images and is on this device.
+
+        Raises:
+            ExampleError: an image cannot be read.
+        """
+        was_training, num_right, total = model.training, 0, 0.0
+        model.eval()
+        with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []), torch.no_grad():
+            # What a model draws is the same after every epoch.
+            torch.manual_seed(0)
+            for start in range(0, len(self._dataset), BATCH_SIZE):
+                batch = self._dataset.batch(start, min(start + BATCH_SIZE, len(self._dataset)))
+                images, targets = batch.inputs.to(self._device), batch.targets.to(self._device)
+                logits = model((images - self._mean) / self._std)
+                num_right += int((logits.argmax(1) == targets).sum())
+                total += float(cross_entropy(logits, targets, reduction="sum"))
+        model.train(was_training)
+        size = len(self._dataset)
+        return ValidationScores(top1_accuracy=num_right / size, loss_nats=total / size, num_examples=size)
+
+
+def validation_on(
+    dataset: str,
+    preprocessing: ImagePreprocessing,
+    *,
+    data_root: Path | None = None,
+    device: torch.device,
+    decode_workers: int = 0,
+) -> Validation | None:
+    """Return the validation of a training on ``dataset``; None where its evaluation split is not on disk."""
+    try:
+        opened = open_dataset(dataset, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers)
+    except MissingDataError:
+        return None
+    return Validation(opened, preprocessing, device)

@@ -1,0 +1,139 @@
+"""Adversarial examples of training: within their budget, harder than the images, and drawn by the recipe's seed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from robench.core.checkpoint import Checkpoint
+from robench.core.errors import DeclarationError
+from robench.declare import find_checkpoints, read_registry
+from robench.training.adversarial import adversarial
+from robench.training.base import EpochReport
+from robench.training.embedded import Training
+from robench.training.embedded_impl import train
+
+EPSILON = Fraction(8, 255)
+
+
+def recipe(**changes: Any) -> Training:
+    fields: dict[str, Any] = {
+        "adversarial_epsilon": EPSILON,
+        "adversarial_step_size": Fraction(2, 255),
+        "adversarial_num_steps": 7,
+    }
+    return Training(dataset="digits", seed=0, num_epochs=1, batch_size=64, learning_rate=0.001, **(fields | changes))
+
+
+def short(**changes: Any) -> Checkpoint:
+    (checkpoint,) = find_checkpoints(["digits-vit"])
+    return replace(checkpoint, training=recipe(**changes))
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class TestPoints:
+    images = torch.rand(16, 3, 8, 8, generator=torch.Generator().manual_seed(7))
+    targets = torch.arange(16) % 10
+    weights = torch.randn(192, 10, generator=torch.Generator().manual_seed(8))
+
+    def loss_at(self, points: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(points.flatten(1) @ self.weights, self.targets)
+
+    def points(self, **changes: Any) -> torch.Tensor:
+        return adversarial(self.images, self.loss_at, recipe(**changes), generator())
+
+    def test_stay_within_budget_and_pixel_range(self) -> None:
+        points = self.points()
+        assert float((points - self.images).abs().max()) <= float(EPSILON) + 1e-6
+        assert 0 <= float(points.min()) <= float(points.max()) <= 1
+        assert not points.requires_grad
+
+    def test_have_a_higher_loss_than_images_and_more_steps_a_higher_one(self) -> None:
+        values = [
+            float(self.loss_at(each)) for each in (self.images, self.points(adversarial_num_steps=1), self.points())
+        ]
+        assert values[0] < values[1] < values[2]
+
+    def test_of_a_linear_loss_are_the_worst_corner(self) -> None:
+        slope = torch.randn(3, 8, 8, generator=generator(1))
+        points = adversarial(self.images, lambda at: (at * slope).sum(), recipe(adversarial_num_steps=20), generator())
+        corner = (self.images + float(EPSILON) * slope.sign()).clamp(0, 1)
+        assert torch.allclose(points, corner, atol=1e-6)
+
+    def test_are_drawn_by_the_generator_alone(self) -> None:
+        torch.manual_seed(1)
+        first = self.points()
+        torch.manual_seed(2)
+        assert torch.equal(first, self.points())
+        other = adversarial(self.images, self.loss_at, recipe(adversarial_num_steps=1), generator(5))
+        assert not torch.equal(other, self.points(adversarial_num_steps=1))
+
+    def test_without_a_budget_are_the_images_and_nothing_is_drawn(self) -> None:
+        drawn, fresh = generator(), generator()
+        training = recipe(adversarial_epsilon=Fraction(0), adversarial_step_size=Fraction(0), adversarial_num_steps=0)
+        assert adversarial(self.images, self.loss_at, training, drawn) is self.images
+        assert torch.equal(drawn.get_state(), fresh.get_state())
+
+
+class TestRecipe:
+    def test_training_on_them_meets_a_higher_loss_and_ends_with_other_weights(self) -> None:
+        heard: list[EpochReport] = []
+        hardened = train(short(), on_epoch=heard.append)
+        off = {"adversarial_epsilon": Fraction(0), "adversarial_step_size": Fraction(0), "adversarial_num_steps": 0}
+        plain = train(short(**off), on_epoch=heard.append)
+        assert heard[0].loss_nats > heard[1].loss_nats
+        assert not torch.equal(hardened["head.weight"], plain["head.weight"])
+
+    def test_the_same_recipe_gives_the_same_bytes(self) -> None:
+        first, second = (train(short(adversarial_num_steps=1)) for _ in range(2))
+        assert all(torch.equal(first[name], second[name]) for name in first)
+
+    def test_half_precision_rounds_what_would_have_been_kept(self) -> None:
+        (checkpoint,) = find_checkpoints(["digits-vit"])
+        assert isinstance(checkpoint.training, Training)
+        whole = replace(checkpoint, training=replace(checkpoint.training, num_epochs=1))
+        half = replace(checkpoint, training=replace(checkpoint.training, num_epochs=1, saved_as="float16"))
+        kept, rounded = train(whole), train(half)
+        assert {value.dtype for value in rounded.values()} == {torch.float16}
+        assert all(torch.equal(kept[name].to(torch.float16), value) for name, value in rounded.items())
+
+    def test_counts_are_not_rounded(self) -> None:
+        (checkpoint,) = find_checkpoints(["digits-fan"])
+        assert isinstance(checkpoint.training, Training)
+        training = replace(checkpoint.training, num_epochs=1, saved_as="float16")
+        types = {str(value.dtype) for value in train(replace(checkpoint, training=training)).values()}
+        assert types == {"torch.float16", "torch.int64"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ("adversarial_epsilon: 8/255", "must all be positive, or all be left out, got 8/255, 0, 0"),
+        ("adversarial_num_steps: 7", "must all be positive, or all be left out, got 0, 0, 7"),
+        (
+            "adversarial_epsilon: 1/255, adversarial_step_size: 2/255, adversarial_num_steps: 7",
+            "adversarial_step_size: must be at most adversarial_epsilon 1/255, got 2/255",
+        ),
+        ("adversarial_epsilon: 2", "adversarial_epsilon: must be at most 1, got 2"),
+        ("saved_as: int8", "saved_as: unknown value 'int8'. Known: float16, float32."),
+    ],
+)
+def test_a_recipe_that_says_half_of_it_is_refused(tmp_path: Any, fields: str, problem: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "checkpoints:\n  mine:\n    architecture: {backbone: timm, name: deit}\n"
+        "    weights: {uri: mine.pth, sha256: null}\n"
+        "    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
+        f"    training: {{dataset: digits, seed: 0, num_epochs: 1, batch_size: 2, learning_rate: 0.1, {fields}}}\n"
+    )
+    with pytest.raises(DeclarationError) as caught:
+        read_registry(path)
+    assert problem in str(caught.value)
