@@ -7,6 +7,7 @@ RobenchError                     1  something could not be measured or kept
 │   └── PluginError              2  it names a plug-in of somebody else's that is broken
 ├── MissingDataError             4  a dataset is not where it was looked for
 ├── WeightsError                 4  weights are missing, or are not what the registry says
+├── IncomparableError            4  results are not of the same data, protocol or versions
 ├── ExampleError                 1  one example of a dataset cannot be read
 ├── ContractError                1  a model, dataset or perturbation broke its promise
 │   └── BudgetExceededError      1  a perturbation left its threat model
@@ -83,6 +84,12 @@ class MissingDataError(RobenchError):
 
 class WeightsError(RobenchError):
     """Weights are missing, unreadable, unsafe, or not what the registry says."""
+
+    exit_code = 4
+
+
+class IncomparableError(RobenchError):
+    """Results are not of the same data, protocol or versions, so that comparing them would say nothing."""
 
     exit_code = 4
 

@@ -14,6 +14,8 @@ CORRUPTION_ERROR = Metric(
     scope="type",
     needs_reference=True,
     implementation="robench.metrics.corruptions_impl:corruption_error",
+    contributions="robench.metrics.corruptions_impl:corruption_error_contributions",
+    lower_is_better=True,
 )
 MEAN_CORRUPTION_ERROR = Metric(
     name="mean_corruption_error",
@@ -24,6 +26,8 @@ MEAN_CORRUPTION_ERROR = Metric(
     scope="family",
     needs_reference=True,
     implementation="robench.metrics.corruptions_impl:mean_corruption_error",
+    contributions="robench.metrics.corruptions_impl:mean_corruption_error_contributions",
+    lower_is_better=True,
 )
 RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
     name="relative_mean_corruption_error",
@@ -35,6 +39,8 @@ RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
     needs_clean=True,
     needs_reference=True,
     implementation="robench.metrics.corruptions_impl:relative_mean_corruption_error",
+    contributions="robench.metrics.corruptions_impl:relative_contributions",
+    lower_is_better=True,
 )
 MEAN_ERROR = Metric(
     name="mean_error",
@@ -44,4 +50,6 @@ MEAN_ERROR = Metric(
     interval=BOOTSTRAP,
     scope="family",
     implementation="robench.metrics.corruptions_impl:mean_error",
+    contributions="robench.metrics.corruptions_impl:mean_error_contributions",
+    lower_is_better=True,
 )

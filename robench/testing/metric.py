@@ -22,6 +22,8 @@ from robench.testing.expectations import refusal, require, require_import_withou
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from robench.metrics.contributions import Contributions
+
 __all__ = ["METRIC_CHECKS", "check_metric", "classified"]
 
 NUM_EXAMPLES = 50
@@ -124,11 +126,23 @@ def outcomes_of_another_task_are_refused(metric: Metric) -> None:
     require(found is None, subject_of(metric), f"{found} for outcomes of another task", "a ContractError")
 
 
+def its_contributions_make_its_number(metric: Metric) -> None:
+    """Check that what single examples contribute, where a metric says it, makes its number."""
+    if metric.contributions is None:
+        return
+    readings = readings_for(metric, [columns_of(rows) for rows in conditions_for(metric)])
+    found: Contributions = imported(metric.contributions)(readings)
+    value, subject = computed(metric).value, subject_of(metric)
+    same = math.isclose(found.number, value, rel_tol=1e-9, abs_tol=1e-9)
+    require(same, subject, f"has contributions that make {found.number}", f"those of its number, {value}")
+
+
 METRIC_CHECKS = (
     is_described,
     is_computed_without_torch,
     gives_an_estimate_in_its_unit_over_all_examples,
     its_interval_holds_its_value,
+    its_contributions_make_its_number,
     no_outcomes_are_no_number,
     the_order_of_the_examples_does_not_matter,
     is_pure,
