@@ -129,6 +129,7 @@ def run(
     results: str | Path | None = None,
     limit: int | None = None,
     seed: int | None = None,
+    all_seeds: bool = False,
     device: str = "auto",
     workers: int | None = 1,
     executor: ExecutorName = "auto",
@@ -143,14 +144,14 @@ def run(
     """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
 
     ``models`` is a name of the registry, a mapping from names to models in memory, or a sequence of both. A model in
-    memory is a ``torch.nn.Module`` from images (B, C, H, W) to logits (B, classes), or a tuple of the module and its
-    ``ImagePreprocessing`` or a mapping with its fields. Without preprocessing the module gets pixels in [0, 1], a model
-    of timm normalised by the mean and std of its ``pretrained_cfg``. A copy is measured, in this process. ``key``, a
-    text or a mapping by name, identifies it in place of a digest of its state and source.
+    memory is a ``torch.nn.Module`` from images (B, C, H, W) to outputs of the suite's task, such as logits (B,
+    classes), or a tuple of the module and its ``ImagePreprocessing`` or a mapping with its fields. Without
+    preprocessing the module gets pixels in [0, 1], a model of timm normalised by the mean and std of its
+    ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
+    place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
-    A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
-
-    Models of suites with attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
+    With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
+    attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
     attacks make, too: as it is (``float32``), or rounded toward the clean image before it is scored (``float16``).
     ``smoke`` measures four examples of each condition without audits and keeps nothing; otherwise outcomes are kept in
     ``results``, by default ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts processes,
@@ -161,7 +162,7 @@ def run(
     """
     registries = _registries(registry)
     loaded = _suite(suite, registries, dataset)
-    chosen = choose_models(models, registries, key)
+    chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
     request = RunRequest(
         suites=(loaded,),
         checkpoints=chosen.checkpoints,
@@ -175,6 +176,7 @@ def run(
         audit=audit,
         keep_adversarial=keep_adversarial,
         modules=chosen.modules,
+        all_seeds=all_seeds,
     )
     return _smoke(request, results, on_progress) if smoke else _reported(request, _folder_store(results), on_progress)
 
@@ -207,10 +209,11 @@ def transfer(
         RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
     """
     registries = _registries(registry)
-    everyone = choose_models([*listed(models), *listed(targets)], registries, key)
+    loaded = _suite(suite, registries, dataset)
+    everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = RunRequest(
-        suites=(_suite(suite, registries, dataset),),
+        suites=(loaded,),
         checkpoints=tuple(by_name[name] for name in names_of(models)),
         limit=limit,
         seed=seed,

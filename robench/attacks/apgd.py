@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from robench.declarations.base import FieldProblem
 
 
-ApgdLoss = Literal["ce", "margin", "dlr", "dlr-targeted"]
+ApgdLoss = Literal["ce", "margin", "dlr", "dlr-targeted", "objective"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

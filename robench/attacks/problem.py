@@ -243,7 +243,7 @@ class Problem:
         with torch.inference_mode():
             outputs = self._passed(flat, seeds)
         self.ledger.count(self.rows, queries=num_samples)
-        return loss(outputs.clone(), self.labels.repeat_interleave(num_samples)).view(-1, num_samples)
+        return loss(outputs.clone(), self.labels.repeat_interleave(num_samples, 0)).view(-1, num_samples)
 
     def predict(self, points: Tensor) -> Tensor:
         """Return the outputs (B, classes) of the final prediction at these points: its draws, and no graph."""

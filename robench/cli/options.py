@@ -111,6 +111,9 @@ limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="
 seed_option = option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness, in place of the suite's."
 )
+all_seeds_option = option(
+    "--all-seeds", is_flag=True, help="All training seeds of each model; a row is then their mean with a t interval."
+)
 data_root_option = option(
     "--data-root",
     type=AbsolutePath(),

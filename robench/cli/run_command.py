@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from robench.cli.options import (
+    all_seeds_option,
     data_root_option,
     dataset_option,
     device_option,
@@ -54,6 +55,7 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
     help="Keep what every attack makes: as it is, or rounded toward the clean image before it is scored.",
 )
 @seed_option
+@all_seeds_option
 @data_root_option
 @option("--no-audit", is_flag=True, help="Leave out the checks of every model that come before attacks.")
 @option(
@@ -76,6 +78,7 @@ def command(
     results: Path,
     keep_adversarial: KeptDtype | None,
     seed: int | None,
+    all_seeds: bool,
     data_root: Path | None,
     no_audit: bool,
     smoke: bool,
@@ -90,11 +93,10 @@ def command(
     from robench.cli.measuring import measured
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, smoke_request
-    from robench.store import FolderStore, MemoryStore
 
     request = RunRequest(
         suites=find_suites(suites, registries, dataset),
-        checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
+        checkpoints=tuple(find_checkpoints(models, registries, all_seeds=all_seeds)),
         limit=limit,
         seed=seed,
         device=device,
@@ -104,12 +106,11 @@ def command(
         data_root=data_root,
         audit=not no_audit,
         keep_adversarial=keep_adversarial,
+        all_seeds=all_seeds,
     )
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
-    store = MemoryStore() if smoke else FolderStore(results)
-    if isinstance(store, FolderStore) and not dry_run:
-        store.check_writable()
+    store = _store(results, smoke=smoke, dry_run=dry_run)
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
@@ -123,6 +124,17 @@ def command(
     if stopped_with:
         return stopped_with
     return 0 if all(report.is_complete for report in reports) and not progress.num_failed else 1
+
+
+def _store(results: Path, *, smoke: bool, dry_run: bool) -> Store:
+    from robench.store import FolderStore, MemoryStore
+
+    if smoke:
+        return MemoryStore()
+    store = FolderStore(results)
+    if not dry_run:
+        store.check_writable()
+    return store
 
 
 def _say_how_it_ended(num_failed: int, *, is_interrupted: bool, smoke: bool) -> None:

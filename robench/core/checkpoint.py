@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
+# Between the name of an entry and the seed of one of its further trainings: ``digits-vit@3``.
+SEED_MARK = "@"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class Checkpoint:
         trained_on: name of the dataset that the weights were trained on; on it alone scores can be expected.
         coupled: rows of a batch may influence each other, so that numbers hold at their batch size only; not part of
             keys, which have the batch size.
+        seed_of: name of the entry of which this is a further training, with another seed; None for the entry itself.
         folder: the folder of the registry file, against which relative uris are resolved.
     """
 
@@ -57,3 +60,4 @@ class Checkpoint:
     training: Recipe | None = None
     trained_on: str | None = None
     coupled: bool = False
+    seed_of: str | None = None

@@ -228,8 +228,15 @@ class Recipe(Declaration, Protocol):
     def dataset(self) -> str:
         """Name of the dataset."""
 
+    @property
+    def seed(self) -> int:
+        """Seed of all that training draws."""
+
     def shortened(self, num_epochs: int) -> Self:
         """Return the recipe with so many epochs in all."""
+
+    def seeded(self, seed: int) -> Self:
+        """Return the recipe with another seed."""
 
     @classmethod
     def implemented(cls) -> Any:

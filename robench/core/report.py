@@ -20,6 +20,7 @@ class Estimate:
         low, high: bounds of the 95 % interval, in the unit of ``value``; None where undefined.
         unit: ``share`` for shares in [0, 1]; ``ratio`` to a reference's errors, 1 for as many; per cent exists in
             renderers alone.
+        of_seeds: of a mean over training seeds, the value of each; empty for one checkpoint.
     """
 
     value: float
@@ -27,6 +28,7 @@ class Estimate:
     high: float | None
     num_examples: int
     unit: str = "share"
+    of_seeds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Row:
         limit: where only the first examples were asked for.
         batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
         flags: signs that numbers under attack cannot be believed, raised or not; None where nothing was checked.
+        seeds: names of the checkpoints, one a training seed, whose mean the row is; empty for one checkpoint.
     """
 
     model: str
@@ -60,6 +63,7 @@ class Row:
     notes: tuple[str, ...] = ()
     flags: tuple[Flag, ...] | None = None
     batch_size: int | None = None
+    seeds: tuple[str, ...] = ()
 
     @property
     def raised(self) -> tuple[Flag, ...]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from annotated_types import MaxLen
+from annotated_types import Ge, Lt, MaxLen
 
-from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
+from robench.core.checkpoint import PLAIN_LAYOUT, SEED_MARK, Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
+from robench.declarations.base import SEEDS
 from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from robench.core.declared import DatasetDeclaration
     from robench.declare.document import Document
-    from robench.declare.problems import Problem
+    from robench.declare.problems import Place, Problem
 
 T = TypeVar("T")
 _NOT_STATED = "not stated"
@@ -77,6 +78,16 @@ class WeightsEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeedEntry:
+    """Weights of a further training of an entry, as they stand in a file: all but the seed is as in the entry."""
+
+    seed: Annotated[int, Ge(0), Lt(SEEDS)]
+    uri: Annotated[str, Checked(_uri_problem)]
+    sha256: Annotated[str, Checked(_digest_problem)] | None
+    expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointEntry:
     """A checkpoint as it stands in a file, below its name."""
 
@@ -91,6 +102,7 @@ class CheckpointEntry:
     training: TrainingBase | None = None
     trained_on: str | None = None
     coupled: bool = False
+    seeds: Annotated[tuple[SeedEntry, ...], MaxLen(1_000)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +148,7 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
     problems += _taken_names(document)
     problems += _unknown_training_data(document, known)
     problems += _wrongly_coupled(document, entry)
+    problems += _wrong_seeds(document, entry)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}
     for name, content in () if entry is None else entry.datasets.items():
@@ -145,7 +158,9 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
             problems.append(document.problem(("datasets", name), str(error)))
     checkpoints = document.settle(entry, problems).checkpoints
     return Registry(
-        checkpoints={name: _checkpoint(name, checkpoint, folder) for name, checkpoint in checkpoints.items()},
+        checkpoints={
+            each.name: each for name, entry in checkpoints.items() for each in _trainings(name, entry, folder)
+        },
         datasets=datasets,
     )
 
@@ -169,6 +184,22 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
     return merged
 
 
+def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Checkpoint]:
+    """Yield the checkpoint of an entry, and those of its further seeds."""
+    own = _checkpoint(name, entry, folder)
+    yield own
+    for each in entry.seeds:
+        assert own.training is not None  # _wrong_seeds has seen to it
+        yield replace(
+            own,
+            name=f"{name}{SEED_MARK}{each.seed}",
+            weights=Weights(uri=each.uri, sha256=each.sha256, how_to_get=own.weights.how_to_get),
+            expected=each.expected,
+            training=own.training.seeded(each.seed),
+            seed_of=name,
+        )
+
+
 def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
     weights = entry.weights
     return Checkpoint(
@@ -189,8 +220,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
 
 
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
-    for name in document.mapping_at("checkpoints"):
-        place = ("checkpoints", name, "weights", "uri")
+    for place in _places_of_weights(document):
         uri = document.at(*place)
         if not isinstance(uri, str) or _uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
@@ -199,6 +229,30 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
         with suppress(OSError, ValueError):
             if path.exists() and not path.is_file() and not path.is_dir():
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
+
+
+def _places_of_weights(document: Document) -> Iterator[Place]:
+    for name in document.mapping_at("checkpoints"):
+        yield "checkpoints", name, "weights", "uri"
+        seeds = ("checkpoints", name, "seeds")
+        yield from ((*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds)))
+
+
+def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
+    """Yield a problem for each seed that stands twice, and for seeds of what robench does not know how to train."""
+    for name, checkpoint in () if entry is None else entry.checkpoints.items():
+        place: Place = ("checkpoints", name, "seeds")
+        if not checkpoint.seeds:
+            continue
+        if checkpoint.training is None:
+            yield document.problem(place, "must not be given without training, of which they are the seeds")
+            continue
+        taken = {checkpoint.training.seed}
+        for index, each in enumerate(checkpoint.seeds):
+            if each.seed in taken:
+                wrong = f"seed {each.seed} is that of training or of another item; each must be another one"
+                yield document.problem((*place, index, "seed"), wrong)
+            taken.add(each.seed)
 
 
 def _missing(document: Document) -> Iterator[Problem]:

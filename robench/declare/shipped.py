@@ -93,8 +93,15 @@ def find_datasets(registry_files: Sequence[Path] = ()) -> Mapping[str, DatasetDe
     return _Joined(merge({path: each.datasets for path, each in registries.items()}, "dataset"), DATASETS)
 
 
-def find_checkpoints(names: Sequence[str], registry_files: Sequence[Path] = ()) -> list[Checkpoint]:
+def find_checkpoints(
+    names: Sequence[str], registry_files: Sequence[Path] = (), *, all_seeds: bool = False
+) -> list[Checkpoint]:
     """Return checkpoints by name, each once, from the shipped registry and further files.
+
+    Args:
+        names: names of entries, or of one of their seeds, such as ``digits-vit@1``.
+        registry_files: registry files beside the shipped one.
+        all_seeds: return the checkpoints of all seeds of an entry after its own.
 
     Raises:
         UsageError: there is no such file.
@@ -105,7 +112,11 @@ def find_checkpoints(names: Sequence[str], registry_files: Sequence[Path] = ()) 
     for name in names:
         if name not in declared:
             raise UnknownNameError("model", name, declared, "Others can be added with a registry file (--registry).")
-    return [declared[name] for name in dict.fromkeys(names)]
+    wanted = dict.fromkeys(names)
+    if all_seeds:
+        of_entry = {name: [each.name for each in declared.values() if each.seed_of == name] for name in wanted}
+        wanted = dict.fromkeys(each for name in wanted for each in (name, *of_entry[name]))
+    return [declared[name] for name in wanted]
 
 
 def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint]:

@@ -30,14 +30,16 @@ class InMemory(ArchitectureBase):
     runs_user_code: ClassVar[bool] = True
 
 
-def in_memory_checkpoint(name: str, digest: str, preprocessing: Preprocessing, folder: Path) -> Checkpoint:
+def in_memory_checkpoint(
+    name: str, digest: str, preprocessing: Preprocessing, folder: Path, task: str = DEFAULT_TASK
+) -> Checkpoint:
     """Return the entry that a registry would have for a module in memory; ``digest`` identifies the module."""
     return Checkpoint(
         name=name,
         architecture=InMemory(),
         weights=Weights(uri=_PLACE, sha256=digest),
         preprocessing=preprocessing,
-        task=DEFAULT_TASK,
+        task=task,
         training_data="not stated",
         source=_PLACE,
         licence="not stated",

@@ -19,6 +19,7 @@ from robench.models.fused_attention import without_fused_attention
 from robench.models.loaded import LoadedModel
 from robench.models.module_digest import digest_of_module
 from robench.models.object_digest import UndigestibleError
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,7 +73,7 @@ def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
 
 
 def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | str = "cpu") -> LoadedModel:
-    """Return a copy of a module as a frozen classifier on a device; the module itself stays as it is.
+    """Return a copy of a module as a frozen model of its task on a device; the module itself stays as it is.
 
     Raises:
         UsageError: it cannot be copied.
@@ -88,7 +89,7 @@ def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | s
         copied = _copied(checkpoint.name, module)
         guard_batch_norms(copied)
         without_fused_attention(copied)
-        return LoadedModel(copied, preprocessing, device)
+        return LoadedModel(copied, preprocessing, device, TASKS[checkpoint.task])
 
 
 def _copied(name: str, module: nn.Module) -> nn.Module:

@@ -15,6 +15,7 @@ from robench.reports.html_page import render_html
 from robench.reports.json_document import render_json
 from robench.reports.latex import render_latex
 from robench.reports.markdown import render_markdown
+from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
 from robench.reports.terminal import render_text
 
@@ -29,4 +30,4 @@ RENDERERS: Mapping[str, Renderer] = {
     "html": render_html,
 }
 
-__all__ = ["RENDERERS", "Renderer", "build_report", "coverages_by_model", "needs", "report_of_store"]
+__all__ = ["RENDERERS", "Renderer", "build_report", "coverages_by_model", "needs", "over_seeds", "report_of_store"]

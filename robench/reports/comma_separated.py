@@ -29,6 +29,7 @@ _HEADER = (
     "num_examples",
     "missing",
     "batch_size",
+    "seeds",
 )
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
@@ -36,7 +37,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@")
 def render_csv(report: Report) -> str:
     """Return the report as CSV: nothing between two commas where there is no number; conditions joined by ``+``.
 
-    ``batch_size`` is that of a coupled model, and empty for all others.
+    ``batch_size`` is that of a coupled model, and empty for all others; ``seeds`` is the number of training seeds of
+    which the row is the mean, and empty for one checkpoint.
 
     A model that was checked has one more line, ``flags``, with the number of flags that are raised.
     """
@@ -47,7 +49,7 @@ def render_csv(report: Report) -> str:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
             flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
-            writer.writerow((inert_text(row.model), row.limit, *flags, row.batch_size))
+            writer.writerow((inert_text(row.model), row.limit, *flags, row.batch_size, len(row.seeds) or None))
     return file.getvalue()
 
 
@@ -64,6 +66,7 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
         cell.num_examples,
         cell.missing,
         row.batch_size,
+        len(row.seeds) or None,
     )
 
 

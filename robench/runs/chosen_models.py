@@ -15,6 +15,7 @@ from robench.declare import find_checkpoints, parse_preprocessing
 from robench.declare.names import name_problem
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, preprocessing_of
+from robench.tasks import DEFAULT_TASK
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -35,13 +36,22 @@ class ChosenModels:
     modules: Mapping[str, nn.Module]
 
 
-def choose_models(models: Models, registries: Sequence[Path] = (), key: Keys | None = None) -> ChosenModels:
+def choose_models(
+    models: Models,
+    registries: Sequence[Path] = (),
+    key: Keys | None = None,
+    task: str = DEFAULT_TASK,
+    *,
+    all_seeds: bool = False,
+) -> ChosenModels:
     """Return the checkpoints that names and modules stand for.
 
     Args:
         models: a name; a mapping from names to ``module`` or ``(module, preprocessing)``; or a sequence of both.
         registries: registry files besides the shipped one.
         key: what identifies the one module, or modules by name, in place of a digest of state and source.
+        task: task of the modules.
+        all_seeds: names stand for the checkpoints of all training seeds.
 
     Raises:
         UsageError: something else was given, a name stands for two models, or a module cannot be identified.
@@ -66,13 +76,14 @@ def choose_models(models: Models, registries: Sequence[Path] = (), key: Keys | N
     keys = _keys(key, list(given))
     parts = {name: _parts(name, model) for name, model in given.items()}
     # The shipped registry takes a second to read.
-    found = find_checkpoints(list(names), registries) if names or registries else []
+    found = find_checkpoints(list(names), registries, all_seeds=all_seeds) if names or registries else []
     known = {each.name: each for each in found}
+    trainings = {name: [name, *(each.name for each in found if each.seed_of == name)] for name in names}
     for name, (module, preprocessing) in parts.items():
         identity = identity_of(name, module, keys.get(name))
-        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd())
+        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd(), task)
     return ChosenModels(
-        checkpoints=tuple(known[name] for name in names_of(models)),
+        checkpoints=tuple(known[each] for name in names_of(models) for each in trainings.get(name, [name])),
         modules={name: module for name, (module, _) in parts.items()},
     )
 

@@ -12,7 +12,7 @@ from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.evaluator import Evaluator
 from robench.models.weights import resolve
-from robench.reports import report_of_store
+from robench.reports import over_seeds, report_of_store
 from robench.runs.devices import choose_workers
 from robench.runs.fit import check_fit
 from robench.runs.fit_apart import check_fit_apart, checks_apart
@@ -99,7 +99,8 @@ class PreparedRun:
             seed=seed,
             coupled=self.request.coupled,
         )
-        return replace(report, notes=(NOTE,)) if self.request.smoke else report
+        report = replace(report, notes=(NOTE,)) if self.request.smoke else report
+        return over_seeds(report) if self.request.all_seeds else report
 
 
 def prepare(request: RunRequest) -> PreparedRun:

@@ -38,6 +38,7 @@ class RunRequest:
         keep_adversarial: also keep what every perturbation makes, exactly (``float32``) or in half the space
             (``float16``), rounded toward the clean input before it is scored; None keeps outcomes alone.
         modules: of checkpoints in memory, the module by the checkpoint's name; they are measured in this process.
+        all_seeds: rows of reports are means over the training seeds of a model.
         smoke: whether a model goes through the suites is all that is asked (``runs.smoke``).
     """
 
@@ -54,6 +55,7 @@ class RunRequest:
     shard_timeout: float | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     smoke: bool = False
+    all_seeds: bool = False
 
     def __post_init__(self) -> None:
         self._check_modules()

@@ -32,7 +32,8 @@ class Task:
             not right or wrong.
         metric: the metric of clean examples by which models are trained, checked and transferred to; None for none.
         losses: names of the losses that attacks can name beside ``objective``, the keys of the rules' ``losses``.
-        is_audited: the checks of ``evaluation.audit`` apply to its models.
+        is_audited: the checks of ``evaluation.audit`` apply to its models, and who guesses is right about one example
+            in as many as there are classes.
     """
 
     name: str

@@ -21,7 +21,7 @@ class TrainingBase(DeclarationBase):
     """Declaration of how a published checkpoint was trained, so that it can be trained again.
 
     The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU. A
-    declaration has the fields ``dataset`` and ``num_epochs``.
+    declaration has the fields ``dataset``, ``num_epochs`` and ``seed``.
 
     Attributes:
         is_embedded: the data are embedded in a library. Training needs no data on disk, computes on the CPU in whole
@@ -32,11 +32,16 @@ class TrainingBase(DeclarationBase):
 
     dataset: str
     num_epochs: int
+    seed: int
 
     def shortened(self, num_epochs: int) -> Self:
         """Return the training with so many epochs in all."""
         # Any: a declaration is a dataclass, which its base cannot say.
         return cast("Self", replace(cast("Any", self), num_epochs=num_epochs))
+
+    def seeded(self, seed: int) -> Self:
+        """Return the training with another seed."""
+        return cast("Self", replace(cast("Any", self), seed=seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

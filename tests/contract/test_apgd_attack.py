@@ -116,7 +116,7 @@ class TestOptimum:
 
         return Victim(logits)
 
-    @pytest.mark.parametrize("loss", ["ce", "margin", "dlr", "dlr-targeted"])
+    @pytest.mark.parametrize("loss", ["ce", "margin", "dlr", "dlr-targeted", "objective"])
     @pytest.mark.parametrize("declared", [LINF, L2, L1, replace(L1, radii="shrinking")])
     def test_the_closed_form_margin_is_reached(self, declared: Apgd, loss: Any) -> None:
         declared, batch, victim = replace(declared, loss=loss, num_steps=100), middle_of_the_box(), self.victim()

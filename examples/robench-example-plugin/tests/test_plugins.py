@@ -156,6 +156,18 @@ def test_mean_absolute_error_is_that_of_scikit_learn() -> None:
     assert estimate.low < estimate.value < estimate.high
 
 
+def regressed_rows(seed: int) -> list[RegressionOutcome]:
+    targets, predictions = torch.rand(2, 50, generator=torch.Generator().manual_seed(seed)).double().tolist()
+    return [
+        RegressionOutcome(example_id=f"{row:03d}", target=target, prediction=found, absolute_error=abs(found - target))
+        for row, (target, found) in enumerate(zip(targets, predictions, strict=True))
+    ]
+
+
+def test_mean_absolute_error() -> None:
+    check_metric(MEAN_ABSOLUTE_ERROR, regressed_rows)
+
+
 def test_pgd_makes_the_objective_of_regression_larger() -> None:
     hill, network = Hill(), trained(num_steps=100)
     model = LoadedModel(network, NoPreprocessing(inputs="plane"), task=REGRESSION)
