@@ -80,6 +80,6 @@ class Checker:
 
 @pytest.fixture
 def robench(request: pytest.FixtureRequest) -> Checker:
-    """Return what checks results against a baseline: ``robench.check("suite", model="name", baseline="file")``."""
+    """Return a checker of results against a baseline: ``robench.check("suite", model="name", baseline="file")``."""
     config = request.config
     return Checker(config.rootpath, str(config.getini("robench_baseline")), str(config.getini("robench_results")))

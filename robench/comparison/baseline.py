@@ -1,4 +1,4 @@
-"""A baseline made of a store, and the refusal to check results against one of another protocol."""
+"""Baselines made of a store, and the refusal to check results against one of another protocol."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def baseline_of(
 
 
 def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: int) -> Protocol:
-    """Return what must be the same of a suite for its numbers to be comparable."""
+    """Describe all that must be the same of a suite for its numbers to be comparable."""
     return Protocol(
         suite=suite.name,
         version=suite.version,
@@ -159,7 +159,7 @@ def _provided(thing: object) -> dict[str, str]:
 
 
 def _whole(coverage: Coverage, model: str, suite: Suite) -> Record:
-    """Return what is in of a condition as one record under the model's name."""
+    """Join the results of a condition into one record under the model's name."""
     if coverage.missing != 0:
         lacking = "examples" if coverage.missing is None else f"{coverage.missing} examples"
         raise IncompleteError(

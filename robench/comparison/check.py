@@ -37,7 +37,7 @@ FAILING: tuple[Verdict, ...] = ("worse", "missing", "beyond tolerance")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCell:
-    """One number of one model, before and now.
+    """Number of one model, before and now.
 
     Attributes:
         suite, model: names; ``column``: the column.
@@ -67,7 +67,7 @@ class CheckedCell:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the cell fails the check."""
+        """Return whether the cell fails the check."""
         return self.verdict in FAILING
 
 
@@ -92,7 +92,7 @@ class Check:
 
     @property
     def has_passed(self) -> bool:
-        """Whether no cell fails."""
+        """Return whether no cell fails."""
         return not self.failed
 
     @property

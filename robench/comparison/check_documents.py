@@ -1,4 +1,4 @@
-"""A check as text, Markdown, JSON and JUnit XML: pure functions of it; foreign names are inert in all of them."""
+"""Renderers of a check: text, Markdown, JSON and JUnit XML, in all of which foreign names are inert."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ RETRAINING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedColumn:
-    """One number of two models.
+    """Number of two models.
 
     Attributes:
         suite: name of the suite; ``column``: the column.
@@ -75,7 +75,7 @@ class Comparison:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every column has a difference."""
+        """Return whether every column has a difference."""
         return all(row.difference is not None for row in self.rows)
 
 

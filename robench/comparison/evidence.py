@@ -39,7 +39,7 @@ class Evidence:
 
     @property
     def difference(self) -> Difference:
-        """The first number less the second, with its interval."""
+        """Difference of the first number and the second, with its interval."""
         if self.paired is not None:
             return difference_of(self.paired)
         assert self.drawn is not None

@@ -62,7 +62,7 @@ class Paired:
 
     @property
     def difference(self) -> float:
-        """The number of the first model less that of the second."""
+        """Difference of the first model's number and the second's."""
         first = [sample.first[None] for sample in self.samples]
         return float(self.differences(first, [sample.second[None] for sample in self.samples])[0])
 

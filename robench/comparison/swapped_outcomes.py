@@ -1,4 +1,4 @@
-"""The paired permutation of a metric that does not say what single examples contribute.
+"""Paired permutation of a metric without contributions.
 
 Rows of outcomes are swapped and the metric is computed anew for every draw: slow, and true of any metric.
 """

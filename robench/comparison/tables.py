@@ -1,4 +1,4 @@
-"""A comparison as text, Markdown, CSV and JSON: pure functions of it.
+"""Renderers of a comparison: text, Markdown, CSV and JSON.
 
 Names come from files that strangers write: they are printable in all formats, literal in Markdown, and no formula in
 CSV.

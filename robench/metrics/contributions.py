@@ -56,15 +56,15 @@ class Contributions:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the number is the mean of one value per example."""
+        """Return whether the number is the mean of one value per example."""
         return self.statistic is mean_of_rows and len(self.samples) == 1
 
     @property
     def is_binary(self) -> bool:
-        """Whether the number is the mean of one binary outcome per example."""
+        """Return whether the number is the mean of one binary outcome per example."""
         return self.is_mean and self.samples[0].values.dtype == np.bool_
 
     @property
     def number(self) -> float:
-        """The number itself, up to rounding."""
+        """Number that the contributions make, up to rounding."""
         return float(self.statistic([sample.values[None].astype(np.float64) for sample in self.samples])[0])

@@ -25,13 +25,13 @@ NEWCOMBE = "Newcombe 95 %"
 
 
 def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the two-sided p-value that two verdicts differ by chance alone, in (0, 1].
+    """Return the two-sided p-value of the hypothesis that two verdicts differ by chance alone, in (0, 1].
 
     >>> exact_p_value([True] * 5, [False] * 5)
     0.0625
 
     Raises:
-        ContractError: they are not of the same number of examples.
+        ContractError: their numbers of examples differ.
     """
     only_first, only_second = discordant(first, second)
     return min(1.0, 2 * tail_p_value(max(only_first, only_second), only_first + only_second))

@@ -1,4 +1,4 @@
-"""What a check of a baseline is of, and the run that measures what it lacks."""
+"""Suites of a check, and the run that measures the results it lacks."""
 
 from __future__ import annotations
 

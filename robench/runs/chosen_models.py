@@ -1,4 +1,4 @@
-"""Models as a Python program gives them: names of registries, and modules in memory."""
+"""Models chosen by a Python program: names of registries, and modules in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXPECTED = "expected a name of the registry, a mapping from names to modules, o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenModels:
-    """Checkpoints in the order of their choice, and the modules of those that are in memory, by name."""
+    """Checkpoints in the order of their choice, and the modules of those in memory, by name."""
 
     checkpoints: tuple[Checkpoint, ...]
     modules: Mapping[str, nn.Module]
@@ -44,18 +44,18 @@ def choose_models(
     *,
     all_seeds: bool = False,
 ) -> ChosenModels:
-    """Return the checkpoints that names and modules stand for.
+    """Return the checkpoints for names and modules.
 
     Args:
         models: a name; a mapping from names to ``module`` or ``(module, preprocessing)``; or a sequence of both.
         registries: registry files besides the shipped one.
-        key: what identifies the one module, or modules by name, in place of a digest of state and source.
+        key: identity of the only module, or of modules by name, in place of a digest of state and source.
         task: task of the modules.
-        all_seeds: names stand for the checkpoints of all training seeds.
+        all_seeds: whether names stand for the checkpoints of all training seeds.
 
     Raises:
-        UsageError: something else was given, a name stands for two models, or a module cannot be identified.
-        DeclarationError: a preprocessing says something impossible.
+        UsageError: something else was given, a name refers to two models, or a module cannot be identified.
+        DeclarationError: a preprocessing is invalid.
         UnknownNameError: no registry declares a name.
     """
     names: dict[str, None] = {}
@@ -70,9 +70,7 @@ def choose_models(
                 raise UsageError(f"two modules are given under the name {name!r}; give each its own name")
             given[name] = model
     if both := names.keys() & given.keys():
-        raise UsageError(
-            f"model {min(both)!r} is asked for by name and given in memory as well; give the module another name"
-        )
+        raise UsageError(f"model {min(both)!r} is given both by name and in memory; give the module another name")
     keys = _keys(key, list(given))
     parts = {name: _parts(name, model) for name, model in given.items()}
     # The shipped registry takes a second to read.
@@ -89,7 +87,7 @@ def choose_models(
 
 
 def names_of(models: Models) -> list[str]:
-    """Return the names of models in the order in which they are given, each once."""
+    """Return the names of models in the given order, each once."""
     return list(dict.fromkeys(name for each in listed(models) for name in ([each] if isinstance(each, str) else each)))
 
 
@@ -97,7 +95,7 @@ def listed(models: Models) -> list[str | Mapping[str, InMemoryModel]]:
     """Return names and mappings one by one.
 
     Raises:
-        UsageError: ``models`` is, or holds, something else.
+        UsageError: ``models`` is, or contains, something else.
     """
     listed = [models] if isinstance(models, (str, Mapping)) else models
     if isinstance(listed, nn.Module):

@@ -1,4 +1,4 @@
-"""A baseline as one sealed file of Parquet, with the columns of records.
+"""Baselines as sealed files of Parquet, with the columns of records.
 
 The rows of one record follow those of the other; the envelope in the footer says how many each has, and of which shard.
 ``docs/comparing.md`` documents the form.

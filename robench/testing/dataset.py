@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 __all__ = ["DATASET_CHECKS", "Opened", "check_dataset"]
 
-# Examples of a large dataset that are read.
+# Number of examples read from a large dataset.
 MOST_READ = 1000
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A declared dataset on this machine.
+    """Declared dataset on this machine.
 
     Attributes:
         declared: its declaration.
-        open: function that opens it anew; Any, since ``ids`` is no part of ``core.protocols.Dataset``.
+        open: function that opens it again; Any, since ``ids`` is not part of ``core.protocols.Dataset``.
     """
 
     declared: DatasetBase
@@ -47,12 +47,12 @@ class Opened:
 
     @cached_property
     def dataset(self) -> Any:
-        """The dataset, opened once."""
+        """Return the dataset, opened once."""
         return self.open()
 
     @property
     def subject(self) -> str:
-        """How messages name it."""
+        """Return its name in messages."""
         return f"dataset {self.declared.name!r}"
 
 
@@ -62,11 +62,11 @@ def check_dataset(
     data_root: Path | None = None,
     preprocessing: ImagePreprocessing | None = None,
 ) -> None:
-    """Check that a dataset keeps all promises that robench's own datasets keep.
+    """Check that a dataset fulfils all contracts of robench's own datasets.
 
     Args:
         declared: its declaration, or the name of one that robench knows.
-        data_root: folder below which its files are; not needed for datasets that are embedded.
+        data_root: folder that contains its files; not needed for embedded datasets.
         preprocessing: resize and crop; None for the dataset's usual one.
 
     Raises:
@@ -112,14 +112,14 @@ def has_as_many_examples_as_it_says(opened: Opened) -> None:
     if len(dataset) <= MOST_READ:
         counts["iteration"] = len(list(dataset))
     require(len(set(counts.values())) == 1, subject, f"has different numbers of examples: {counts}", "one number")
-    # Of a dataset on disk, some folders may be missing.
+    # A dataset on disk may lack some folders.
     size = declared.num_examples
     fits = size is None or len(dataset) == size or (declared.folder and len(dataset) <= size)
     require(bool(fits), subject, f"has {len(dataset)} examples", f"{size}, as is declared")
 
 
 def gives_inputs_of_its_domain(opened: Opened) -> None:
-    """Check that the rules of the domain accept its inputs; those of images have more checks of their own."""
+    """Check that the rules of the domain accept its inputs; images have further checks."""
     domain = opened.declared.domain
     if domain == IMAGES.name:
         gives_rgb_images_in_the_unit_range(opened)
@@ -190,7 +190,7 @@ def ids_are_unique_and_in_the_order_of_their_hash(opened: Opened) -> None:
 
 
 def a_batch_is_its_items(opened: Opened) -> None:
-    """Check that a batch holds the items of its range, and neighbouring batches those of the wide one."""
+    """Check that a batch contains the items of its range, and neighbouring batches those of the wide one."""
     dataset, subject = opened.dataset, opened.subject
     stop = min(len(dataset), 9)
     middle = stop // 2

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["METRIC_CHECKS", "check_metric", "classified"]
 
 NUM_EXAMPLES = 50
-# The clean condition and then five severities of one type, or of the fifteen.
+# The clean condition followed by five severities of one type, or of the fifteen.
 NUM_CONDITIONS = {
     "condition": 1,
     "threat-model": 3,
@@ -43,7 +43,7 @@ NUM_CONDITIONS = {
 
 
 def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
-    """Check that a metric keeps all promises that robench's own metrics keep.
+    """Check that a metric fulfils all contracts of robench's own metrics.
 
     Args:
         metric: the descriptor; outcomes are made for its scope, those of 50 examples for each condition.
@@ -81,7 +81,7 @@ def is_computed_without_torch(metric: Metric, outcomes: MakeOutcomes | None = No
 
 
 def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
-    """Check type, unit and number of examples of what is computed."""
+    """Check type, unit and number of examples of the estimate."""
     estimate, subject = computed(metric, outcomes), subject_of(metric)
     found = type(estimate).__name__
     require(isinstance(estimate, Estimate), subject, f"computes {found}", "an Estimate (`robench.core.report`)")
@@ -106,7 +106,7 @@ def its_interval_holds_its_value(metric: Metric, outcomes: MakeOutcomes | None =
 
 
 def no_outcomes_are_no_number(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
-    """Check that a metric of nothing is refused."""
+    """Check that a metric of no outcomes is refused."""
     found = refusal(lambda: compute(metric, [[] for _ in conditions_for(metric, outcomes)]), IncompleteError)
     require(found is None, subject_of(metric), f"{found} without outcomes", "an IncompleteError, since it is undefined")
 
@@ -120,7 +120,7 @@ def the_order_of_the_examples_does_not_matter(metric: Metric, outcomes: MakeOutc
 
 
 def is_pure(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
-    """Check that outcomes stay as they are, two calls agree, and no global generator is drawn from."""
+    """Check that outcomes are unchanged, two calls agree, and no global generator is drawn from."""
     conditions, subject = conditions_for(metric, outcomes), subject_of(metric)
     readings = readings_for(metric, [columns_of(rows) for rows in conditions])
     with watched_generators(subject):
@@ -153,21 +153,21 @@ METRIC_CHECKS = (
     is_computed_without_torch,
     gives_an_estimate_in_its_unit_over_all_examples,
     its_interval_holds_its_value,
-    its_contributions_make_its_number,
     no_outcomes_are_no_number,
     the_order_of_the_examples_does_not_matter,
     is_pure,
     outcomes_of_another_task_are_refused,
+    its_contributions_make_its_number,
 )
 
 
 def subject_of(metric: Metric) -> str:
-    """Return how messages name a metric."""
+    """Return the name of a metric in messages."""
     return f"metric {metric.name!r}"
 
 
 def classified(seed: int) -> list[ClassificationOutcome]:
-    """Return outcomes of 50 examples of 10 classes, of which about a tenth is right."""
+    """Return outcomes of 50 examples of 10 classes, about a tenth of them right."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):
@@ -196,18 +196,18 @@ def searched(seed: int) -> list[ClassificationOutcome]:
 
 
 def conditions_for(metric: Metric, outcomes: MakeOutcomes | None = None) -> list[Sequence[Outcome]]:
-    """Return outcomes of as many conditions as a column of the metric reads."""
+    """Return outcomes for the conditions of a column of the metric."""
     make: MakeOutcomes = outcomes or (searched if metric.scope in ("search", "distance") else classified)
     return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
 
 
 def columns_of(rows: Sequence[Outcome], empty: type[Outcome] = ClassificationOutcome) -> Outcomes:
-    """Return rows as columns; where there are no rows, they are of type ``empty``."""
+    """Return rows as columns, of type ``empty`` if there are none."""
     return Outcomes.of(rows, type(rows[0]) if rows else empty)
 
 
 def readings_for(metric: Metric, conditions: Sequence[Outcomes]) -> Readings:
-    """Return conditions in the roles that the metric's scope gives them."""
+    """Return conditions in the roles required by the metric's scope."""
     first, *others = conditions
     match metric.scope:
         case "condition" | "search" | "distance":
@@ -224,17 +224,17 @@ def readings_for(metric: Metric, conditions: Sequence[Outcomes]) -> Readings:
 
 
 def compute(metric: Metric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return what the metric makes of rows."""
+    """Return the metric of rows."""
     outcome_type = TASKS[metric.task].outcome
     return _implementation(metric)(readings_for(metric, [columns_of(rows, outcome_type) for rows in conditions]))
 
 
 def computed(metric: Metric, outcomes: MakeOutcomes | None = None) -> Estimate:
-    """Return what the metric makes of the outcomes of these tests."""
+    """Return the metric of the outcomes of these tests."""
     return compute(metric, conditions_for(metric, outcomes))
 
 
 def _implementation(metric: Metric) -> Callable[[Readings], Estimate]:
-    """Return the function itself: the harness would undo what it does to the process."""
+    """Return the function itself: the harness would undo its effects on the process."""
     function: Callable[[Readings], Estimate] = imported(metric.implementation)
     return function

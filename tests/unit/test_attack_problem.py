@@ -144,7 +144,7 @@ class TestPasses:
 
     def test_a_gradient_that_nobody_asked_for_is_missed_loudly(self) -> None:
         met = problem(Noisy())
-        with pytest.raises(ContractError, match="asked for values alone"):
+        with pytest.raises(ContractError, match="requested values alone"):
             met.evaluate(met.inputs, cross_entropy_loss).slope()
 
     def test_a_victim_that_returns_nan_is_refused(self) -> None:

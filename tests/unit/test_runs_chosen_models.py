@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "one name twice": ([{"mine": NET}, {"mine": OTHER}], "two modules are given under the name 'mine'"),
     "a name of the registry": (
         ["digits-vit", {"digits-vit": NET}],
-        "model 'digits-vit' is asked for by name and given in memory as well; give the module another name",
+        "model 'digits-vit' is given both by name and in memory; give the module another name",
     ),
 }
 

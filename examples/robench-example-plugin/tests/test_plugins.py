@@ -1,4 +1,4 @@
-"""The example plug-ins keep the promises that robench's own keep."""
+"""Tests that the example plug-ins fulfil the contracts of robench's own."""
 
 from __future__ import annotations
 
