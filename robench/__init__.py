@@ -13,14 +13,28 @@ if TYPE_CHECKING:
     from robench.api import (
         ImagePreprocessing,
         build_model,
+        check,
+        compare,
         load_checkpoint,
         load_dataset,
         load_suite,
         run,
         transfer,
+        write_baseline,
     )
 
-__all__ = ["ImagePreprocessing", "build_model", "load_checkpoint", "load_dataset", "load_suite", "run", "transfer"]
+__all__ = [
+    "ImagePreprocessing",
+    "build_model",
+    "check",
+    "compare",
+    "load_checkpoint",
+    "load_dataset",
+    "load_suite",
+    "run",
+    "transfer",
+    "write_baseline",
+]
 
 
 def __getattr__(name: str) -> object:

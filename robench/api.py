@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robench.comparison import baseline_of, check_results, compare_models
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.files import absolute
 from robench.datasets import open_dataset
@@ -13,15 +14,27 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_datasets, find_suite, find_suites, parse_architecture
 from robench.models.build import build
 from robench.models.loading import load_model as _load_model
-from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, smoke_request
+from robench.runs import (
+    ChosenModels,
+    RunRequest,
+    check_request,
+    choose_models,
+    prepare,
+    prepare_transfer,
+    smoke_request,
+    suites_to_check,
+)
 from robench.runs.chosen_models import listed, names_of
 from robench.store import FolderStore, MemoryStore
+from robench.store.baseline import read_baseline
+from robench.store.baseline import write_baseline as _write_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torch import nn
 
+    from robench.comparison import Check, Comparison
     from robench.core.protocols import Dataset, Model
     from robench.core.report import Report
     from robench.core.suite import Suite
@@ -29,7 +42,18 @@ if TYPE_CHECKING:
     from robench.runs.request import ExecutorName, KeptDtype
     from robench.scheduling import Progress
 
-__all__ = ["ImagePreprocessing", "build_model", "load_checkpoint", "load_dataset", "load_suite", "run", "transfer"]
+__all__ = [
+    "ImagePreprocessing",
+    "build_model",
+    "check",
+    "compare",
+    "load_checkpoint",
+    "load_dataset",
+    "load_suite",
+    "run",
+    "transfer",
+    "write_baseline",
+]
 DEFAULT_RESULTS = "results"
 
 
@@ -208,6 +232,102 @@ def transfer(
     return prepared.report(store)
 
 
+def compare(
+    first: str,
+    second: str,
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> Comparison:
+    """Compare two models on the same examples, from what ``results`` holds, by default ``results``.
+
+    Each column of the suite, or of several, has the number of both, the first less the second with its 95 % interval,
+    and the p-value of a paired test, also corrected by Holm for all columns (docs/comparing.md).
+
+    Raises:
+        RobenchError: see ``core.errors``; ``IncomparableError`` where the two were measured on different data.
+    """
+    suites = _suites(suite, _registries(registry), dataset)
+    return compare_models(suites, FolderStore(_or_default(results)), first, second, limit=limit, seed=seed)
+
+
+def write_baseline(
+    path: str | Path,
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    models: str | Sequence[str],
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> None:
+    """Write the outcomes of models under a suite, or several, to a file that ``check`` reads.
+
+    Raises:
+        RobenchError: see ``core.errors``; ``IncompleteError`` where examples are missing.
+    """
+    suites = _suites(suite, _registries(registry), dataset)
+    names = [models] if isinstance(models, str) else list(models)
+    baseline = baseline_of(suites, FolderStore(_or_default(results)), names, limit=limit, seed=seed)
+    _write_baseline(absolute(path, "path"), baseline)
+
+
+def check(
+    baseline: str | Path,
+    suite: str | Path | Suite | Sequence[str | Path | Suite] = (),
+    models: str | Sequence[str] = (),
+    *,
+    run: bool = False,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    workers: int | None = 1,
+    data_root: str | Path | None = None,
+    tolerance: float | None = None,
+) -> Check:
+    """Check results against a baseline: which numbers are significantly worse, and which are gone.
+
+    Without ``suite`` and ``models`` all that the baseline holds is checked. ``run`` first measures what ``results``
+    lacks, with the weights of the registry. ``tolerance``, in points, is a second rule, by which any larger loss fails.
+
+    Raises:
+        RobenchError: see ``core.errors``; ``IncomparableError`` where data, protocol, seed or plug-ins are not those of
+            the baseline.
+    """
+    registries = _registries(registry)
+    kept = read_baseline(absolute(baseline, "baseline"))
+    names = [models] if isinstance(models, str) else list(models)
+    given = _listed_suites(suite)
+    loaded = [each for each in given if not isinstance(each, (str, PathLike))]
+    texts = [str(each) for each in given if isinstance(each, (str, PathLike))]
+    found = (*loaded, *(suites_to_check(kept, texts, registries, dataset) if texts or not loaded else ()))
+    store = FolderStore(_or_default(results))
+    measurements = None
+    if run:
+        store.check_writable()
+        request = check_request(
+            kept,
+            found,
+            names,
+            registries,
+            seed=seed,
+            device=device,
+            workers=workers,
+            data_root=_data_root(data_root),
+        )
+        prepared = prepare(request)
+        prepared.measure(store, prepared.executor(store))
+        measurements = {each.name: prepared.keys(each) for each in found}
+    return check_results(kept, found, store, models=names, seed=seed, measurements=measurements, tolerance=tolerance)
+
+
 def _executor(executor: ExecutorName, chosen: ChosenModels) -> ExecutorName:
     """Return the kind of executor: modules in memory can be measured only in this process."""
     return "serial" if chosen.modules and executor == "auto" else executor
@@ -225,8 +345,12 @@ def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress
     return prepared.report(request.suites[0], store)
 
 
+def _or_default(results: str | Path | None) -> str | Path:
+    return DEFAULT_RESULTS if results is None else results
+
+
 def _folder_store(results: str | Path | None) -> FolderStore:
-    store = FolderStore(DEFAULT_RESULTS if results is None else results)
+    store = FolderStore(_or_default(results))
     store.check_writable()
     return store
 
@@ -238,6 +362,16 @@ def _suite(suite: str | Path | Suite, registries: Sequence[Path], dataset: str |
     if dataset is not None:
         raise UsageError("dataset must be left out beside a loaded suite; give it to load_suite")
     return suite
+
+
+def _listed_suites(suite: str | Path | Suite | Sequence[str | Path | Suite]) -> list[str | Path | Suite]:
+    return list(suite) if isinstance(suite, (list, tuple)) else [suite]  # type: ignore[list-item]  # no sequence itself
+
+
+def _suites(
+    suite: str | Path | Suite | Sequence[str | Path | Suite], registries: Sequence[Path], dataset: str | None
+) -> list[Suite]:
+    return [_suite(each, registries, dataset) for each in _listed_suites(suite)]
 
 
 def _registries(paths: str | Path | Sequence[str | Path]) -> list[Path]:

@@ -7,6 +7,7 @@ RobenchError                     1  something could not be measured or stored
 │   └── PluginError              2  it names a broken third-party plug-in
 ├── MissingDataError             4  a dataset was not found
 ├── WeightsError                 4  weights are missing, or differ from the registry's entry
+├── IncomparableError            4  results are of other data, another protocol or other versions
 ├── ExampleError                 1  one example of a dataset cannot be read
 ├── ContractError                1  a model, dataset or perturbation broke its contract
 │   └── BudgetExceededError      1  a perturbation left its threat model
@@ -83,6 +84,12 @@ class MissingDataError(RobenchError):
 
 class WeightsError(RobenchError):
     """Weights that are missing, unreadable, unsafe, or different from the registry's entry."""
+
+    exit_code = 4
+
+
+class IncomparableError(RobenchError):
+    """Results are not of the same data, protocol or versions, so that comparing them would say nothing."""
 
     exit_code = 4
 

@@ -11,6 +11,7 @@ TOP1_ACCURACY = Metric(
     task="classification",
     scope="condition",
     implementation="robench.metrics.accuracy_impl:top1_accuracy",
+    contributions="robench.metrics.accuracy_impl:top1_contributions",
 )
 TOP5_ACCURACY = Metric(
     name="top5_accuracy",
@@ -20,4 +21,5 @@ TOP5_ACCURACY = Metric(
     scope="condition",
     reads_scores=True,
     implementation="robench.metrics.accuracy_impl:top5_accuracy",
+    contributions="robench.metrics.accuracy_impl:top5_contributions",
 )

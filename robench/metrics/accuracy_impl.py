@@ -6,13 +6,15 @@ number is the robust accuracy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.report import Estimate
+from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.intervals import wilson_interval
+from robench.metrics.joining import ids_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,10 +40,28 @@ def top5_accuracy(readings: Readings) -> Estimate:
         IncompleteError: there are no outcomes.
         ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or lack it.
     """
+    return proportion(_among_five(only_condition(readings)))
+
+
+def top1_contributions(readings: Readings) -> Contributions:
+    """Return whether the true class of each example came first; errors as of ``top1_accuracy``."""
     outcomes = only_condition(readings)
-    if not outcomes.known("correct_top5").all():
-        raise ContractError("top-5 accuracy met outcomes of an attack that stops at success, which do not say it")
-    return proportion(outcomes.column("correct_top5"))
+    return verdicts_of(outcomes, outcomes.column("correct_top1"))
+
+
+def top5_contributions(readings: Readings) -> Contributions:
+    """Return whether the true class of each example was among the first five; errors as of ``top5_accuracy``."""
+    outcomes = only_condition(readings)
+    return verdicts_of(outcomes, _among_five(outcomes))
+
+
+def verdicts_of(outcomes: Outcomes, verdicts: NDArray[Any]) -> Contributions:
+    """Return one value per example of one condition, whose mean is the metric's number.
+
+    Raises:
+        IncompleteError: there are no outcomes, or an example is there twice.
+    """
+    return Contributions((Sample(ids_of(outcomes, "the condition"), verdicts),))
 
 
 def proportion(correct: NDArray[np.bool_]) -> Estimate:
@@ -56,6 +76,12 @@ def proportion(correct: NDArray[np.bool_]) -> Estimate:
     num_true = int(np.count_nonzero(correct))
     low, high = wilson_interval(num_true, total)
     return Estimate(value=num_true / total, low=low, high=high, num_examples=total)
+
+
+def _among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
+    if not outcomes.known("correct_top5").all():
+        raise ContractError("top-5 accuracy met outcomes of an attack that stops at success, which do not say it")
+    return outcomes.column("correct_top5")
 
 
 def only_condition(readings: Readings) -> Outcomes:

@@ -27,6 +27,7 @@ import numpy as np
 from robench.core.errors import IncompleteError, UnknownNameError
 from robench.core.report import Estimate
 from robench.metrics.bootstrap import percentile_interval, resampled_sums
+from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.joining import aligned, ids_of
 from robench.metrics.reference_errors import ReferenceErrors
 
@@ -57,8 +58,13 @@ def corruption_error(corruption: str, severities: Severities, reference: Referen
         ContractError: the outcomes are not a classifier's.
         UnknownNameError: the reference has no error for the type.
     """
+    return _mean(corruption_error_terms(corruption, severities, reference))
+
+
+def corruption_error_terms(corruption: str, severities: Severities, reference: ReferenceErrors) -> Terms:
+    """Count the terms of ``corruption_error``, whose arguments and errors these are."""
     _check_known([corruption], reference)
-    return _mean(_tally({corruption: severities}, _wrong), reference.corrupted)
+    return Terms(*_tally({corruption: severities}, _wrong), reference.corrupted)
 
 
 def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> Estimate:
@@ -73,8 +79,13 @@ def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> E
         ContractError: the outcomes are not a classifier's.
         UnknownNameError: the reference has no error for a type.
     """
+    return _mean(mean_corruption_error_terms(corrupted, reference))
+
+
+def mean_corruption_error_terms(corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
+    """Count the terms of ``mean_corruption_error``, whose arguments and errors these are."""
     _check_types(corrupted, reference)
-    return _mean(_tally(corrupted, _wrong), reference.corrupted)
+    return Terms(*_tally(corrupted, _wrong), reference.corrupted)
 
 
 def relative_mean_corruption_error(clean: Outcomes, corrupted: Corrupted, reference: ReferenceErrors) -> Estimate:
@@ -85,26 +96,46 @@ def relative_mean_corruption_error(clean: Outcomes, corrupted: Corrupted, refere
     Raises:
         DeclarationError: a corruption does not raise the reference's error.
     """
+    return _mean(relative_terms(clean, corrupted, reference))
+
+
+def relative_terms(clean: Outcomes, corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
+    """Count the terms of ``relative_mean_corruption_error``, whose arguments and errors these are."""
     _check_types(corrupted, reference)
-    tallies = _tally(corrupted, _wrong)
-    wrong = _wrong(aligned(tallies.ids, clean, "the clean condition"))
-    added = {corruption: counts - len(SEVERITIES) * wrong for corruption, counts in tallies.counts.items()}
-    return _mean(_Tallies(tallies.ids, added), reference.degradations)
+    ids, tallies = _tally(corrupted, _wrong)
+    wrong = _wrong(aligned(ids, clean, "the clean condition"))
+    added = {corruption: counts - len(SEVERITIES) * wrong for corruption, counts in tallies.items()}
+    return Terms(ids, added, reference.degradations)
 
 
 def mean_error(corrupted: Corrupted) -> Estimate:
     """Return the mean top-1 error over types and severities, a proportion; errors as in ``mean_corruption_error``."""
-    return _mean(_tally(corrupted, _wrong), dict.fromkeys(corrupted, 1.0), unit="share")
+    return _mean(mean_error_terms(corrupted), unit="share")
+
+
+def mean_error_terms(corrupted: Corrupted) -> Terms:
+    """Count the terms of ``mean_error``, whose arguments and errors these are."""
+    return Terms(*_tally(corrupted, _wrong), dict.fromkeys(corrupted, 1.0))
 
 
 def mean_top1_accuracy(corrupted: Corrupted) -> Estimate:
     """Return the mean top-1 accuracy over types and severities, a share; errors as ``mean_corruption_error``'s."""
-    return _mean(_tally(corrupted, _right), dict.fromkeys(corrupted, 1.0), unit="share")
+    return _mean(mean_top1_terms(corrupted), unit="share")
+
+
+def mean_top1_terms(corrupted: Corrupted) -> Terms:
+    """Count the terms of ``mean_top1_accuracy``, whose arguments and errors these are."""
+    return Terms(*_tally(corrupted, _right), dict.fromkeys(corrupted, 1.0))
 
 
 def mean_top5_accuracy(corrupted: Corrupted) -> Estimate:
     """Return the mean top-5 accuracy over types and severities, a share; errors as ``mean_corruption_error``'s."""
-    return _mean(_tally(corrupted, _among_five), dict.fromkeys(corrupted, 1.0), unit="share")
+    return _mean(mean_top5_terms(corrupted), unit="share")
+
+
+def mean_top5_terms(corrupted: Corrupted) -> Terms:
+    """Count the terms of ``mean_top5_accuracy``, whose arguments and errors these are."""
+    return Terms(*_tally(corrupted, _among_five), dict.fromkeys(corrupted, 1.0))
 
 
 def errors_of(model: str, clean: Outcomes, corrupted: Corrupted) -> ReferenceErrors:
@@ -116,17 +147,43 @@ def errors_of(model: str, clean: Outcomes, corrupted: Corrupted) -> ReferenceErr
     num_wrong, num_images = int(_wrong(clean).sum()), len(ids_of(clean, "the clean condition"))
     means = {
         corruption: int(counts.sum()) / (len(SEVERITIES) * len(counts))
-        for corruption, counts in _tally(corrupted, _wrong).counts.items()
+        for corruption, counts in _tally(corrupted, _wrong)[1].items()
     }
     return ReferenceErrors(model=model, clean=num_wrong / num_images, corrupted=means)
 
 
 @dataclass(frozen=True, slots=True)
-class _Tallies:
-    """Number of severities at which a verdict holds, by type of corruption, for the images of ``ids``."""
+class Terms:
+    """Number of severities at which a verdict holds, by type of corruption and image, and the units they are added in.
+
+    Attributes:
+        ids: ids of the images (N,).
+        counts: counts (N,) of severities, by type.
+        units: what a type's proportion is divided by.
+    """
 
     ids: NDArray[Any]
     counts: Mapping[str, NDArray[np.int64]]
+    units: Mapping[str, float]
+
+    @property
+    def num_terms(self) -> int:
+        """Number of types, severities and images that a mean is over."""
+        return len(self.counts) * len(SEVERITIES) * len(self.ids)
+
+    @property
+    def by_image(self) -> NDArray[np.float64]:
+        """Sum of the terms of each image (N,)."""
+        added = np.zeros(len(self.ids))
+        # Floating-point sums depend on their order, which must not be that in which conditions are named.
+        for corruption, counts in sorted(self.counts.items()):
+            added += counts / self.units[corruption]
+        return added
+
+    @property
+    def contributions(self) -> Contributions:
+        """Contribution of each image; the number is their mean."""
+        return Contributions((Sample(self.ids, self.by_image * len(self.ids) / self.num_terms),))
 
 
 def _wrong(outcomes: Outcomes) -> NDArray[np.bool_]:
@@ -157,7 +214,7 @@ def _check_types(corrupted: Corrupted, reference: ReferenceErrors) -> None:
         )
 
 
-def _tally(corrupted: Corrupted, verdicts: Verdicts) -> _Tallies:
+def _tally(corrupted: Corrupted, verdicts: Verdicts) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]]]:
     """Count, by type and image, the severities at which the verdict holds; the images must be the same everywhere."""
     counts: dict[str, NDArray[np.int64]] = {}
     ids: NDArray[Any] | None = None
@@ -171,18 +228,13 @@ def _tally(corrupted: Corrupted, verdicts: Verdicts) -> _Tallies:
             counts[corruption] = counts[corruption] + holds if corruption in counts else holds
     if ids is None:
         raise IncompleteError("there are no corruptions to take a mean over; name their conditions")
-    return _Tallies(ids, counts)
+    return ids, counts
 
 
-def _mean(tallies: _Tallies, units: Mapping[str, float], unit: str = "ratio") -> Estimate:
-    """Return the mean over types of a tally's proportion of images and severities, each in its own unit."""
-    num_images = len(tallies.ids)
-    num_terms = len(tallies.counts) * len(SEVERITIES) * num_images
-    by_image = np.zeros(num_images)
-    # Floating-point sums depend on their order, which must not be the order of the conditions.
-    for corruption, counts in sorted(tallies.counts.items()):
-        by_image += counts / units[corruption]
-    value = fsum(int(counts.sum()) / units[corruption] for corruption, counts in tallies.counts.items()) / num_terms
-    low, high = percentile_interval(resampled_sums(tallies.ids, by_image) / num_terms)
-    # If no two images differ, rounding alone would put the value slightly outside its bounds.
-    return Estimate(value=value, low=min(low, value), high=max(high, value), num_examples=num_images, unit=unit)
+def _mean(terms: Terms, unit: str = "ratio") -> Estimate:
+    """Return the mean over types of the proportion of images and severities, each in units of its own."""
+    num_terms = terms.num_terms
+    value = fsum(int(counts.sum()) / terms.units[corruption] for corruption, counts in terms.counts.items()) / num_terms
+    low, high = percentile_interval(resampled_sums(terms.ids, terms.by_image) / num_terms)
+    # Where no two images differ, rounding alone would leave the value a little outside of its bounds.
+    return Estimate(value=value, low=min(low, value), high=max(high, value), num_examples=len(terms.ids), unit=unit)

@@ -14,6 +14,8 @@ CORRUPTION_ERROR = Metric(
     scope="type",
     needs_reference=True,
     implementation="robench.metrics.corruptions_impl:corruption_error",
+    contributions="robench.metrics.corruptions_impl:corruption_error_contributions",
+    lower_is_better=True,
 )
 MEAN_CORRUPTION_ERROR = Metric(
     name="mean_corruption_error",
@@ -24,6 +26,8 @@ MEAN_CORRUPTION_ERROR = Metric(
     scope="family",
     needs_reference=True,
     implementation="robench.metrics.corruptions_impl:mean_corruption_error",
+    contributions="robench.metrics.corruptions_impl:mean_corruption_error_contributions",
+    lower_is_better=True,
 )
 RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
     name="relative_mean_corruption_error",
@@ -35,6 +39,8 @@ RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
     needs_clean=True,
     needs_reference=True,
     implementation="robench.metrics.corruptions_impl:relative_mean_corruption_error",
+    contributions="robench.metrics.corruptions_impl:relative_contributions",
+    lower_is_better=True,
 )
 MEAN_ERROR = Metric(
     name="mean_error",
@@ -44,6 +50,8 @@ MEAN_ERROR = Metric(
     interval=BOOTSTRAP,
     scope="family",
     implementation="robench.metrics.corruptions_impl:mean_error",
+    contributions="robench.metrics.corruptions_impl:mean_error_contributions",
+    lower_is_better=True,
 )
 MEAN_TOP1_ACCURACY = Metric(
     name="mean_top1_accuracy",
@@ -53,6 +61,7 @@ MEAN_TOP1_ACCURACY = Metric(
     interval=BOOTSTRAP,
     scope="family",
     implementation="robench.metrics.corruptions_impl:mean_top1_accuracy",
+    contributions="robench.metrics.corruptions_impl:mean_top1_contributions",
 )
 MEAN_TOP5_ACCURACY = Metric(
     name="mean_top5_accuracy",
@@ -63,6 +72,7 @@ MEAN_TOP5_ACCURACY = Metric(
     scope="family",
     reads_scores=True,
     implementation="robench.metrics.corruptions_impl:mean_top5_accuracy",
+    contributions="robench.metrics.corruptions_impl:mean_top5_contributions",
 )
 CORRUPTION_TOP1_ACCURACY = Metric(
     name="corruption_top1_accuracy",
@@ -72,6 +82,7 @@ CORRUPTION_TOP1_ACCURACY = Metric(
     interval=BOOTSTRAP,
     scope="type",
     implementation="robench.metrics.corruptions_impl:mean_top1_accuracy",
+    contributions="robench.metrics.corruptions_impl:mean_top1_contributions",
 )
 CORRUPTION_TOP5_ACCURACY = Metric(
     name="corruption_top5_accuracy",
@@ -82,4 +93,5 @@ CORRUPTION_TOP5_ACCURACY = Metric(
     scope="type",
     reads_scores=True,
     implementation="robench.metrics.corruptions_impl:mean_top5_accuracy",
+    contributions="robench.metrics.corruptions_impl:mean_top5_contributions",
 )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from robench.core.columns import Outcomes
     from robench.core.report import Estimate
+    from robench.metrics.contributions import Contributions
     from robench.metrics.metric import Readings
     from robench.metrics.reference_errors import ReferenceErrors
 
@@ -35,9 +36,7 @@ def mean_corruption_error(readings: Readings) -> Estimate:
 
 def relative_mean_corruption_error(readings: Readings) -> Estimate:
     """Return the relative mCE; raises like ``mean_corruption_error``, and for a missing clean condition."""
-    if readings.clean is None:
-        raise IncompleteError("the relative mCE needs the images without corruption; add {name: clean}")
-    return errors.relative_mean_corruption_error(readings.clean, _averaged(readings), _reference(readings))
+    return errors.relative_mean_corruption_error(_clean(readings), _averaged(readings), _reference(readings))
 
 
 def mean_error(readings: Readings) -> Estimate:
@@ -56,6 +55,43 @@ def mean_top1_accuracy(readings: Readings) -> Estimate:
 def mean_top5_accuracy(readings: Readings) -> Estimate:
     """Return the mean top-5 accuracy; else as ``mean_top1_accuracy``."""
     return errors.mean_top5_accuracy(_averaged(readings))
+
+
+def corruption_error_contributions(readings: Readings) -> Contributions:
+    """Return the contribution of each image to the corruption error; raises like ``corruption_error``."""
+    ((corruption, severities),) = readings.corrupted.items()
+    return errors.corruption_error_terms(corruption, severities, REFERENCES[readings.family]).contributions
+
+
+def mean_corruption_error_contributions(readings: Readings) -> Contributions:
+    """Return the contribution of each image to the mCE; raises like ``mean_corruption_error``."""
+    return errors.mean_corruption_error_terms(_averaged(readings), _reference(readings)).contributions
+
+
+def relative_contributions(readings: Readings) -> Contributions:
+    """Return the contribution of each image to the relative mCE; raises like ``relative_mean_corruption_error``."""
+    return errors.relative_terms(_clean(readings), _averaged(readings), _reference(readings)).contributions
+
+
+def mean_error_contributions(readings: Readings) -> Contributions:
+    """Return the error of each image over types and severities; errors as of ``mean_error``."""
+    return errors.mean_error_terms(_averaged(readings)).contributions
+
+
+def mean_top1_contributions(readings: Readings) -> Contributions:
+    """Return the top-1 accuracy of each image over types and severities; errors as of ``mean_top1_accuracy``."""
+    return errors.mean_top1_terms(_averaged(readings)).contributions
+
+
+def mean_top5_contributions(readings: Readings) -> Contributions:
+    """Return the top-5 accuracy of each image over types and severities; errors as of ``mean_top5_accuracy``."""
+    return errors.mean_top5_terms(_averaged(readings)).contributions
+
+
+def _clean(readings: Readings) -> Outcomes:
+    if readings.clean is None:
+        raise IncompleteError("the relative mCE needs the images without corruption; add {name: clean}")
+    return readings.clean
 
 
 def _averaged(readings: Readings) -> Mapping[str, Mapping[int, Outcomes]]:

@@ -14,6 +14,7 @@ AUPR = Metric(
     interval=BOOTSTRAP,
     scope="detection",
     implementation="robench.metrics.detection_impl:aupr",
+    contributions="robench.metrics.detection_impl:aupr_contributions",
 )
 AUROC = Metric(
     name="auroc",
@@ -24,6 +25,7 @@ AUROC = Metric(
     interval=BOOTSTRAP,
     scope="detection",
     implementation="robench.metrics.detection_impl:auroc",
+    contributions="robench.metrics.detection_impl:auroc_contributions",
 )
 FPR95 = Metric(
     name="fpr95",
@@ -34,4 +36,6 @@ FPR95 = Metric(
     interval=BOOTSTRAP,
     scope="detection",
     implementation="robench.metrics.detection_impl:fpr95",
+    contributions="robench.metrics.detection_impl:fpr95_contributions",
+    lower_is_better=True,
 )

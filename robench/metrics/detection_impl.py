@@ -22,6 +22,7 @@ with its original size, so that the proportion of positives, on which AUPR depen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +30,11 @@ import numpy as np
 from robench.core.errors import ContractError
 from robench.core.report import Estimate
 from robench.metrics.bootstrap import percentile_interval, resample_counts
+from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.joining import ids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -61,6 +63,21 @@ def auroc(readings: Readings) -> Estimate:
 def fpr95(readings: Readings) -> Estimate:
     """Return the false positive rate at 95 % recall; arguments and errors as in ``aupr``."""
     return _estimate(readings, false_positive_rate_at_95)
+
+
+def aupr_contributions(readings: Readings) -> Contributions:
+    """Return the confidence of each positive and negative; errors as of ``aupr``."""
+    return _contributions(readings, average_precision)
+
+
+def auroc_contributions(readings: Readings) -> Contributions:
+    """Return the confidence of each positive and negative; errors as of ``aupr``."""
+    return _contributions(readings, area_under_roc)
+
+
+def fpr95_contributions(readings: Readings) -> Contributions:
+    """Return the confidence of each positive and negative; errors as of ``aupr``."""
+    return _contributions(readings, false_positive_rate_at_95)
 
 
 def average_precision(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,14 +119,42 @@ def false_positive_rate_at_95(positives: NDArray[np.float64], negatives: NDArray
     return rate
 
 
-def _estimate(readings: Readings, statistic: Statistic) -> Estimate:
+def _contributions(readings: Readings, statistic: Statistic) -> Contributions:
+    positives, negatives = _both(readings)
+    samples = (
+        Sample(positives.ids, positives.confidences, "positives"),
+        Sample(negatives.ids, negatives.confidences, "negatives"),
+    )
+    return Contributions(samples, partial(_of_rows, statistic))
+
+
+def _of_rows(statistic: Statistic, samples: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the statistic of each row of confidences of positives and of negatives."""
+    scores = np.unique(np.concatenate([confidences.ravel() for confidences in samples]))
+    counts = [_histogram(np.searchsorted(scores, confidences), len(scores)) for confidences in samples]
+    return statistic(counts[0], counts[1])
+
+
+def _histogram(bins: NDArray[np.int64], num_bins: int) -> NDArray[np.float64]:
+    """Count each bin in each row of ``bins``."""
+    places = bins + num_bins * np.arange(len(bins))[:, None]
+    counted = np.bincount(places.ravel(), minlength=num_bins * len(bins))
+    return counted.reshape(len(bins), num_bins).astype(np.float64)
+
+
+def _both(readings: Readings) -> tuple[_Scored, _Scored]:
+    """Return positives and negatives with their confidences."""
     if len(readings.measured) != 1 or readings.negatives is None:
         found = len(readings.measured) + (readings.negatives is not None)
         raise ContractError(
             f"detection reads two conditions, the out-of-distribution examples and the negatives, got {found}"
         )
     positives = _scored(readings.measured[0], "the out-of-distribution condition")
-    negatives = _scored(readings.negatives, "the condition of the negatives")
+    return positives, _scored(readings.negatives, "the condition of the negatives")
+
+
+def _estimate(readings: Readings, statistic: Statistic) -> Estimate:
+    positives, negatives = _both(readings)
     # The lowest confidence is the highest score.
     scores = np.unique(np.concatenate([positives.confidences, negatives.confidences]))
     value = statistic(

@@ -11,6 +11,7 @@ ACCURACY_AT_DISTANCE = Metric(
     task="classification",
     scope="distance",
     implementation="robench.metrics.distances_impl:accuracy_at_distance",
+    contributions="robench.metrics.distances_impl:accuracy_contributions",
 )
 MEDIAN_DISTANCE = Metric(
     name="median_distance",
@@ -19,4 +20,5 @@ MEDIAN_DISTANCE = Metric(
     task="classification",
     scope="search",
     implementation="robench.metrics.distances_impl:median_distance",
+    contributions="robench.metrics.distances_impl:median_contributions",
 )

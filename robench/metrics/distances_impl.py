@@ -20,9 +20,13 @@ import numpy as np
 
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.report import Estimate
-from robench.metrics.accuracy_impl import only_condition, proportion
+from robench.metrics.accuracy_impl import only_condition, proportion, verdicts_of
+from robench.metrics.contributions import Contributions, Sample
+from robench.metrics.joining import ids_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from robench.core.columns import Outcomes
@@ -39,9 +43,7 @@ def accuracy_at_distance(readings: Readings) -> Estimate:
         IncompleteError: there are no outcomes.
         ContractError: no distance is given, or the outcomes are not those of a minimum-norm attack on a classifier.
     """
-    if readings.within is None:
-        raise ContractError("accuracy at a distance wants one to be stated; give the condition distances")
-    return proportion(_distances(readings) > readings.within)
+    return proportion(_beyond(readings))
 
 
 def median_distance(readings: Readings) -> Estimate:
@@ -62,6 +64,34 @@ def median_distance(readings: Readings) -> Estimate:
     low, high = (distances[rank - 1], distances[count - rank]) if rank else (None, None)
     value = (distances[(count - 1) // 2] + distances[count // 2]) / 2
     return Estimate(value=value, low=low, high=high, num_examples=count, unit="pixels")
+
+
+def accuracy_contributions(readings: Readings) -> Contributions:
+    """Return whether each example is right up to the distance; errors as of ``accuracy_at_distance``."""
+    return verdicts_of(only_condition(readings), _beyond(readings))
+
+
+def median_contributions(readings: Readings) -> Contributions:
+    """Return the distance at which each example fell, whose median is taken; errors as of ``median_distance``."""
+    sample = Sample(ids_of(only_condition(readings), "the condition"), _distances(readings))
+    return Contributions((sample,), _median_of_rows)
+
+
+def _median_of_rows(samples: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the median of each row's distances above 0; NaN of a row without any."""
+    distances = np.sort(samples[0], axis=-1)
+    first = (distances <= 0).sum(-1)
+    count = distances.shape[-1] - first
+    low = np.minimum(first + np.maximum(count - 1, 0) // 2, distances.shape[-1] - 1)
+    high = np.minimum(first + count // 2, distances.shape[-1] - 1)
+    ends = [np.take_along_axis(distances, place[:, None], -1)[:, 0] for place in (low, high)]
+    return np.where(count > 0, (ends[0] + ends[1]) / 2, np.nan)
+
+
+def _beyond(readings: Readings) -> NDArray[np.bool_]:
+    if readings.within is None:
+        raise ContractError("accuracy at a distance wants one to be stated; give the condition distances")
+    return _distances(readings) > readings.within
 
 
 def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robench.core.columns import Outcomes
+    from robench.metrics.contributions import Contributions
 
 Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family"]
 
@@ -38,6 +39,9 @@ class Metric:
         interval: name of the method of its bounds in tables.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
         needs_reference: whether its unit is a reference's errors, which not every family has.
+        lower_is_better: whether a smaller number is the better one, as of errors.
+        contributions: ``module:function`` from ``Readings`` to the ``Contributions`` of single examples, which paired
+            tests are about; None computes the metric anew for every draw of a test.
     """
 
     name: str
@@ -50,6 +54,8 @@ class Metric:
     interval: str = WILSON
     needs_clean: bool = False
     needs_reference: bool = False
+    lower_is_better: bool = False
+    contributions: str | None = None
 
     def compute(self, readings: Readings) -> Estimate:
         """Return the metric's number.
@@ -64,24 +70,52 @@ class Metric:
             return estimate
         return self._foreign_estimate(readings)
 
-    def _foreign_estimate(self, readings: Readings) -> Estimate:
-        # Imported here, since most metrics are robench's.
-        from robench.core.containment import Contained
+    def contributed(self, readings: Readings) -> Contributions | None:
+        """Return the contributions of single examples to the number; None if the metric does not state them.
 
+        Raises:
+            IncompleteError: there are no outcomes, or those of two conditions do not belong together.
+            ContractError: they are not of the metric's task or scope; or a metric that is not robench's raised an
+                error, or returned no contributions.
+        """
+        if self.contributions is None:
+            return None
+        if self.contributions.startswith(f"{OWN}."):
+            own: Contributions = imported(self.contributions)(readings)
+            return own
+        # Imported here, since it needs numpy.
+        from robench.metrics.contributions import Contributions
+
+        found = self._foreign_result(self.contributions, readings)
+        if not isinstance(found, Contributions):
+            title = title_of("metric", self, self.name)
+            raise ContractError(
+                f"{title} returned a {type(found).__name__}, wanted robench.metrics.contributions.Contributions"
+            )
+        return found
+
+    def _foreign_estimate(self, readings: Readings) -> Estimate:
         title = title_of("metric", self, self.name)
-        try:
-            with Contained():
-                estimate = imported(self.implementation)(readings)
-        except IncompleteError:
-            raise
-        # Broad because it is third-party code.
-        except Exception as error:
-            raise ContractError(f"{title} raised {described(what_was_raised(error))}") from error
+        estimate = self._foreign_result(self.implementation, readings)
         if not isinstance(estimate, Estimate):
             raise ContractError(f"{title} returned a {type(estimate).__name__}, wanted robench.core.report.Estimate")
         if estimate.unit != self.unit:
             raise ContractError(f"{title} returned an estimate in {estimate.unit!r}, wanted its unit {self.unit!r}")
         return estimate
+
+    def _foreign_result(self, path: str, readings: Readings) -> object:
+        # Imported here, since most metrics are robench's.
+        from robench.core.containment import Contained
+
+        try:
+            with Contained():
+                return imported(path)(readings)
+        except IncompleteError:
+            raise
+        # Broad because it is code of others.
+        except Exception as error:
+            title = title_of("metric", self, self.name)
+            raise ContractError(f"{title} raised {described(what_was_raised(error))}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,27 @@
 """Paired comparison of two verdicts on the same examples.
 
 Source: McNemar 1947, in the exact form: of the examples on which the two differ, each is as likely to go one way as the
-other, so that their number follows a binomial distribution with probability 1/2.
+other, so that their number follows a binomial distribution with probability 1/2. The interval of the difference is
+Newcombe 1998, "Improved confidence intervals for the difference between binomial proportions based on paired data",
+Statistics in Medicine 17, method 10: Wilson's intervals of both proportions, squared and added with the correlation of
+the two verdicts, which is corrected for continuity.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import comb
+from functools import lru_cache
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robench.core.errors import ContractError
+from robench.metrics.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+NEWCOMBE = "Newcombe 95 %"
 
 
 def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
@@ -27,10 +33,68 @@ def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
     Raises:
         ContractError: their numbers of examples differ.
     """
+    only_first, only_second = discordant(first, second)
+    return min(1.0, 2 * tail_p_value(max(only_first, only_second), only_first + only_second))
+
+
+def discordant(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
+    """Return the number of examples that only the first verdict is true of, and that only the second is.
+
+    Raises:
+        ContractError: they are not of the same number of examples.
+    """
     one, other = np.asarray(first, bool), np.asarray(second, bool)
     if len(one) != len(other):
         raise ContractError(f"paired verdicts must be of the same examples, got {len(one)} and {len(other)}")
-    only_first, only_second = int((one & ~other).sum()), int((other & ~one).sum())
-    num_different, fewer = only_first + only_second, min(only_first, only_second)
-    num_ways = sum(comb(num_different, count) for count in range(fewer + 1))
-    return min(1.0, float(Fraction(2 * num_ways, 2**num_different)))
+    return int((one & ~other).sum()), int((other & ~one).sum())
+
+
+@lru_cache(maxsize=4096)
+def tail_p_value(count: int, num_trials: int) -> float:
+    """Return the probability of at least ``count`` successes in ``num_trials`` trials of probability 1/2.
+
+    With the examples that became wrong of those that changed, it is the one-sided p-value that a model got no worse.
+
+    >>> tail_p_value(5, 5)
+    0.03125
+    """
+    ways, fewer = 1, 0
+    # Whole numbers throughout; as many successes are as likely as as many failures.
+    for number in range(num_trials - count + 1):
+        fewer += ways
+        ways = ways * (num_trials - number) // (number + 1)
+    p_value: float = fewer / (1 << num_trials)
+    return p_value
+
+
+def newcombe_interval(both: int, only_first: int, only_second: int, neither: int) -> tuple[float, float]:
+    """Return the bounds of the 95 % interval of the first proportion less the second, in [-1, 1].
+
+    Args:
+        both: number of examples that both verdicts are true of.
+        only_first: number that the first alone is true of.
+        only_second: number that the second alone is true of.
+        neither: number that neither is true of.
+
+    Raises:
+        ValueError: there are no examples.
+
+    >>> [round(bound, 3) for bound in newcombe_interval(1, 1, 7, 12)]
+    [-0.507, -0.026]
+    """
+    total = both + only_first + only_second + neither
+    num_first, num_second = both + only_first, both + only_second
+    one, other = num_first / total if total else 0.0, num_second / total if total else 0.0
+    (low_one, high_one), (low_other, high_other) = wilson_interval(num_first, total), wilson_interval(num_second, total)
+    spread = num_first * (total - num_first) * num_second * (total - num_second)
+    covered = both * neither - only_first * only_second
+    corrected = max(covered - total / 2, 0.0) if covered > 0 else covered
+    correlation = corrected / sqrt(spread) if spread else 0.0
+
+    def width(down: float, up: float) -> float:
+        return sqrt(max(0.0, down * down - 2 * correlation * down * up + up * up))
+
+    difference = (only_first - only_second) / total
+    low = difference - width(one - low_one, high_other - other)
+    high = difference + width(high_one - one, other - low_other)
+    return max(-1.0, low), min(1.0, high)

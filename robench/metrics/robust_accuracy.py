@@ -11,4 +11,5 @@ ROBUST_ACCURACY = Metric(
     task="classification",
     scope="threat-model",
     implementation="robench.metrics.robust_accuracy_impl:robust_accuracy",
+    contributions="robench.metrics.robust_accuracy_impl:robust_contributions",
 )

@@ -7,15 +7,18 @@ misclassified when clean counts as wrong regardless of the attacks. The denomina
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from robench.core.errors import IncompleteError
 from robench.metrics.accuracy_impl import proportion
+from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.joining import aligned, ids_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from robench.core.report import Estimate
     from robench.metrics.metric import Readings
 
@@ -29,6 +32,17 @@ def robust_accuracy(readings: Readings) -> Estimate:
         IncompleteError: there are no outcomes, an example is duplicated, or two conditions have different examples.
         ContractError: the outcomes are not a classifier's.
     """
+    _, stands = _standing(readings)
+    return proportion(stands)
+
+
+def robust_contributions(readings: Readings) -> Contributions:
+    """Return whether each example is right clean and under every attack; errors as of ``robust_accuracy``."""
+    return Contributions((Sample(*_standing(readings)),))
+
+
+def _standing(readings: Readings) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the ids of the examples, and which of them every condition leaves right."""
     attacks = [
         (f"attack {number} of {len(readings.measured)}", each) for number, each in enumerate(readings.measured, 1)
     ]
@@ -37,4 +51,4 @@ def robust_accuracy(readings: Readings) -> Estimate:
         raise IncompleteError("there are no outcomes; measure an example first")
     ids = ids_of(conditions[0][1], conditions[0][0])
     verdicts = [aligned(ids, outcomes, where).column("correct_top1") for where, outcomes in conditions]
-    return proportion(np.logical_and.reduce(verdicts))
+    return ids, np.logical_and.reduce(verdicts)

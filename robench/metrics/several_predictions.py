@@ -11,6 +11,7 @@ MEAN_ACCURACY = Metric(
     task="classification",
     scope="condition",
     implementation="robench.metrics.several_predictions_impl:mean_accuracy",
+    contributions="robench.metrics.several_predictions_impl:mean_contributions",
 )
 WORST_ACCURACY = Metric(
     name="worst_accuracy",
@@ -19,4 +20,5 @@ WORST_ACCURACY = Metric(
     task="classification",
     scope="condition",
     implementation="robench.metrics.several_predictions_impl:worst_accuracy",
+    contributions="robench.metrics.several_predictions_impl:worst_contributions",
 )

@@ -14,13 +14,14 @@ import numpy as np
 
 from robench.core.errors import IncompleteError
 from robench.core.report import Estimate
-from robench.metrics.accuracy_impl import only_condition, proportion
+from robench.metrics.accuracy_impl import only_condition, proportion, verdicts_of
 from robench.metrics.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.columns import Outcomes
+    from robench.metrics.contributions import Contributions
     from robench.metrics.metric import Readings
 
 
@@ -34,10 +35,7 @@ def mean_accuracy(readings: Readings) -> Estimate:
     made, right = _counts(only_condition(readings))
     if not len(made):
         return proportion(right > 0)
-    if made.min() != made.max():
-        raise IncompleteError(
-            f"examples have {made.min()} to {made.max()} predictions, and a mean wants the same number of each"
-        )
+    _check_even(made)
     num_right, num_predictions = int(right.sum()), int(made.sum())
     scale = _effective(int(made[0]), right) / num_predictions
     low, high = wilson_interval(num_right * scale, num_predictions * scale)
@@ -48,6 +46,32 @@ def worst_accuracy(readings: Readings) -> Estimate:
     """Return the proportion of examples for which every prediction is right; interval and errors as in top-1."""
     made, right = _counts(only_condition(readings))
     return proportion(made == right)
+
+
+def mean_contributions(readings: Readings) -> Contributions:
+    """Return the proportion of right predictions of each example, of one prediction whether it is right.
+
+    Errors as of ``mean_accuracy``.
+    """
+    outcomes = only_condition(readings)
+    made, right = _counts(outcomes)
+    if len(made):
+        _check_even(made)
+    return verdicts_of(outcomes, right > 0 if (made == 1).all() else right / made)
+
+
+def worst_contributions(readings: Readings) -> Contributions:
+    """Return whether every prediction of each example is right; errors as of ``worst_accuracy``."""
+    outcomes = only_condition(readings)
+    made, right = _counts(outcomes)
+    return verdicts_of(outcomes, made == right)
+
+
+def _check_even(made: NDArray[np.int64]) -> None:
+    if made.min() != made.max():
+        raise IncompleteError(
+            f"examples have {made.min()} to {made.max()} predictions, and a mean wants the same number of each"
+        )
 
 
 def _counts(outcomes: Outcomes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

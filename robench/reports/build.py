@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.core.errors import IncompleteError, UnknownNameError, UsageError
+from robench.core.errors import UnknownNameError, UsageError
 from robench.core.providers import releases_of
 from robench.core.report import Cell, Report, Row
 from robench.declarations.views import View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
 from robench.reports.coverage import Coverage, cover
-from robench.reports.estimates import estimate_of
+from robench.reports.estimates import cell_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import are_coupled, coupled_note, notes_of, provenance_of
 from robench.reports.results import Given, Stored
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Store
     from robench.core.records import Failure, Provenance, Record
-    from robench.core.suite import Column, Suite
+    from robench.core.suite import Suite
     from robench.reports.results import Results
 
 
@@ -110,14 +110,14 @@ def _report(
 ) -> Report:
     if limit is not None and limit < 1:
         raise UsageError(f"the limit of a report must be at least 1 example, got {limit}; leave it out for all")
-    _check_columns(suite)
+    check_columns(suite)
     rows: list[Row] = []
     used: list[Provenance] = []
     for model in results.models() if models is None else dict.fromkeys(models):
         found = results.of(model)
         coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
         audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
-        row = _row(suite, model, coverages, audits, limit, model in coupled)
+        row = row_of(suite, model, coverages, audits, limit, model in coupled)
         if limit is not None or not _is_known_from_limited_runs_alone(row, found):
             rows.append(row)
             covered = [*coverages.values(), *audits.values()]
@@ -136,12 +136,18 @@ def _report(
     )
 
 
-def _views(suite: Suite) -> dict[str, View]:
+def views_by_name(suite: Suite) -> dict[str, View]:
+    """Return the views of all conditions of a suite."""
     return {view.name: view for condition in suite.conditions for view in views_of(condition)}
 
 
-def _check_columns(suite: Suite) -> None:
-    views = _views(suite)
+def check_columns(suite: Suite) -> None:
+    """Refuse a suite whose columns name a metric or condition that there is not.
+
+    Raises:
+        UnknownNameError: one does.
+    """
+    views = views_by_name(suite)
     for column in suite.columns:
         if column.metric not in METRICS:
             raise UnknownNameError("metric", column.metric, METRICS)
@@ -150,7 +156,7 @@ def _check_columns(suite: Suite) -> None:
                 raise UnknownNameError("condition", condition, views)
 
 
-def _row(
+def row_of(
     suite: Suite,
     model: str,
     coverages: Mapping[str, Coverage],
@@ -158,13 +164,23 @@ def _row(
     limit: int | None,
     is_coupled: bool,
 ) -> Row:
+    """Return the row of one model.
+
+    Args:
+        suite: what was to be measured.
+        model: name of the row.
+        coverages: what is in of each condition, by its name.
+        audits: likewise of the suite's audits.
+        limit: the first examples that were asked for; None for all.
+        is_coupled: whether the model's entry says that its rows influence each other.
+    """
     cells: dict[str, Cell] = {}
     reasons: list[str] = []
-    views = _views(suite)
+    views = views_by_name(suite)
     columns = []
     for column in suite.columns:
         read = [views[name] for name in column.conditions]
-        cells[column.key], reason = _cell(column, views, coverages)
+        cells[column.key], reason = cell_of(column, views, coverages)
         reasons += [f"{column.label}: {reason}"] if reason else []
         # Devices and failures apply to a whole sweep.
         columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
@@ -178,22 +194,6 @@ def _row(
         notes=(*coupled, *notes_of(columns, {**coverages, **audits}, suite.conditions), *reasons),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
     )
-
-
-def _cell(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
-    """Return the cell and, if it is complete but has no number, the reason."""
-    covered = [coverages[views[name].condition.name] for name in column.conditions]
-    num_in = min(coverage.num_in for coverage in covered)
-    missing = [coverage.missing for coverage in covered]
-    known = [number for number in missing if number is not None]
-    most = max(known) if len(known) == len(missing) else None
-    if most != 0:
-        return Cell(estimate=None, num_examples=num_in, missing=most), ""
-    try:
-        estimate = estimate_of(column, views, coverages)
-    except IncompleteError as error:
-        return Cell(estimate=None, num_examples=num_in, missing=most), str(error)
-    return Cell(estimate=estimate, num_examples=num_in, missing=most), ""
 
 
 def _is_known_from_limited_runs_alone(row: Row, results: Sequence[Record | Failure]) -> bool:

@@ -1,9 +1,11 @@
-"""Estimates of a column's metric from the outcomes of its conditions."""
+"""Numbers of a column, and what is missing of them, from the outcomes of its conditions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robench.core.errors import IncompleteError
+from robench.core.report import Cell
 from robench.metrics import METRICS, Readings
 
 if TYPE_CHECKING:
@@ -28,6 +30,15 @@ def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
         IncompleteError: examples are missing, or those of two conditions do not belong together.
         ContractError: the outcomes do not fit the metric.
     """
+    return METRICS[column.metric].compute(readings_of(column, views, coverages))
+
+
+def readings_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Readings:
+    """Return the outcomes that a column reads, by role; arguments as of ``estimate_of``.
+
+    Raises:
+        IncompleteError: examples are missing.
+    """
     measured: list[Outcomes] = []
     others: dict[str, Outcomes] = {}
     corrupted: dict[str, dict[int, Outcomes]] = {}
@@ -40,7 +51,7 @@ def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
             corrupted.setdefault(role.corruption, {})[role.severity] = outcomes
         else:
             others[role.name] = outcomes
-    readings = Readings(
+    return Readings(
         measured=tuple(measured),
         clean=others.get("clean"),
         negatives=others.get("negatives"),
@@ -49,4 +60,19 @@ def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
         norm=column.norm,
         within=None if column.distance is None else float(column.distance.value),
     )
-    return METRICS[column.metric].compute(readings)
+
+
+def cell_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
+    """Return the cell and, where every example is in and there is yet no number, the reason."""
+    covered = [coverages[views[name].condition.name] for name in column.conditions]
+    num_in = min(coverage.num_in for coverage in covered)
+    missing = [coverage.missing for coverage in covered]
+    known = [number for number in missing if number is not None]
+    most = max(known) if len(known) == len(missing) else None
+    if most != 0:
+        return Cell(estimate=None, num_examples=num_in, missing=most), ""
+    try:
+        estimate = estimate_of(column, views, coverages)
+    except IncompleteError as error:
+        return Cell(estimate=None, num_examples=num_in, missing=most), str(error)
+    return Cell(estimate=estimate, num_examples=num_in, missing=most), ""

@@ -82,13 +82,14 @@ def _flags_text(row: Row) -> str:
 
 
 def _estimate_text(estimate: Estimate) -> str:
-    value = _number_text(estimate.value, estimate.unit)
+    value = number_text(estimate.value, estimate.unit)
     if estimate.low is None or estimate.high is None:
         return value
-    return f"{value} [{_number_text(estimate.low, estimate.unit)}, {_number_text(estimate.high, estimate.unit)}]"
+    return f"{value} [{number_text(estimate.low, estimate.unit)}, {number_text(estimate.high, estimate.unit)}]"
 
 
-def _number_text(number: float, unit: str) -> str:
+def number_text(number: float, unit: str) -> str:
+    """Return a number with one decimal of a per cent, or four digits of other units."""
     return f"{100 * number:.1f}" if unit in ("share", "ratio") else f"{number:.4g}"
 
 

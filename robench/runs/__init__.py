@@ -3,6 +3,7 @@
 This layer is below the two composition roots (``cli``, ``api``), which may not import each other.
 """
 
+from robench.runs.check import check_request, suites_to_check
 from robench.runs.chosen_models import ChosenModels, choose_models
 from robench.runs.devices import Workers, choose_workers
 from robench.runs.prepare import PreparedRun, prepare
@@ -16,9 +17,11 @@ __all__ = [
     "PreparedTransfer",
     "RunRequest",
     "Workers",
+    "check_request",
     "choose_models",
     "choose_workers",
     "prepare",
     "prepare_transfer",
     "smoke_request",
+    "suites_to_check",
 ]

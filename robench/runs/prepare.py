@@ -80,18 +80,22 @@ class PreparedRun:
         made = {shard.key for shard in self.shards if shard.measurement.condition.makes_inputs}
         return WithExamples(store=store, folder=folder_of(store), wanted=frozenset(made))
 
-    def report(self, suite: Suite, store: Store) -> Report:
-        """Return the table of ``suite`` for the models of this run, from the results in ``store``."""
-        seed = suite.seed if self.request.seed is None else self.request.seed
+    def keys(self, suite: Suite) -> dict[str, set[str]]:
+        """Return the keys of all measurements of ``suite``, by model."""
         keys: dict[str, set[str]] = {}
         for measurement in self.measurements[suite.name]:
             keys.setdefault(measurement.checkpoint.name, set()).add(measurement.key)
+        return keys
+
+    def report(self, suite: Suite, store: Store) -> Report:
+        """Return the table of ``suite`` for the models of this run, from what ``store`` holds."""
+        seed = suite.seed if self.request.seed is None else self.request.seed
         report = report_of_store(
             suite,
             store,
             models=[checkpoint.name for checkpoint in self.request.checkpoints],
             limit=self.request.limit,
-            measurements=keys,
+            measurements=self.keys(suite),
             seed=seed,
             coupled=self.request.coupled,
         )

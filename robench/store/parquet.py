@@ -62,7 +62,11 @@ def encode_record(record: Record) -> bytes:
     # Omitted if there are none.
     flags = {"flags": [asdict(flag) for flag in record.flags]} if record.flags else {}
     text = envelope_text(record.shard, record.provenance, **flags)
-    table = _table(record)
+    return sealed(table_of(record), text)
+
+
+def sealed(table: pa.Table, text: str) -> bytes:
+    """Return a table as Parquet, with an envelope that ends in a blank seal, which is filled in."""
     sink = pa.BufferOutputStream()
     # Neither statistics nor a copy of the schema: both would repeat values that the seal has to cover anyway.
     with pq.ParquetWriter(
@@ -86,24 +90,25 @@ def decode_description(content: bytes) -> Manifest:
         DamagedError: the bytes are not those that were written.
         NewerFormatError: they are, by a later robench.
     """
-    members = _envelope(_opened(content))
+    members = envelope_of(opened(content))
     return Manifest(shard=shard_of(members), provenance=provenance_of(members))
 
 
 def decode_record(content: bytes) -> Record:
     """Decode a record encoded by ``encode_record``; raises like ``decode_description``."""
-    file = _opened(content)
-    members = _envelope(file)
+    file = opened(content)
+    members = envelope_of(file)
     shard = shard_of(members)
     return Record(
         shard=shard,
-        outcomes=_outcomes(file, shard.task),
+        outcomes=outcomes_of(file, shard.task),
         provenance=provenance_of(members),
         flags=flags_of(members),
     )
 
 
-def _opened(content: bytes) -> pq.ParquetFile:
+def opened(content: bytes) -> pq.ParquetFile:
+    """Return sealed Parquet, opened; errors as of ``decode_description``."""
     check_seal(content)
     try:
         return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
@@ -111,14 +116,16 @@ def _opened(content: bytes) -> pq.ParquetFile:
         raise DamagedError(f"its footer cannot be read: {error}") from error
 
 
-def _envelope(file: pq.ParquetFile) -> Mapping[str, Any]:
+def envelope_of(file: pq.ParquetFile) -> Mapping[str, Any]:
+    """Return the members of the envelope; errors as of ``decode_description``."""
     metadata = file.metadata.metadata or {}
     if METADATA_KEY not in metadata:
         raise DamagedError("its metadata has no entry of robench")
     return read_envelope(metadata[METADATA_KEY])
 
 
-def _outcomes(file: pq.ParquetFile, task: str) -> Outcomes:
+def outcomes_of(file: pq.ParquetFile, task: str) -> Outcomes:
+    """Return all rows as outcomes of a task; errors as of ``decode_description``."""
     if task not in TASKS:
         raise NewerFormatError(f"its task {task!r} is unknown to this robench")
     fields = fields_of(TASKS[task].outcome)
@@ -158,7 +165,12 @@ def _bits(buffer: pa.Buffer | None, offset: int, length: int) -> NDArray[np.bool
     return np.unpackbits(packed, bitorder="little")[offset : offset + length].astype(np.bool_)
 
 
-def _table(record: Record) -> pa.Table:
+def table_of(record: Record) -> pa.Table:
+    """Return the outcomes of a record as a table, beside its names.
+
+    Raises:
+        StoreError: the outcomes are not of the shard's task, or a text is no Unicode.
+    """
     title, task, outcomes = record.shard.title, record.shard.task, record.outcomes
     if task not in TASKS:
         raise StoreError(f"{title} cannot be kept: no outcomes are declared for task {task!r}, only {[*TASKS]}")

@@ -22,6 +22,8 @@ from robench.testing.expectations import refusal, require, require_import_withou
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from robench.metrics.contributions import Contributions
+
     # A seed to the outcomes of the examples of one condition.
     MakeOutcomes = Callable[[int], Sequence[Outcome]]
 
@@ -135,6 +137,17 @@ def outcomes_of_another_task_are_refused(metric: Metric, outcomes: MakeOutcomes 
     require(found is None, subject_of(metric), f"{found} for outcomes of another task", "a ContractError")
 
 
+def its_contributions_make_its_number(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
+    """Check that what single examples contribute, where a metric says it, makes its number."""
+    if metric.contributions is None:
+        return
+    readings = readings_for(metric, [columns_of(rows) for rows in conditions_for(metric, outcomes)])
+    found: Contributions = imported(metric.contributions)(readings)
+    value, subject = computed(metric, outcomes).value, subject_of(metric)
+    same = math.isclose(found.number, value, rel_tol=1e-9, abs_tol=1e-9)
+    require(same, subject, f"has contributions that make {found.number}", f"those of its number, {value}")
+
+
 METRIC_CHECKS = (
     is_described,
     is_computed_without_torch,
@@ -144,6 +157,7 @@ METRIC_CHECKS = (
     the_order_of_the_examples_does_not_matter,
     is_pure,
     outcomes_of_another_task_are_refused,
+    its_contributions_make_its_number,
 )
 
 

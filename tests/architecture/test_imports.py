@@ -15,7 +15,7 @@ def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:
     return result.stdout.splitlines()[-1].split()
 
 
-@pytest.mark.parametrize("layer", ["core", "declarations", "declare", "metrics", "store", "reports"])
+@pytest.mark.parametrize("layer", ["core", "declarations", "declare", "metrics", "store", "reports", "comparison"])
 def test_layer_imports_without_torch(layer: str) -> None:
     code = (
         "import pkgutil, importlib\n"

@@ -11,8 +11,10 @@ PACKAGE = Path(__file__).parents[2] / "robench"
 # Top to bottom. Names on one line never import each other.
 LAYERS = [
     {"__main__"},
+    {"pytest_plugin"},
     {"cli", "api", "testing"},
     {"runs"},
+    {"comparison"},
     {"declare", "scheduling", "reports"},
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PACKAGE = Path(__file__).parents[2] / "robench"
-GENERIC = ("core", "declare", "scheduling", "evaluation", "store", "reports", "runs", "cli")
+GENERIC = ("core", "declare", "scheduling", "evaluation", "store", "reports", "comparison", "runs", "cli")
 
 
 def modules_of(*paths: str) -> frozenset[str]:
@@ -73,6 +73,8 @@ MODULES: Mapping[str, frozenset[str]] = {
 TIMM = "the library, whose release is named and whose scripts are run"
 LAYOUT = "the layout of a file of weights, which core has a default for"
 ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
+    "cli/compare_command.py": {"csv": "a form of tables"},
+    "comparison/tables.py": {"csv": "a form of tables"},
     "cli/doctor_command.py": {
         "python": "the interpreter",
         "timm": TIMM,

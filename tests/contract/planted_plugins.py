@@ -280,6 +280,7 @@ HONEST_METRIC = Metric(
     task="classification",
     scope="condition",
     implementation=f"{IMPL}_metrics:honest_metric",
+    contributions=f"{IMPL}_metrics:honest_contributions",
 )
 METRICS_WITH_A_BUG = {
     name: replace(HONEST_METRIC, implementation=f"{IMPL}_metrics:{name}")
@@ -296,4 +297,7 @@ METRICS_WITH_A_BUG = {
         "of_any_task",
         "not_a_number",
     )
-} | {"with_torch": replace(HONEST_METRIC, implementation=f"{IMPL}:with_torch")}
+} | {
+    "with_torch": replace(HONEST_METRIC, implementation=f"{IMPL}:with_torch"),
+    "of_other_contributions": replace(HONEST_METRIC, contributions=f"{IMPL}_metrics:other_contributions"),
+}

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from robench.core.report import Estimate
 from robench.metrics.accuracy_impl import top1_accuracy as honest_metric
+from robench.metrics.accuracy_impl import top1_contributions as honest_contributions
+from robench.metrics.accuracy_impl import top5_contributions as other_contributions
 
 if TYPE_CHECKING:
     from robench.metrics import Readings
 
-__all__ = ["honest_metric"]
+__all__ = ["honest_contributions", "honest_metric", "other_contributions"]
 
 
 def in_per_cent(readings: Readings) -> Estimate:

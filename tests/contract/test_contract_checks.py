@@ -190,6 +190,7 @@ def test_a_mistake_of_a_dataset_is_found(name: str, found: str) -> None:
         ("of_any_task", "raised nothing for outcomes of another task; expected a ContractError"),
         ("not_a_number", "computes nan; expected a finite number"),
         ("with_torch", "which imports torch in a fresh interpreter"),
+        ("of_other_contributions", "expected those of its number"),
     ],
 )
 def test_a_mistake_of_a_metric_is_found(name: str, found: str) -> None:

@@ -15,6 +15,7 @@ EXIT_CODES = {
     "PluginError": 2,
     "MissingDataError": 4,
     "WeightsError": 4,
+    "IncomparableError": 4,
     "ExampleError": 1,
     "ContractError": 1,
     "BudgetExceededError": 1,

@@ -81,6 +81,22 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("report", "--suite", "digits-adv", "--results", "T"),
         ("report", "--suite", "digits-adv", "--format", "T"),
     ],
+    "compare": [
+        ("compare", "T", "digits-vit", "--suite", "digits-adv"),
+        ("compare", "digits-vit", "T", "--suite", "T"),
+        ("compare", "digits-vit", "T", "--suite", "digits-adv", "--format", "T"),
+        ("compare", "T", "T", "--suite", "digits-adv", "--results", "T"),
+    ],
+    "baseline": [
+        ("baseline", "T"),
+        ("baseline", "write", "T", "--suite", "digits-adv", "--model", "T"),
+        ("baseline", "write", "T", "--suite", "T", "--model", "digits-vit"),
+    ],
+    "check": [
+        ("check", "--baseline", "T"),
+        ("check", "--baseline", "x.py", "--model", "T"),
+        ("check", "--baseline", "x.py", "--tolerance", "T"),
+    ],
     "list": [("list", "T"), ("list", "models", "--registry", "T")],
     "show": [("show", "T"), ("show", "pgd", "--registry", "T")],
     "validate": [("validate", "T"), ("validate", "T", "--json")],

@@ -22,6 +22,9 @@ needs_dev_full = pytest.mark.skipif(not FULL.exists(), reason="only Linux has /d
 # Every command that prints on stdout without measuring; SUITE is a valid file.
 PRINTING: dict[str, list[tuple[str, ...]]] = {
     "report": [("report", "--suite", "digits-adv"), ("report", "--suite", "digits-adv", "--json")],
+    "compare": [("compare", "--help")],
+    "baseline": [("baseline", "--help"), ("baseline", "write", "--help")],
+    "check": [("check", "--help")],
     "list": [("list", "models"), ("list", "models", "--json")],
     "show": [("show", "pgd"), ("show", "pgd", "--json")],
     "validate": [("validate", "SUITE"), ("validate", "SUITE", "--json")],

@@ -1,0 +1,138 @@
+"""``robench check``: kept or new results against a baseline."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from robench.cli.options import (
+    AbsolutePath,
+    data_root_option,
+    dataset_option,
+    device_option,
+    json_option,
+    model_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    suite_option,
+    workers_option,
+)
+from robench.cli.terminal import out_document, say
+from robench.core.errors import UsageError
+from robench.core.files import write_whole
+
+if TYPE_CHECKING:
+    from robench.comparison import Check
+
+# The file to which a step of a workflow appends Markdown.
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+@click.command("check")
+@option("--baseline", type=AbsolutePath(), required=True, metavar="FILE", help="As robench baseline write wrote it.")
+@suite_option(required=False)
+@dataset_option
+@model_option(required=False)
+@registry_option
+@option("--run", "is_run", is_flag=True, help="First measure what is missing, with the weights of the registry.")
+@device_option
+@workers_option
+@data_root_option
+@option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    metavar="POINTS",
+    help="Also fail where a number is worse by more, significantly or not; prints how often chance alone does that.",
+)
+@option("--junit", type=AbsolutePath(), metavar="FILE", help="Write JUnit XML, a test case a cell.")
+@option(
+    "--summary",
+    type=AbsolutePath(),
+    metavar="FILE",
+    help=f"Write a summary in Markdown; it is also appended to the file that {STEP_SUMMARY} names.",
+)
+@results_option
+@seed_option
+@json_option
+def command(
+    baseline: Path,
+    suites: tuple[str, ...],
+    dataset: str | None,
+    models: tuple[str, ...],
+    registries: tuple[Path, ...],
+    is_run: bool,
+    device: str,
+    workers: int | None,
+    data_root: Path | None,
+    tolerance: float | None,
+    junit: Path | None,
+    summary: Path | None,
+    results: Path,
+    seed: int | None,
+    as_json: bool,
+) -> int:
+    """Check the results of a baseline's models against it.
+
+    Ends with 1 if a number is significantly worse (one-sided paired tests, Holm over all cells, level 5 %) or missing,
+    and with 4 if data, protocol, seed or plug-ins are not those of the baseline. Without --suite and --model all that
+    the baseline holds is checked.
+    """
+    # Imported here, so that help needs no pyarrow.
+    from robench.comparison import check_results
+    from robench.comparison.check_documents import check_json, check_junit, check_markdown, check_text
+    from robench.runs.check import check_request, suites_to_check
+    from robench.store import FolderStore
+    from robench.store.baseline import read_baseline
+
+    kept = read_baseline(baseline)
+    found = suites_to_check(kept, suites, registries, dataset)
+    store = FolderStore(results)
+    measurements, stopped_with = None, 0
+    if is_run:
+        from robench.cli.measuring import measured
+        from robench.runs import prepare
+
+        store.check_writable()
+        request = check_request(
+            kept, found, models, registries, seed=seed, device=device, workers=workers, data_root=data_root
+        )
+        prepared = prepare(request)
+        stopped_with, _ = measured(prepared, store)
+        measurements = {suite.name: prepared.keys(suite) for suite in found}
+    check = check_results(kept, found, store, models=models, seed=seed, measurements=measurements, tolerance=tolerance)
+    out_document(check_json(check) if as_json else check_text(check))
+    _write(junit, check_junit(check))
+    _write(summary, check_markdown(check))
+    _append_summary(check_markdown(check))
+    _say_what_to_do(check)
+    return stopped_with or (0 if check.has_passed else 1)
+
+
+def _write(path: Path | None, text: str) -> None:
+    if path is None:
+        return
+    try:
+        write_whole(path, text.encode("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}; name another file") from error
+
+
+def _append_summary(text: str) -> None:
+    path = os.environ.get(STEP_SUMMARY)
+    if not path:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+    except (OSError, ValueError) as error:
+        say(f"The step summary {path} cannot be written: {error}")
+
+
+def _say_what_to_do(check: Check) -> None:
+    if any(cell.verdict == "missing" for cell in check.failed):
+        say("Numbers of the baseline are missing: measure them with 'robench run', or check with --run.")

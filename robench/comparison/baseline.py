@@ -1,0 +1,189 @@
+"""Baselines made of a store, and the refusal to check results against one of another protocol."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robench.comparison.measured import check_known, measured
+from robench.core.baseline import Baseline, Protocol
+from robench.core.columns import Outcomes
+from robench.core.errors import IncomparableError, IncompleteError
+from robench.core.identity import key_of
+from robench.core.providers import nested_in, provider_of
+from robench.core.records import Record
+from robench.core.shard import shard_key
+from robench.metrics import METRICS
+from robench.reports.results import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.protocols import Store
+    from robench.core.suite import Suite
+    from robench.reports.coverage import Coverage
+
+
+def baseline_of(
+    suites: Sequence[Suite],
+    store: Store,
+    models: Sequence[str],
+    *,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> Baseline:
+    """Return the results of some models as a baseline.
+
+    Args:
+        suites: suites that all models were measured under.
+        store: where their results are kept.
+        models: names of the models.
+        limit: only the first so many examples of each condition.
+        seed: in place of the suites' own.
+
+    Raises:
+        UsageError: the limit is below 1.
+        UnknownNameError: a model has no results.
+        IncompleteError: examples of a model are missing.
+        StoreError: a file cannot be read, or is of a later robench.
+    """
+    protocols = []
+    records: dict[tuple[str, str], Record] = {}
+    for suite in suites:
+        wanted_seed = suite.seed if seed is None else seed
+        results = Stored(suite, store, None, wanted_seed)
+        for model in dict.fromkeys(models):
+            check_known(suite, results, model)
+            for coverage in measured(suite, results, model, limit).coverages.values():
+                record = _whole(coverage, model, suite)
+                place = model, record.shard.measurement_key
+                # Two suites may ask for different numbers of examples of one condition.
+                records[place] = max(records.get(place, record), record, key=lambda each: each.shard.stop)
+        protocols.append(protocol_of(suite, tuple(dict.fromkeys(models)), limit, wanted_seed))
+    return Baseline(protocols=tuple(protocols), records=tuple(records.values()))
+
+
+def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: int) -> Protocol:
+    """Describe all that must be the same of a suite for its numbers to be comparable."""
+    return Protocol(
+        suite=suite.name,
+        version=suite.version,
+        seed=seed,
+        task=suite.task,
+        batch_size=suite.batch_size,
+        limit=limit,
+        dataset=suite.given_dataset,
+        models=models,
+        conditions={
+            condition.name: key_of([condition.dataset.name, condition.perturbation_key, condition.num_examples])
+            for condition in suite.conditions
+        },
+        columns=tuple(column.key for column in suite.columns),
+        plugins=_plugins(suite),
+    )
+
+
+def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
+    """Refuse a suite whose numbers would not be comparable with a baseline's.
+
+    Args:
+        kept: protocol of the baseline.
+        suite: suite of the same name, as it is declared now.
+        seed: root seed of the results to check.
+
+    Raises:
+        IncomparableError: version, seed, task, batch size, a condition, a column or a plug-in is another one.
+    """
+    now = protocol_of(suite, kept.models, kept.limit, seed)
+    where = f"suite {suite.name!r}"
+    for name in ("version", "seed", "task", "batch_size", "dataset"):
+        before, after = getattr(kept, name), getattr(now, name)
+        if before != after:
+            _refuse(f"{where} has {name.replace('_', ' ')} {after!r}, and the baseline {before!r}")
+    for name, key in kept.conditions.items():
+        if name not in now.conditions:
+            _refuse(f"{where} has no condition {name!r} any more, and the baseline has")
+        if now.conditions[name] != key:
+            _refuse(f"condition {name!r} of {where} is another one than the baseline's (other data, settings or code)")
+    if gone := [key for key in kept.columns if key not in now.columns]:
+        _refuse(f"{where} has no column {gone[0]!r} any more, and the baseline has")
+    for name in sorted(kept.plugins.keys() | now.plugins.keys()):
+        before, after = kept.plugins.get(name, "none"), now.plugins.get(name, "none")
+        if before != after:
+            _refuse(f"{where} uses {name} {after}, and the baseline {before}")
+
+
+def check_records(before: Coverage, after: Coverage, plugins: Sequence[str], where: str) -> None:
+    """Refuse results of other data or of other versions of plug-ins than a baseline's.
+
+    Args:
+        before: what the baseline has of a condition.
+        after: what the store has of it.
+        plugins: distributions whose versions must be the same.
+        where: name of the model and condition in messages.
+
+    Raises:
+        IncomparableError: the fingerprint of the data, or a version, is another one.
+    """
+    fingerprints = [{record.shard.dataset.fingerprint for record in each.records} for each in (before, after)]
+    if fingerprints[1] - fingerprints[0]:
+        one, other = (sorted(each)[0][:12] for each in fingerprints)
+        _refuse(f"{where} was measured on data with the fingerprint {other}, and the baseline's on {one}")
+    for name in plugins:
+        kept, found = (
+            {record.provenance.versions.get(name, "none") for record in each.records} for each in (before, after)
+        )
+        if found - kept:
+            _refuse(f"{where} was measured with {name} {', '.join(sorted(found))}, and the baseline's with {min(kept)}")
+
+
+def _refuse(what: str) -> None:
+    raise IncomparableError(f"{what}; restore the old one, or write a new baseline with 'robench baseline write'")
+
+
+def _plugins(suite: Suite) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for condition in suite.conditions:
+        for thing in (*nested_in(condition.perturbation), *nested_in(condition.dataset)):
+            found |= _provided(thing)
+    for name in suite.metrics:
+        found |= _provided(METRICS[name])
+    return found
+
+
+def _provided(thing: object) -> dict[str, str]:
+    provider = provider_of(thing)
+    if provider is None:
+        return {}
+    return {provider.distribution or provider.module: provider.release or provider.code}
+
+
+def _whole(coverage: Coverage, model: str, suite: Suite) -> Record:
+    """Join the results of a condition into one record under the model's name."""
+    if coverage.missing != 0:
+        lacking = "examples" if coverage.missing is None else f"{coverage.missing} examples"
+        raise IncompleteError(
+            f"{model} lacks {lacking} of condition {coverage.condition!r} of suite {suite.name!r}, which a baseline "
+            f"needs; measure them with 'robench run --suite {suite.name} --model {model}', or use --limit"
+        )
+    wanted = coverage.num_wanted or 0
+    shards = [record.shard for record in coverage.records]
+    last = max((record.provenance for record in coverage.records), key=lambda each: each.finished_at)
+    shard = replace(
+        shards[0],
+        checkpoint=model,
+        condition=coverage.condition,
+        start=0,
+        stop=wanted,
+        key=shard_key(shards[0].measurement_key, 0, wanted),
+    )
+    seconds = sum(record.provenance.seconds for record in coverage.records)
+    provenance = replace(last, device=", ".join(sorted(coverage.devices)), seconds=seconds)
+    return Record(shard=shard, outcomes=_first(coverage, wanted), provenance=provenance)
+
+
+def _first(coverage: Coverage, wanted: int) -> Outcomes:
+    """Return the outcomes of the first examples, of a sweep those of all its budgets."""
+    outcomes = Outcomes.joined([record.outcomes for record in coverage.records])
+    num_examples = coverage.records[-1].shard.stop
+    return outcomes[: wanted * (len(outcomes) // num_examples)]

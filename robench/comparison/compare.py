@@ -1,0 +1,171 @@
+"""Two models on the same examples: every column of some suites, with its difference and a test of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from robench.comparison.evidence import evidence_of
+from robench.comparison.holm import holm
+from robench.comparison.measured import check_known, check_same_data, measured
+from robench.core.errors import UsageError
+from robench.metrics import METRICS
+from robench.reports.notes import provenance_of
+from robench.reports.results import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.comparison.intervals import Difference
+    from robench.comparison.measured import Measured
+    from robench.core.protocols import Store
+    from robench.core.report import Cell
+    from robench.core.suite import Column, Suite
+
+RETRAINING = (
+    "intervals and p-values concern these weights on other examples; they say nothing of models that are trained again"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedColumn:
+    """Number of two models.
+
+    Attributes:
+        suite: name of the suite; ``column``: the column.
+        first, second: number of each model, or how much of it is missing.
+        difference: the first less the second; None where a number is missing, as are the following.
+        test: name of the test.
+        p_value: two-sided p-value that the numbers differ by chance alone.
+        p_holm: the same, corrected for all columns of the comparison.
+        only_first: ids of the examples that only the first model is right about; None unless the number is the mean of
+            one binary outcome per example. ``only_second``: likewise.
+    """
+
+    suite: str
+    column: Column
+    unit: str
+    first: Cell
+    second: Cell
+    difference: Difference | None = None
+    test: str | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+    only_first: tuple[str, ...] | None = None
+    only_second: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two models compared column by column.
+
+    Attributes:
+        first, second: names of the models.
+        suites: name and version of each suite.
+        limit: the first examples that were asked for; None for all.
+    """
+
+    first: str
+    second: str
+    suites: tuple[tuple[str, int], ...]
+    rows: tuple[ComparedColumn, ...]
+    notes: tuple[str, ...]
+    provenance: Mapping[str, str]
+    limit: int | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether every column has a difference."""
+        return all(row.difference is not None for row in self.rows)
+
+
+def compare_models(
+    suites: Sequence[Suite],
+    store: Store,
+    first: str,
+    second: str,
+    *,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> Comparison:
+    """Compare two models on every column of the suites; Holm's correction is over all of them.
+
+    Args:
+        suites: suites that both were measured under.
+        store: where their results are kept.
+        first: name of one model.
+        second: name of the other.
+        limit: only the first so many examples of each condition.
+        seed: in place of the suites' own.
+
+    Raises:
+        UsageError: the two models are one, or the limit is below 1.
+        UnknownNameError: a model has no results, or a column names a metric or condition that there is not.
+        IncomparableError: the two were measured on different data.
+        StoreError: a file cannot be read, or is of a later robench.
+    """
+    if first == second:
+        raise UsageError(f"a model cannot be compared with itself, got {first!r} twice; name two models")
+    rows: list[ComparedColumn] = []
+    notes: list[str] = []
+    provenances, seeds = [], []
+    for suite in suites:
+        wanted_seed = suite.seed if seed is None else seed
+        results = Stored(suite, store, None, wanted_seed)
+        for model in (first, second):
+            check_known(suite, results, model)
+        one, other = (measured(suite, results, model, limit) for model in (first, second))
+        check_same_data(one, other)
+        rows += [compare_column(one, other, column) for column in suite.columns]
+        notes += [*one.notes, *other.notes]
+        provenances += [*one.provenances, *other.provenances]
+        seeds.append(wanted_seed)
+    rows = _corrected(rows)
+    return Comparison(
+        first=first,
+        second=second,
+        suites=tuple((suite.name, suite.version) for suite in suites),
+        rows=tuple(rows),
+        notes=(*dict.fromkeys(notes), *([RETRAINING] if any(row.difference for row in rows) else [])),
+        provenance=provenance_of(provenances, seeds[0], _methods(rows))
+        | {"seed": ", ".join(map(str, dict.fromkeys(seeds)))},
+        limit=limit,
+    )
+
+
+def compare_column(first: Measured, second: Measured, column: Column) -> ComparedColumn:
+    """Return one column of two models, not yet corrected for the others.
+
+    Raises:
+        IncomparableError: the examples are not the same.
+    """
+    metric = METRICS[column.metric]
+    found = ComparedColumn(
+        suite=first.suite.name,
+        column=column,
+        unit=metric.unit,
+        first=first.cell(column),
+        second=second.cell(column),
+    )
+    if found.first.estimate is None or found.second.estimate is None:
+        return found
+    evidence = evidence_of(metric, first.readings(column), second.readings(column), column.label)
+    only_first, only_second = evidence.flipped_ids if evidence.drawn is None else (None, None)
+    return replace(
+        found,
+        difference=evidence.difference,
+        test=evidence.test,
+        p_value=evidence.p_value,
+        only_first=only_first,
+        only_second=only_second,
+    )
+
+
+def _corrected(rows: Sequence[ComparedColumn]) -> list[ComparedColumn]:
+    tested = [row.p_value for row in rows if row.p_value is not None]
+    corrected = iter(holm(tested))
+    return [row if row.p_value is None else replace(row, p_holm=next(corrected)) for row in rows]
+
+
+def _methods(rows: Sequence[ComparedColumn]) -> list[str]:
+    return list(dict.fromkeys(row.difference.method for row in rows if row.difference is not None)) or ["none"]

@@ -1,0 +1,212 @@
+"""Renderers of a comparison: text, Markdown, CSV and JSON.
+
+Names come from files that strangers write: they are printable in all formats, literal in Markdown, and no formula in
+CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from robench.core.inert import NOTE_WIDTH, clipped, inert_json
+from robench.reports.comma_separated import inert_text
+from robench.reports.grid import cell_text, number_text
+from robench.reports.markdown import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from robench.comparison.compare import ComparedColumn, Comparison
+    from robench.core.report import Cell
+
+NOTHING = "—"
+_CSV_HEADER = (
+    *("suite", "column", "first_model", "second_model", "unit"),
+    *("first", "first_missing", "second", "second_missing", "difference", "low", "high"),
+    *("test", "p", "p_holm", "only_first", "only_second"),
+)
+
+
+def render_text(comparison: Comparison, *, flipped: bool = False) -> str:
+    """Return the comparison as an aligned table with its notes and provenance below.
+
+    ``flipped`` adds the ids of the examples that only one of the models is right about.
+    """
+    header, rows = _grid(comparison)
+    table = tabulate(rows, headers=header, tablefmt="simple", disable_numparse=True)
+    parts = [table, *(_flipped(comparison, str) if flipped else ()), _notes(comparison, str), _provenance(comparison)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def render_markdown(comparison: Comparison, *, flipped: bool = False) -> str:
+    """Return the comparison as a table in GitHub's Markdown; ``flipped`` as of ``render_text``."""
+    header, rows = _grid(comparison)
+    num_names = header.index("column") + 1
+    table = tabulate(
+        # What follows the names is robench's own text, and its brackets no link.
+        [[*map(escaped, row[:num_names]), *row[num_names:]] for row in rows],
+        headers=[escaped(text) for text in header],
+        tablefmt="github",
+        disable_numparse=True,
+    )
+    below = escaped(_provenance(comparison))
+    parts = [table, *(_flipped(comparison, escaped) if flipped else ()), _notes(comparison, escaped), below]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
+    """Return the comparison as CSV, a line a column, numbers unrounded and shares in [0, 1].
+
+    Nothing stands between two commas where there is no number. ``flipped`` adds two fields of ids, a space between two.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*_CSV_HEADER, *(("only_first_ids", "only_second_ids") if flipped else ())])
+    for row in comparison.rows:
+        difference = row.difference
+        numbers = (None,) * 3 if difference is None else (difference.value, difference.low, difference.high)
+        ids = [inert_text(" ".join(each or ())) for each in (row.only_first, row.only_second)]
+        writer.writerow(
+            [
+                *map(inert_text, (row.suite, row.column.key, comparison.first, comparison.second, row.unit)),
+                *(cell_value(row.first), row.first.missing, cell_value(row.second), row.second.missing),
+                *(*numbers, row.test, row.p_value, row.p_holm),
+                *(None if each is None else len(each) for each in (row.only_first, row.only_second)),
+                *(ids if flipped else ()),
+            ]
+        )
+    return file.getvalue()
+
+
+def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
+    """Return the comparison as JSON in ASCII, numbers unrounded and shares in [0, 1]; infinite numbers are null.
+
+    ``flipped`` adds ``only_first_ids`` and ``only_second_ids`` to each row.
+    """
+    document = {
+        "first": comparison.first,
+        "second": comparison.second,
+        "suites": [{"suite": name, "version": version} for name, version in comparison.suites],
+        "limit": comparison.limit,
+        "rows": [_plain(row, flipped=flipped) for row in comparison.rows],
+        "notes": list(comparison.notes),
+        "provenance": dict(comparison.provenance),
+    }
+    return inert_json(document) + "\n"
+
+
+RENDERERS: Mapping[str, Callable[..., str]] = {
+    "text": render_text,
+    "markdown": render_markdown,
+    "json": render_json,
+    "csv": render_csv,
+}
+
+
+def p_text(p_value: float | None) -> str:
+    """Return a p-value with two digits, such as ``0.012`` or ``3.1e-06``."""
+    return NOTHING if p_value is None else f"{p_value:.2g}"
+
+
+def difference_text(value: float, low: float | None, high: float | None, unit: str) -> str:
+    """Return a difference with its sign and interval, such as ``+2.5 [-0.1, +5.1]``."""
+    if low is None or high is None:
+        return _signed(value, unit)
+    return f"{_signed(value, unit)} [{_signed(low, unit)}, {_signed(high, unit)}]"
+
+
+def _signed(number: float, unit: str) -> str:
+    text = number_text(number, unit)
+    if not text.strip("-0."):
+        return text.removeprefix("-")
+    return f"+{text}" if number > 0 else text
+
+
+def _grid(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    first, second = clipped(comparison.first), clipped(comparison.second)
+    several = len(comparison.suites) > 1
+    header = [
+        *(["suite"] if several else []),
+        *("column", first, second, "difference", "test", "p", "p (Holm)", "only A right", "only B right"),
+    ]
+    return header, [[*([clipped(row.suite)] if several else []), *_texts(row)] for row in comparison.rows]
+
+
+def _texts(row: ComparedColumn) -> list[str]:
+    difference = row.difference
+    shown = difference and difference_text(difference.value, difference.low, difference.high, row.unit)
+    flips = [NOTHING if ids is None else str(len(ids)) for ids in (row.only_first, row.only_second)]
+    return [
+        clipped(row.column.label),
+        cell_text(row.first),
+        cell_text(row.second),
+        shown or f"{NOTHING} (missing)",
+        row.test or NOTHING,
+        p_text(row.p_value),
+        p_text(row.p_holm),
+        *flips,
+    ]
+
+
+def _flipped(comparison: Comparison, shown: Callable[[str], str]) -> list[str]:
+    """Return a paragraph for each column and model that is right where the other is not."""
+    paragraphs = []
+    for row in comparison.rows:
+        for model, ids in ((comparison.first, row.only_first), (comparison.second, row.only_second)):
+            if ids:
+                label = shown(f"{clipped(row.column.label)}, only {clipped(model)} right ({len(ids)}):")
+                paragraphs.append(f"{label} {' '.join(shown(clipped(each)) for each in ids)}")
+    return paragraphs
+
+
+def _notes(comparison: Comparison, shown: Callable[[str], str]) -> str:
+    return "\n".join(f"- {shown(clipped(note, NOTE_WIDTH))}" for note in comparison.notes)
+
+
+def _provenance(comparison: Comparison) -> str:
+    titles = [f"{name}, version {version}" for name, version in comparison.suites]
+    limit = [] if comparison.limit is None else [f"first {comparison.limit} examples"]
+    facts = [f"{name} {text}" for name, text in comparison.provenance.items()]
+    return clipped("; ".join([*titles, *limit, *facts, "shares and their differences in per cent"]), NOTE_WIDTH)
+
+
+def _plain(row: ComparedColumn, *, flipped: bool) -> dict[str, object]:
+    difference = row.difference
+    document: dict[str, object] = {
+        "suite": row.suite,
+        "column": row.column.key,
+        "unit": row.unit,
+        "first": {"value": cell_value(row.first), "missing": row.first.missing},
+        "second": {"value": cell_value(row.second), "missing": row.second.missing},
+        "difference": None
+        if difference is None
+        else {
+            "value": finite(difference.value),
+            "low": finite(difference.low),
+            "high": finite(difference.high),
+            "interval": difference.method,
+        },
+        "test": row.test,
+        "p": row.p_value,
+        "p_holm": row.p_holm,
+        "only_first": None if row.only_first is None else len(row.only_first),
+        "only_second": None if row.only_second is None else len(row.only_second),
+    }
+    if flipped:
+        document |= {"only_first_ids": row.only_first, "only_second_ids": row.only_second}
+    return document
+
+
+def cell_value(cell: Cell) -> float | None:
+    """Return the number of a cell; None where it is missing or infinite."""
+    return None if cell.estimate is None else finite(cell.estimate.value)
+
+
+def finite(number: float | None) -> float | None:
+    """Return a number that JSON can say, else None."""
+    return number if number is not None and isfinite(number) else None

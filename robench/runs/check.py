@@ -1,0 +1,75 @@
+"""Suites of a check, and the run that measures the results it lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UsageError
+from robench.declare import find_checkpoints, find_suites
+from robench.runs.request import RunRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from robench.core.baseline import Baseline
+    from robench.core.suite import Suite
+
+
+def suites_to_check(
+    baseline: Baseline, names: Sequence[str], registries: Sequence[Path] = (), dataset: str | None = None
+) -> tuple[Suite, ...]:
+    """Return suites of a baseline as they are declared now.
+
+    Args:
+        baseline: what is checked against.
+        names: names or files; none for all suites of the baseline, which must then be shipped.
+        registries: registry files that declare datasets.
+        dataset: that of suites that name none; None for the one of the baseline.
+
+    Raises:
+        UsageError: there is no such file; or a dataset is given, and a suite names its own.
+        UnknownNameError: no such suite is shipped.
+        DeclarationError: all that is wrong with a file.
+    """
+    given = {protocol.suite: protocol.dataset for protocol in baseline.protocols}
+    datasets = {each for each in given.values() if each is not None}
+    only = datasets.pop() if len(datasets) == 1 and None not in given.values() else None
+    return tuple(
+        suite
+        for name in dict.fromkeys(names or given)
+        for suite in find_suites([name], registries, given.get(name, only) if dataset is None else dataset)
+    )
+
+
+def check_request(
+    baseline: Baseline,
+    suites: tuple[Suite, ...],
+    models: Sequence[str],
+    registries: Sequence[Path] = (),
+    *,
+    seed: int | None = None,
+    device: str = "auto",
+    workers: int | None = None,
+    data_root: Path | None = None,
+) -> RunRequest:
+    """Return the run that measures as much of a baseline's models as the baseline has; arguments as of ``RunRequest``.
+
+    Raises:
+        UsageError: the suites of the baseline were limited differently.
+        UnknownNameError: no registry file has a model.
+    """
+    names = dict.fromkeys(models or (model for protocol in baseline.protocols for model in protocol.models))
+    limits = {protocol.limit for protocol in baseline.protocols}
+    if len(limits) != 1:
+        raise UsageError("the suites of the baseline have different limits; check one of them at a time")
+    return RunRequest(
+        suites=suites,
+        checkpoints=tuple(find_checkpoints(list(names), registries)),
+        limit=limits.pop(),
+        seed=seed,
+        device=device,
+        workers=workers,
+        data_root=data_root,
+        audit=False,
+    )

@@ -1,0 +1,122 @@
+"""Baselines as sealed files of Parquet, with the columns of records.
+
+The rows of one record follow those of the other; the envelope in the footer says how many each has, and of which shard.
+``docs/comparing.md`` documents the form.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
+
+from robench.core.baseline import Baseline, Protocol
+from robench.core.errors import IncomparableError, StoreError, UsageError
+from robench.core.files import read_regular, write_whole
+from robench.core.records import Record
+from robench.store.complaints import keeping
+from robench.store.envelope import build, members_of, provenance_of, shard_of
+from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
+from robench.store.reading import MAX_BYTES
+from robench.store.seal import DamagedError, NewerFormatError, with_blank_seal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_MEMBERS = ("protocols", "cells")
+
+
+def encode_baseline(baseline: Baseline) -> bytes:
+    """Return a baseline as sealed Parquet; equal baselines give equal bytes under one release of pyarrow.
+
+    Raises:
+        StoreError: there are no records, they are of different tasks, or a text is no Unicode.
+    """
+    tasks = {record.shard.task for record in baseline.records}
+    if len(tasks) != 1:
+        raise StoreError(f"a baseline holds outcomes of one task, got {sorted(tasks)}; write one for each")
+    cells = [
+        {
+            "shard": members_of(record.shard),
+            "provenance": asdict(record.provenance) | {"versions": dict(record.provenance.versions)},
+            "rows": len(record.outcomes),
+        }
+        for record in baseline.records
+    ]
+    members = {"protocols": [asdict(each) for each in baseline.protocols], "cells": cells}
+    text = with_blank_seal(json.dumps(members, sort_keys=True, separators=(",", ":")))
+    tables = [table_of(record) for record in baseline.records]
+    return sealed(pa.concat_tables(tables).unify_dictionaries().combine_chunks(), text)
+
+
+def decode_baseline(content: bytes) -> Baseline:
+    """Return the baseline that ``encode_baseline`` encoded.
+
+    Raises:
+        DamagedError: the bytes are not those that were written, or not a baseline's.
+        NewerFormatError: they are, by a later robench.
+    """
+    file = opened(content)
+    members = envelope_of(file)
+    if any(not isinstance(members.get(name), list) for name in _MEMBERS):
+        raise DamagedError("it is no baseline")
+    cells = members["cells"]
+    if not cells:
+        raise DamagedError("it has no results")
+    shards = [shard_of(cell) for cell in cells]
+    outcomes = outcomes_of(file, shards[0].task)
+    records, start = [], 0
+    for cell, shard in zip(cells, shards, strict=True):
+        stop = start + _rows(cell)
+        records.append(Record(shard=shard, outcomes=outcomes[start:stop], provenance=provenance_of(cell)))
+        start = stop
+    if start != len(outcomes):
+        raise DamagedError(f"it has {len(outcomes)} rows, and its footer says {start}")
+    return Baseline(protocols=tuple(map(_protocol, members["protocols"])), records=tuple(records))
+
+
+def write_baseline(path: Path, baseline: Baseline) -> None:
+    """Write a baseline whole, in place of what is there.
+
+    Raises:
+        StoreError: it could not be written, or as of ``encode_baseline``.
+    """
+    content = encode_baseline(baseline)
+    with keeping(path):
+        write_whole(path, content)
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Return the baseline in a file.
+
+    Raises:
+        UsageError: there is no such file, or it cannot be read.
+        IncomparableError: it is damaged, no baseline, or of a later robench.
+    """
+    try:
+        return decode_baseline(read_regular(path, MAX_BYTES))
+    except OSError as error:
+        raise UsageError(
+            f"the baseline {path} cannot be read: {error.strerror or error}. Write one with 'robench baseline write'"
+        ) from error
+    except (DamagedError, NewerFormatError) as error:
+        raise IncomparableError(
+            f"the baseline {path} cannot be used: {error}. Restore it, or write it anew with 'robench baseline write'"
+        ) from error
+
+
+def _rows(cell: Mapping[str, Any]) -> int:
+    rows = cell.get("rows")
+    if not isinstance(rows, int) or rows < 0:
+        raise DamagedError(f"the number of rows must be a whole number, got {rows!r}")
+    return rows
+
+
+def _protocol(members: Any) -> Protocol:
+    if not isinstance(members, dict):
+        raise DamagedError("a protocol is no JSON object")
+    lists = {name: tuple(each) for name, each in members.items() if isinstance(each, list)}
+    return build(Protocol, {**members, **lists})

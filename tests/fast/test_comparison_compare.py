@@ -1,0 +1,188 @@
+"""Two models compared: numbers, corrections, gaps, refusals and formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from paired_records import CLEAN, FGSM, SUITE, record, store_of
+from scipy import stats
+
+from robench.comparison import RENDERERS, Comparison, compare_models
+from robench.comparison.compare import RETRAINING
+from robench.core.errors import IncomparableError, UnknownNameError, UsageError
+from robench.core.suite import Suite
+from robench.store import MemoryStore
+
+CLEAN_A, FGSM_A = "1111111110", "1111100000"
+CLEAN_B, FGSM_B = "1111111100", "1000011100"
+HOSTILE = "=cmd|x\x1b[31m\u202e*_<b>|`[a](javascript:b)\n# forged"
+
+
+def both(**settings: str) -> MemoryStore:
+    return store_of(("one", CLEAN_A, FGSM_A), ("two", CLEAN_B, FGSM_B), **settings)
+
+
+def compared(store: MemoryStore | None = None, *suites: Suite, **settings: int) -> Comparison:
+    return compare_models(suites or (SUITE,), store or both(), "one", "two", **settings)  # type: ignore[arg-type]
+
+
+class TestNumbers:
+    def test_each_column_has_both_numbers_their_difference_and_its_test(self) -> None:
+        comparison = compared()
+        clean, fgsm, robust = comparison.rows
+        assert [row.column.key for row in comparison.rows] == ["clean/top1_accuracy", "fgsm/top1_accuracy", "robust"]
+        assert clean.difference is not None
+        assert clean.difference.value == pytest.approx(0.1)
+        assert fgsm.first.estimate is not None
+        assert fgsm.second.estimate is not None
+        assert (fgsm.first.estimate.value, fgsm.second.estimate.value) == (0.5, 0.4)
+        assert fgsm.p_value == pytest.approx(stats.binomtest(3, 7, 0.5).pvalue)
+        assert fgsm.only_first == ("digits/0001", "digits/0002", "digits/0003", "digits/0004")
+        assert fgsm.only_second == ("digits/0005", "digits/0006", "digits/0007")
+        assert robust.test == "exact McNemar"
+        assert comparison.is_complete
+
+    def test_the_models_turned_around_turn_every_sign(self) -> None:
+        one, other = compared(), compare_models([SUITE], both(), "two", "one")
+        for row, turned in zip(one.rows, other.rows, strict=True):
+            assert row.difference is not None
+            assert turned.difference is not None
+            assert turned.difference.value == -row.difference.value
+            assert turned.difference.low == pytest.approx(-(row.difference.high or 0))
+            assert (turned.only_first, turned.only_second) == (row.only_second, row.only_first)
+            assert turned.p_value == row.p_value
+
+    def test_holm_is_over_all_columns_of_all_suites(self) -> None:
+        store = store_of(("one", "1" * 40, "1" * 30 + "0" * 10), ("two", "1" * 40, "1" * 20 + "0" * 20))
+        alone = compared(store)
+        assert [row.p_value for row in alone.rows] == [1.0, 2 / 2**10, 2 / 2**10]
+        assert [row.p_holm for row in alone.rows] == [1.0, 6 / 2**10, 6 / 2**10]
+        twice = compared(store, SUITE, replace(SUITE, name="again"))
+        assert [row.suite for row in twice.rows] == ["small"] * 3 + ["again"] * 3
+        assert twice.rows[1].p_holm == 12 / 2**10
+        assert twice.suites == (("small", 1), ("again", 1))
+
+    def test_a_limit_compares_the_first_examples(self) -> None:
+        comparison = compared(limit=5)
+        fgsm = comparison.rows[1]
+        assert fgsm.first.estimate is not None
+        assert (fgsm.first.estimate.value, fgsm.first.num_examples) == (1.0, 5)
+        assert comparison.limit == 5
+        assert "first 5 examples" in RENDERERS["text"](comparison)
+
+    def test_results_of_another_seed_are_not_read(self) -> None:
+        with pytest.raises(UnknownNameError):
+            compared(seed=7)
+        assert compared(both(seed=7), seed=7).rows == compared().rows  # type: ignore[arg-type]
+
+    def test_nothing_depends_on_the_order_of_records(self) -> None:
+        kept = [*both().records(lambda shard: True)]
+        turned = MemoryStore()
+        for each in reversed(kept):
+            turned.put(each)
+        assert compared(turned) == compared()
+
+
+class TestGaps:
+    def test_a_missing_cell_says_so_and_takes_no_part(self) -> None:
+        store = store_of(("one", CLEAN_A, FGSM_A))
+        store.put(record(CLEAN, CLEAN_B, "two"))
+        store.put(record(FGSM, FGSM_B[:4], "two", size=10))
+        comparison = compared(store)
+        clean, fgsm, robust = comparison.rows
+        assert (clean.p_holm, clean.p_value) == (1.0, 1.0)
+        assert fgsm.second.missing == 6
+        assert (fgsm.difference, fgsm.p_value, fgsm.p_holm, fgsm.only_first) == (None, None, None, None)
+        assert robust.difference is None
+        assert not comparison.is_complete
+        text = RENDERERS["text"](comparison)
+        assert text.count("— (6 of 10 missing)") == 2
+        assert text.count("— (missing)") == 2
+        cell = json.loads(RENDERERS["json"](comparison))["rows"][1]
+        assert (cell["second"], cell["difference"], cell["p"]) == ({"value": None, "missing": 6}, None, None)
+
+    def test_a_model_without_results_is_refused_with_advice(self) -> None:
+        with pytest.raises(UnknownNameError, match=r"'on'\. Did you mean 'one'\?.*robench run --suite small"):
+            compare_models([SUITE], both(), "two", "on")
+
+    def test_a_model_is_not_compared_with_itself(self) -> None:
+        with pytest.raises(UsageError, match="with itself"):
+            compare_models([SUITE], both(), "one", "one")
+
+    def test_a_limit_below_1_is_refused(self) -> None:
+        with pytest.raises(UsageError, match="at least 1 example"):
+            compared(limit=0)
+
+    def test_other_data_are_refused(self) -> None:
+        store = both()
+        for condition, verdicts in ((CLEAN, CLEAN_B), (FGSM, FGSM_B)):
+            store.put(record(condition, verdicts, "two", data="e", time="2026-12-01"))
+        with pytest.raises(IncomparableError, match="condition 'clean': one was measured on data with the finger"):
+            compared(store)
+
+    def test_only_the_newest_weights_count(self) -> None:
+        store = both()
+        for condition in (CLEAN, FGSM):
+            store.put(record(condition, "1" * 10, "two", weights="b", time="2026-12-01"))
+        comparison = compared(store)
+        assert [row.second.estimate and row.second.estimate.value for row in comparison.rows] == [1.0] * 3
+        assert any(note.startswith("two: clean, fgsm: older measurements") for note in comparison.notes)
+
+    def test_what_the_intervals_are_of_is_said_where_there_is_one(self) -> None:
+        assert compared().notes == (RETRAINING,)
+        store = MemoryStore()
+        for name in ("one", "two"):
+            store.put(record(CLEAN, "1", name, size=10))
+        assert compared(store).notes == ()
+
+
+class TestFormats:
+    def test_all_show_the_same_numbers(self) -> None:
+        comparison = compared()
+        document = json.loads(RENDERERS["json"](comparison, flipped=True))
+        lines = [*csv.DictReader(io.StringIO(RENDERERS["csv"](comparison, flipped=True)))]
+        for row, line in zip(document["rows"], lines, strict=True):
+            assert float(line["difference"]) == row["difference"]["value"]
+            assert float(line["p"]) == row["p"]
+            assert int(line["only_first"]) == row["only_first"] == len(row["only_first_ids"])
+            assert line["only_second_ids"].split() == row["only_second_ids"]
+        text, markdown = RENDERERS["text"](comparison), RENDERERS["markdown"](comparison)
+        for shown in (text, markdown):
+            assert "+10.0 [" in shown
+            assert "50.0 [" in shown
+            assert "Newcombe 95 %" in shown
+        assert "only_first_ids" not in RENDERERS["csv"](comparison)
+        assert "only_first_ids" not in RENDERERS["json"](comparison)
+
+    def test_flipped_examples_are_listed_on_demand(self) -> None:
+        listed = "fgsm top-1, only two right (3): digits/0005 digits/0006 digits/0007"
+        assert listed in RENDERERS["text"](compared(), flipped=True)
+        assert listed not in RENDERERS["text"](compared())
+        # Nothing is listed where nothing flipped.
+        assert "clean top-1, only two" not in RENDERERS["text"](compared(), flipped=True)
+
+    @pytest.mark.parametrize("name", RENDERERS)
+    def test_made_twice_it_is_the_same(self, name: str) -> None:
+        assert RENDERERS[name](compared(), flipped=True) == RENDERERS[name](compared(), flipped=True)
+
+    @pytest.mark.parametrize("name", RENDERERS)
+    def test_foreign_names_are_inert(self, name: str) -> None:
+        store = store_of((HOSTILE, CLEAN_A, FGSM_A), ("two", CLEAN_B, FGSM_B))
+        column = replace(SUITE.columns[1], label=HOSTILE, key=HOSTILE)
+        suites = [replace(SUITE, name=HOSTILE, columns=(*SUITE.columns, column)), SUITE]
+        text = RENDERERS[name](compare_models(suites, store, HOSTILE, "two"), flipped=True)
+        assert text.replace("\n", "").isprintable()
+        assert not [line for line in text.splitlines() if line.startswith(("#", "forged"))]
+        if name == "markdown":
+            assert "<b>" not in text
+            assert "](javascript" not in text.replace("\\]", "")
+            assert len({line.count("|") - line.count("\\|") for line in text.splitlines() if line[:1] == "|"}) == 1
+        if name == "csv":
+            assert not [cell for line in csv.reader(io.StringIO(text)) for cell in line if cell.startswith("=")]
+            assert {len(line) for line in csv.reader(io.StringIO(text))} == {19}
+        if name == "json":
+            assert json.loads(text)["first"] == HOSTILE
