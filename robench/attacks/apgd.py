@@ -40,6 +40,12 @@ class Apgd(SearchingAttack):
     radii: Literal["constant", "shrinking"] = "constant"
     num_draws: Count = 1
 
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """One gradient a step."""
+        num_gradients = self.num_restarts * self.num_steps * self.num_draws
+        return num_gradients, num_gradients
+
     def contradictions(self) -> list[FieldProblem]:
         """Radii shrink in l1 alone, and over three phases."""
         problems = SearchingAttack.contradictions(self)

@@ -52,6 +52,14 @@ class AutoAttack(BoundedAttack):
         """Always at success, since each attack gets what those before it left."""
         return "at_success"
 
+    @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Those of all its attacks, for a model of ten classes or more."""
+        passes = [each for attack in self._attacks(MOST_TARGETS) if (each := attack.most_passes) is not None]
+        if len(passes) < len(self._attacks(MOST_TARGETS)):
+            return None
+        return sum(forward for forward, _ in passes), sum(backward for _, backward in passes)
+
     def attacks(self, num_classes: int) -> tuple[Attack, ...]:
         """Return the attacks in their order, with no more targets than there are other classes.
 

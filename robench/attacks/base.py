@@ -103,6 +103,11 @@ class Attack(PerturbationBase):
         return self.stop == "at_success"
 
     @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Largest number of forward and backward passes, where an attack tells; none of what asks the model nothing."""
+        return None if self.reads_outputs else (0, 0)
+
+    @property
     def is_batch_dependent(self) -> bool:
         """Whether an example's outcome may depend on the others of its batch."""
         return self.backend != "robench" and not self.exact

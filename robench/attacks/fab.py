@@ -50,6 +50,14 @@ class Fab(MinimumNormAttack):
         """Norm in which the nearest is meant."""
         return self.norm
 
+    @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """A gradient and a prediction a step and target, and the final search; of no targets only the classes tell."""
+        if self.num_targets is None:
+            return None
+        num_gradients = self.num_restarts * self.num_targets * self.num_steps
+        return 2 * num_gradients + self.num_final_steps, num_gradients
+
     def contradictions(self) -> list[FieldProblem]:
         """What needs an epsilon to be given one."""
         if self.epsilon is not None:

@@ -23,3 +23,8 @@ class Fgsm(BoundedAttack):
 
     loss: Loss = "ce"
     num_draws: Count = 1
+
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """One gradient."""
+        return self.num_draws, self.num_draws

@@ -45,6 +45,12 @@ class Pgd(SearchingAttack):
     num_draws: Count = 1
 
     @property
+    def most_passes(self) -> tuple[int, int]:
+        """One gradient a step."""
+        num_gradients = self.num_restarts * self.num_steps * self.num_draws
+        return num_gradients, num_gradients
+
+    @property
     def step_length(self) -> Fraction:
         """Length of a step in units of the space."""
         return self.step_size or (self.relative_step or Fraction(0)) * self.epsilon

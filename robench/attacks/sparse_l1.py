@@ -41,6 +41,12 @@ class SparseL1(SearchingAttack):
     loss: Loss = "ce"
     num_draws: Count = 1
 
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """One gradient a step."""
+        num_gradients = self.num_restarts * self.num_steps * self.num_draws
+        return num_gradients, num_gradients
+
     def contradictions(self) -> list[FieldProblem]:
         """No step above the budget; no restarts that would all begin at the clean input."""
         problems = SearchingAttack.contradictions(self)

@@ -43,6 +43,11 @@ class Square(SearchingAttack):
     schedule: Literal["rescaled", "fixed"] = "rescaled"
     trials: Literal["changing", "as_drawn"] = "changing"
 
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """One query a trial, and no gradient."""
+        return self.num_restarts * self.num_queries, 0
+
     def contradictions(self) -> list[FieldProblem]:
         """What a random search tried last is no result: half of its trials are steps back."""
         problems = SearchingAttack.contradictions(self)

@@ -74,6 +74,15 @@ class PerturbationDeclaration(Declaration, Protocol):
         return ()
 
     @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Largest number of forward and of backward passes that one example takes, but for single ones.
+
+        Passes that an attack makes once, such as that of its start, and the one that is scored are not counted. None
+        where the declaration does not tell.
+        """
+        return None if self.is_attack else (0, 0)
+
+    @property
     def budgets_are_linked(self) -> bool:
         """Whether the attack at one budget uses what came of a smaller one."""
         return False

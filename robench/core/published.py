@@ -62,6 +62,7 @@ class PublishedCell:
     protocol: Mapping[str, str] = field(default_factory=dict)
     twin: PublishedTwin | None = None
     remark: str | None = None
+    inconsistent: str | None = None
 
     @property
     def column_key(self) -> str | None:

@@ -13,6 +13,7 @@ CORRUPTION_ERROR = Metric(
     interval=BOOTSTRAP,
     scope="type",
     needs_reference=True,
+    reads=(),
     implementation="robench.metrics.corruptions_impl:corruption_error",
 )
 MEAN_CORRUPTION_ERROR = Metric(
@@ -23,6 +24,7 @@ MEAN_CORRUPTION_ERROR = Metric(
     interval=BOOTSTRAP,
     scope="family",
     needs_reference=True,
+    reads=(),
     implementation="robench.metrics.corruptions_impl:mean_corruption_error",
 )
 RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
@@ -34,6 +36,7 @@ RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
     scope="family",
     needs_clean=True,
     needs_reference=True,
+    reads=(),
     implementation="robench.metrics.corruptions_impl:relative_mean_corruption_error",
 )
 MEAN_ERROR = Metric(
@@ -43,5 +46,6 @@ MEAN_ERROR = Metric(
     task="classification",
     interval=BOOTSTRAP,
     scope="family",
+    reads=(),
     implementation="robench.metrics.corruptions_impl:mean_error",
 )

@@ -13,6 +13,7 @@ AUPR = Metric(
     reads_scores=True,
     interval=BOOTSTRAP,
     scope="detection",
+    reads=("confidence",),
     implementation="robench.metrics.detection_impl:aupr",
 )
 AUROC = Metric(
@@ -23,6 +24,7 @@ AUROC = Metric(
     reads_scores=True,
     interval=BOOTSTRAP,
     scope="detection",
+    reads=("confidence",),
     implementation="robench.metrics.detection_impl:auroc",
 )
 FPR95 = Metric(
@@ -33,5 +35,6 @@ FPR95 = Metric(
     reads_scores=True,
     interval=BOOTSTRAP,
     scope="detection",
+    reads=("confidence",),
     implementation="robench.metrics.detection_impl:fpr95",
 )

@@ -35,6 +35,7 @@ class Metric:
             all types of corruption of one family.
         implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
         reads_scores: whether it reads more than the prediction, which is all that attacks that stop at success leave.
+        reads: optional fields of outcomes that it reads; None where nobody says, so that it may read any.
         interval: method of its bounds, as tables name it.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
         needs_reference: whether it is in units of a reference's errors, which not every family has.
@@ -47,6 +48,7 @@ class Metric:
     scope: Scope
     implementation: str
     reads_scores: bool = False
+    reads: tuple[str, ...] | None = None
     interval: str = WILSON
     needs_clean: bool = False
     needs_reference: bool = False

@@ -49,7 +49,7 @@ def render_csv(report: Report) -> str:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
             flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
-            writer.writerow((_text(row.model), row.limit, *flags, row.batch_size, len(row.seeds) or None))
+            writer.writerow((inert_text(row.model), row.limit, *flags, row.batch_size, len(row.seeds) or None))
     return file.getvalue()
 
 
@@ -57,11 +57,11 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
     cell = row.cells[column.key]
     estimate = cell.estimate
     return (
-        _text(row.model),
+        inert_text(row.model),
         row.limit,
-        _text(column.key),
-        _text(column.metric),
-        _text("+".join(column.conditions)),
+        inert_text(column.key),
+        inert_text(column.metric),
+        inert_text("+".join(column.conditions)),
         *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
         cell.num_examples,
         cell.missing,
@@ -70,7 +70,8 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
     )
 
 
-def _text(text: str) -> str:
+def inert_text(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula, with what is not visible escaped."""
     shown = printable(text)
     # Some spreadsheets take full-width signs for the ordinary ones, and pass over blanks before them.
     read = unicodedata.normalize("NFKC", shown).lstrip()

@@ -25,14 +25,15 @@ def render_markdown(report: Report) -> str:
     grid = grid_of(report)
     table = tabulate(
         # Numbers are robench's own text, and their brackets no link.
-        [(_escape(name), *numbers) for name, *numbers in grid.rows],
-        headers=[_escape(text) for text in grid.header],
+        [(escaped(name), *numbers) for name, *numbers in grid.rows],
+        headers=[escaped(text) for text in grid.header],
         tablefmt="github",
         disable_numparse=True,
     )
-    notes = "".join(f"- {_escape(note)}\n" for note in grid.notes)
-    return "\n".join([f"{table}\n", *([notes] if notes else []), f"{_escape(grid.provenance)}\n"])
+    notes = "".join(f"- {escaped(note)}\n" for note in grid.notes)
+    return "\n".join([f"{table}\n", *([notes] if notes else []), f"{escaped(grid.provenance)}\n"])
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is; it must be printable."""
     return _SPECIAL.sub(r"\\\g<0>", text).translate(_ENTITIES)
