@@ -75,10 +75,9 @@ class PerturbationDeclaration(Declaration, Protocol):
 
     @property
     def most_passes(self) -> tuple[int, int] | None:
-        """Largest number of forward and of backward passes that one example takes, but for single ones.
+        """Largest number of forward and of backward passes that one example takes; None where nobody tells.
 
-        Passes that an attack makes once, such as that of its start, and the one that is scored are not counted. None
-        where the declaration does not tell.
+        The few that an attack makes once a search, such as that of its start, and the one that is scored are left out.
         """
         return None if self.is_attack else (0, 0)
 
