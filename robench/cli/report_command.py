@@ -1,4 +1,4 @@
-"""``robench report``: the leaderboard from the store alone."""
+"""``robench report``: the leaderboard of a suite from the store alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     type=click.Choice(sorted(RENDERERS)),
     default="text",
     show_default=True,
-    help="How the table is written.",
+    help="Format of the table.",
 )
 @option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @results_option
@@ -57,9 +57,9 @@ def command(
     seed: int | None,
     all_seeds: bool,
 ) -> int:
-    """Print the leaderboard of a suite from kept results; no model, data or GPU is needed.
+    """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
 
-    Rows that were measured with --limit alone are left out unless the same --limit is given here.
+    Rows measured only with --limit are left out unless the same --limit is given here.
     """
     store = FolderStore(results)
     render = RENDERERS["json" if as_json else format_name]

@@ -1,4 +1,4 @@
-"""``robench run``: measure, keep, and print the leaderboard."""
+"""``robench run``: measures models under suites, stores the results, and prints the leaderboard."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from robench.runs.request import ExecutorName, KeptDtype
 
 
-# Options that say where or how much a smoke run would measure or keep.
+# Options that would change where or how much a smoke run measures or stores.
 _CONTRADICTING = ("results", "limit", "keep_adversarial")
 
 
@@ -52,18 +52,18 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @option(
     "--keep-adversarial",
     type=click.Choice(["float32", "float16"]),
-    help="Keep what every attack makes: as it is, or rounded toward the clean image before it is scored.",
+    help="Store adversarial examples: exactly, or rounded toward the clean image before scoring.",
 )
 @seed_option
 @all_seeds_option
 @data_root_option
-@option("--no-audit", is_flag=True, help="Leave out the checks of every model that come before attacks.")
+@option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")
 @option(
     "--smoke",
     is_flag=True,
-    help="Only see that the models go through: 4 examples of each condition, no audit, nothing kept.",
+    help="Only check that the models run: 4 examples of each condition, no audit, nothing stored.",
 )
-@option("--dry-run", is_flag=True, help="Check everything and say what would be measured.")
+@option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
 @json_option
 def command(
     suites: tuple[str, ...],
@@ -85,9 +85,9 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Measure models under suites, keep every outcome, and print the leaderboard.
+    """Measure models under suites, store every outcome, and print the leaderboard.
 
-    The same command again measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
+    Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.measuring import measured
@@ -147,7 +147,7 @@ def _say_how_it_ended(num_failed: int, *, is_interrupted: bool, smoke: bool) -> 
 
 
 def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
-    """Return those options that were written in the command itself, as they are written there."""
+    """Return the options given on the command line itself, as written there."""
     context = click.get_current_context()
     written = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     return [f"--{name.replace('_', '-')}" for name in written]

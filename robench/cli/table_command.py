@@ -1,4 +1,4 @@
-"""``robench table``: papers' printed tables beside what was measured."""
+"""``robench table``: prints papers' tables with the measured numbers and verdicts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _NAME = re.compile(r"([a-z0-9-]+):([1-9][0-9]*)")
     "--archive",
     type=AbsolutePath(),
     metavar="FOLDER",
-    help="Add the results behind the tables to this results folder, without what they do not read, and print how many.",
+    help="Add the results behind the tables to this results folder, reduced to the columns that they need.",
 )
 def command(
     names: tuple[str, ...],
@@ -74,10 +74,9 @@ def command(
     output: Path | None,
     archive: Path | None,
 ) -> int:
-    """Print papers' tables with what was measured of each number, from kept results: robench table rpc:1.
+    """Print papers' tables with the measured numbers from stored results, such as rpc:1.
 
-    Every number has a verdict, and where it is not measured the command that measures it. No model, data or GPU is
-    needed.
+    Each number has a verdict or, if it is not measured, the command that measures it. No model, data or GPU is needed.
     """
     published = _asked(names, every)
     models = models_by_suite(published)
@@ -109,10 +108,10 @@ def command(
 
 
 def _asked(names: tuple[str, ...], every: bool) -> list[PublishedTable]:
-    """Return the printed tables that are asked for, each once.
+    """Return the requested printed tables, each once.
 
     Raises:
-        UsageError: none is, or what is asked for is no name of a table.
+        UsageError: no table is named, or a name is malformed.
         UnknownNameError: there is no such table.
     """
     if every == bool(names):

@@ -1,4 +1,4 @@
-"""``robench train``: train models of the registry, from the ``training`` fields of their entries."""
+"""``robench train``: trains models of the registry, by the ``training`` fields of their entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_SEEDS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the options ask for beside the models."""
+    """Options of the command beside the models."""
 
     data_root: Path | None
     device: str
@@ -63,16 +63,24 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
 @option("--all", "train_all", is_flag=True, help="All models that need no dataset on disk.")
 @registry_option
 @data_root_option
-@option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N; digits are learned on the CPU.")
+@option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="auto, cpu, cuda or cuda:N; digits are trained on the CPU.",
+)
 @option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes that decode and augment images.")
 @option(
     "--micro-batch-size",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Examples that pass through the model at once; gradients add up to a batch's. Default: the whole batch.",
+    help="Examples per forward pass; gradients add up to a batch's. Default: all.",
 )
 @option(
-    "--num-epochs", type=click.IntRange(min=1), metavar="N", help="In all, in place of the entry's; needs --output."
+    "--num-epochs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Total number of epochs, replacing the entry's; needs --output.",
 )
 @option(
     "--seeds",
@@ -84,7 +92,7 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
     "--output",
     type=AbsolutePath(),
     metavar="FILE",
-    help="Write the weights there and leave the registry as it is.",
+    help="Write the weights there and leave the registry unchanged.",
 )
 def command(
     names: tuple[str, ...],
@@ -100,7 +108,7 @@ def command(
 ) -> int:
     """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
 
-    An interrupted training of images on disk goes on from its last whole epoch when the same command is given again.
+    An interrupted training of images on disk resumes after its last complete epoch when the command is repeated.
     """
     asked = Asked(
         data_root=data_root,
@@ -118,9 +126,7 @@ def command(
     if train_all:
         names = tuple(name for name, (_, checkpoint) in entries.items() if _is_embedded(checkpoint))
     if not names:
-        raise UsageError(
-            "nothing to train: name checkpoints, or give --all ('robench list models' says which there are)"
-        )
+        raise UsageError("nothing to train: name checkpoints, or give --all (see 'robench list models')")
     names = tuple(dict.fromkeys(names))
     for name in names:
         if name not in entries:
@@ -208,7 +214,7 @@ def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
 
 
 def _uri(checkpoint: Checkpoint) -> str:
-    # Authors' files are of torch.save; what robench writes is not, and is called what it is.
+    # Authors' files are of torch.save; robench writes another format, and names it accordingly.
     uri = checkpoint.weights.uri
     return uri if _is_embedded(checkpoint) else str(Path(uri).with_suffix(".safetensors"))
 
@@ -231,7 +237,7 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     accuracy = _clean_accuracy(trained, asked)
     shown = "clean accuracy not measured" if accuracy is None else f"{100 * accuracy:.1f} % clean"
     if asked.output is None:
-        # What a paper printed stays what is expected; of robench's own weights it is what they were found to have.
+        # Expected scores from papers stay; those of robench's own weights are replaced by the measured ones.
         metric = TASKS[checkpoint.task].metric
         is_expected = metric is not None and accuracy is not None and _is_embedded(checkpoint)
         expected = {str(metric): round(accuracy or 0.0, 4)} if is_expected else {}
@@ -250,7 +256,7 @@ def _register(registry: Path, checkpoint: Checkpoint, digest: str, expected: Map
 
 
 def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
-    """Return the file of weights that training ends with."""
+    """Return the content of the weights file of a finished training."""
     from safetensors.torch import save
 
     from robench.cli.progress import epochs_shown

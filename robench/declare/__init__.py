@@ -1,4 +1,4 @@
-"""YAML and mappings in, the frozen values of core and declarations out; whatever is wrong, all of it at once."""
+"""Declarations read from YAML or mappings into the frozen values of core, with all problems reported at once."""
 
 from robench.declare.architectures import parse_architecture, parse_preprocessing
 from robench.declare.published import load_published, published_tables, read_published

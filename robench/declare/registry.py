@@ -1,4 +1,4 @@
-"""Registries: which checkpoints and datasets there are, and where their files lie."""
+"""Registries: checkpoints and datasets by name, with the locations of their files."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def _layout_problem(layout: object) -> str | None:
 def _share_problem(share: object) -> str | None:
     if not isinstance(share, float) or 0 <= share <= 1:
         return None
-    return f"must be a share in [0, 1], 0.97 for 97 per cent, got {share:g}"
+    return f"must be a proportion in [0, 1], 0.97 for 97 per cent, got {share:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsEntry:
-    """Where weights are, as it stands in a file: the digest may be null but must be there."""
+    """Entry of weights in a file: the digest may be null but must be given."""
 
     uri: Annotated[str, Checked(_uri_problem)]
     sha256: Annotated[str, Checked(_digest_problem)] | None
@@ -79,7 +79,7 @@ class WeightsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedEntry:
-    """Weights of a further training of an entry, as they stand in a file: all but the seed is as in the entry."""
+    """Weights of a further training of an entry in a file; everything but the seed is as in the entry."""
 
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
     uri: Annotated[str, Checked(_uri_problem)]
@@ -89,7 +89,7 @@ class SeedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointEntry:
-    """A checkpoint as it stands in a file, below its name."""
+    """Entry of a checkpoint in a file, below its name."""
 
     architecture: ArchitectureBase
     weights: WeightsEntry
@@ -107,7 +107,7 @@ class CheckpointEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryEntry:
-    """A registry as it stands in a file."""
+    """Entry of a whole registry in a file."""
 
     checkpoints: Annotated[Mapping[Name, CheckpointEntry], MaxLen(10_000)] = field(default_factory=dict)
     datasets: Annotated[Mapping[Name, FormatBase], MaxLen(10_000)] = field(default_factory=dict)
@@ -122,11 +122,11 @@ class Registry:
 
 
 def read_registry(path: Path) -> dict[str, Checkpoint]:
-    """Return the checkpoints of a YAML file by name; relative weights are looked for beside the file.
+    """Return the checkpoints of a YAML file by name; relative weights are resolved against the file's folder.
 
     Raises:
         UsageError: there is no such file.
-        DeclarationError: all that is wrong with it, each problem with its line.
+        DeclarationError: all problems of the file, each problem with its line.
     """
     return dict(registry_of(read_yaml(path), path.absolute().parent).checkpoints)
 
@@ -136,11 +136,11 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
 
     Args:
         document: a registry.
-        folder: what relative paths are relative to.
-        known: names of datasets of other registries, which checkpoints may be trained on.
+        folder: base of relative paths.
+        known: names of datasets of other registries, valid for ``trained_on``.
 
     Raises:
-        DeclarationError: all that is wrong with it.
+        DeclarationError: all problems of the file.
     """
     problems: list[Problem] = []
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
@@ -225,7 +225,7 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
         if not isinstance(uri, str) or _uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
         path = folder / uri
-        # Weights that are not there yet are no mistake of the file.
+        # Missing weights are not a mistake of the file.
         with suppress(OSError, ValueError):
             if path.exists() and not path.is_file() and not path.is_dir():
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
@@ -239,7 +239,7 @@ def _places_of_weights(document: Document) -> Iterator[Place]:
 
 
 def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
-    """Yield a problem for each seed that stands twice, and for seeds of what robench does not know how to train."""
+    """Yield a problem for each duplicate seed, and for seeds of entries that robench cannot train."""
     for name, checkpoint in () if entry is None else entry.checkpoints.items():
         place: Place = ("checkpoints", name, "seeds")
         if not checkpoint.seeds:
@@ -258,7 +258,7 @@ def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Pr
 def _missing(document: Document) -> Iterator[Problem]:
     given = document.mapping_at().keys()
     named = [each.name for each in fields(RegistryEntry)]
-    # What is misspelt is one mistake, and reported as such.
+    # A misspelt name is a single mistake, and reported as such.
     if isinstance(document.value, dict) and not any(get_close_matches(name, given) for name in named):
         yield document.problem((named[0],), f"missing; declare {' or '.join(named)}, or both")
 
@@ -275,7 +275,7 @@ def _unknown_training_data(document: Document, known: Collection[str]) -> Iterat
     problem_of = known_in("dataset", DATASETS)
     users = {*known, *document.mapping_at("datasets")}
     for name in document.mapping_at("checkpoints"):
-        # A user's dataset has nothing to train on.
+        # A user's dataset has no training split.
         for below, others in ((("trained_on",), users), (("training", "dataset"), set[str]())):
             place = ("checkpoints", name, *below)
             dataset = document.at(*place)
@@ -284,7 +284,7 @@ def _unknown_training_data(document: Document, known: Collection[str]) -> Iterat
 
 
 def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
-    """Yield a problem for each entry whose ``coupled`` is not what robench knows of the architecture's rows."""
+    """Yield a problem for each entry whose ``coupled`` contradicts what is known of the architecture."""
     for name, checkpoint in () if entry is None else entry.checkpoints.items():
         known = checkpoint.architecture.couples_rows
         if known is not None and checkpoint.coupled != known:

@@ -1,4 +1,4 @@
-"""What training writes back into a registry: digests and scores, in place, with every other byte as it was."""
+"""Updates of registry files after training: digests and scores, in place, with all other bytes unchanged."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ WRITTEN_LAYOUT = "plain"
 
 
 def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float], *, uri: str | None = None) -> None:
-    """Write digest, scores and, where given, ``uri`` of a checkpoint's weights into its entry of a registry file.
+    """Write digest, scores and, if given, ``uri`` of a checkpoint's weights into its entry of a registry file.
 
-    Only these scalars change; comments, order and layout stay. ``expected`` holds shares in [0, 1] by metric; a metric
-    that the entry does not state is not added. A ``layout`` that it states becomes ``plain``, which robench writes.
+    Only these scalars change; comments, order and layout stay. ``expected`` contains proportions in [0, 1] by metric;
+    metrics missing in the entry are not added. A ``layout`` in the entry becomes ``plain``, which robench writes.
 
     Raises:
         UsageError: there is no such file.
         UnknownNameError: the file declares no such checkpoint.
-        DeclarationError: the file is wrong, or would be with these values; it is left as it is.
-        OSError: it could not be written; it is left as it is.
+        DeclarationError: the file is invalid, or would be with these values; it is unchanged.
+        OSError: it could not be written; it is unchanged.
     """
     document, checkpoint = _declared(path, name)
     entry, weights = _entry(document, checkpoint)
@@ -55,8 +55,8 @@ def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: 
     Raises:
         UsageError: there is no such file.
         UnknownNameError: the file declares no such checkpoint.
-        DeclarationError: the file is wrong, or would be with the seed; it is left as it is.
-        OSError: it could not be written; it is left as it is.
+        DeclarationError: the file is invalid, or would be with the seed; it is unchanged.
+        OSError: it could not be written; it is unchanged.
     """
     document, _ = _declared(path, name)
     scores = ", ".join(f"{metric}: {float(share)!r}" for metric, share in expected.items())
@@ -95,7 +95,7 @@ def _with_seed(document: Document, name: str, item: tuple[str, str]) -> str:
 
 
 def _entry(document: Document, checkpoint: Checkpoint) -> tuple[Place, Place]:
-    """Return where an entry, or one of its seeds, stands, and where its weights do."""
+    """Return the places of an entry, or one of its seeds, and of its weights."""
     if checkpoint.seed_of is None:
         entry: Place = ("checkpoints", checkpoint.name)
         return entry, (*entry, "weights")
@@ -109,7 +109,7 @@ def _edited(document: Document, edits: Mapping[Place, str]) -> str:
     text = document.text
     by_start = sorted(((document.spans[place], new) for place, new in edits.items()), reverse=True)
     for (start, end), new in by_start:
-        # An empty value stands right behind its colon.
+        # An empty value directly follows its colon.
         text = f"{text[:start]}{' ' if start == end else ''}{new}{text[end:]}"
     return text
 

@@ -1,6 +1,6 @@
-"""Papers' printed tables beside what was measured: verdicts, protocols compared, costs, and the tables as text.
+"""Papers' printed tables beside measured numbers: verdicts, comparison of protocols, costs and renderers.
 
-Everything here is computed from declarations and reports; no model and no torch is needed.
+All of it works on declarations and reports, without models or torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The archive of results: a results folder with what the tables' numbers are read off, and nothing else.
+"""Archive of results: a results folder reduced to the outcomes that the tables' numbers need.
 
-A measurement is one file in it where its shards are of one device and one set of releases. Optional columns that no
-metric of the suite reads are left out: losses, passes, distances of attacks with a budget.
+Each measurement is one file, unless its shards come from several devices or releases. Optional columns that no metric
+of the suite reads are left out, such as losses, passes and distances of attacks with a budget.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Source = tuple[str, str]
 def archived(
     models: Mapping[str, Collection[str]], suites: Mapping[str, Suite], store: Store, manifests: Sequence[Manifest]
 ) -> Iterator[Record]:
-    """Yield what an archive keeps of a store: the records of the models under the suites, smaller.
+    """Yield the reduced records of some models under some suites.
 
     Args:
         models: models by suite, seeds by name.
@@ -58,7 +58,7 @@ def archived(
 
 
 def fields_read(suite: Suite) -> dict[Source, frozenset[str] | None]:
-    """Return the optional fields that a suite's columns read of each condition; None where nobody says."""
+    """Return the optional fields of each condition that a suite's columns read; None if unknown."""
     conditions = {view.name: condition for condition in suite.conditions for view in views_of(condition)}
     read: dict[Source, frozenset[str] | None] = {}
     for column in suite.columns:

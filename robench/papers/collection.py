@@ -1,4 +1,4 @@
-"""All tables as files, with a manifest of what they are made of: the same files from the same archive."""
+"""Files of all tables, with a manifest of their inputs; the same archive gives the same bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def manifest_of(
     results: Path,
     manifests: Iterable[Manifest],
 ) -> dict[str, Any]:
-    """Return what tables are made of: no clock, no machine and no path outside the repository.
+    """Return the manifest of tables: their inputs, without any time, machine or path.
 
     Args:
         tables: in the order of the files.

@@ -1,4 +1,4 @@
-"""What it takes to measure a number: the command, and its images and passes."""
+"""Commands that measure a number, and their cost in images and passes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a suite takes for one checkpoint.
+    """Cost of measuring a suite.
 
     Attributes:
-        images: inputs that are scored, over all conditions.
-        forward, backward: passes of single inputs, at most, without those that an attack makes once.
-        is_whole: every condition tells its size and its passes; the numbers are else of those that do.
+        images: number of inputs that are scored, over all conditions.
+        forward, backward: largest number of passes of single inputs; see ``most_passes`` of perturbations.
+        is_whole: whether the size and passes of every condition are known; the numbers omit unknown ones.
     """
 
     images: int
@@ -35,7 +35,7 @@ class Cost:
 
 
 def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
-    """Return the cost of a suite, audits left out."""
+    """Return the cost of a suite without its audits."""
     images = forward = backward = 0
     is_whole = True
     for condition in suite.conditions:
@@ -52,7 +52,7 @@ def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
 
 
 def command_of(suite: str, model: str, *, all_seeds: bool = False, registries: Sequence[Path] = ()) -> str:
-    """Return the command that measures a model under a suite; data are looked for in ``ROBENCH_DATA``."""
+    """Return the command that measures a model under a suite; it finds datasets by ``ROBENCH_DATA``."""
     words = ["robench", "run", "--suite", suite, "--model", model]
     words += ["--all-seeds"] * all_seeds
     words += [word for path in registries for word in ("--registry", str(path))]

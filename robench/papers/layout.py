@@ -1,4 +1,4 @@
-"""A table as printable texts, before any markup: what the formats for readers have in common."""
+"""Layout of a table as printable texts, the common basis of the formats for readers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 TWINS = "digits twin: 1,197 training images, other budgets; neither supports nor refutes the paper"
 INCONSISTENT = "print inconsistent"
 _NOTHING = "—"
-# Of where models stand: beside each row, or above each column.
+# Beside each row, or above each column.
 _FACTS = ("model", "formula", "flags")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One grid of texts, each printable, none escaped for any format.
+    """Grid of printable texts, not yet escaped for any format.
 
     Attributes:
-        heading: what stands above it; empty for nothing.
-        header, rows: as many texts each.
-        notes: numbered sentences that belong below.
+        heading: text above the grid; empty for none.
+        header, rows: texts, as many in each row.
+        notes: numbered sentences below the grid.
     """
 
     heading: str
@@ -41,7 +41,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """All that readers see of a table."""
+    """Texts of a whole table."""
 
     title: str
     source: str
@@ -50,7 +50,7 @@ class Page:
 
 
 class _Notes:
-    """Notes in the order in which they are first needed, each once."""
+    """Numbered notes without duplicates, in the order of first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -64,13 +64,13 @@ class _Notes:
         return tuple(clipped(f"({number}) {text}", NOTE_WIDTH) for text, number in self._numbers.items())
 
 
-# A number, and what is shown of it, given the unit in the header and where notes go.
+# A number, and the function that returns its text, given the unit in the header and the notes.
 _Item = tuple["Number", Callable[[str, _Notes], str]]
 _Lines = list[tuple[str, Mapping[str, _Item]]]
 
 
 def page_of(table: PaperTable) -> Page:
-    """Return a table as texts: the paper's layout, and a block of twins where there are any."""
+    """Return a table as texts: a block in the paper's layout, and a block of twins if there are any."""
     printed_lines: _Lines = [
         (row.label, {name: (cell.ours, partial(_cell_text, cell)) for name, cell in row.cells.items()})
         for row in table.rows
@@ -129,7 +129,7 @@ def _block(heading: str, columns: Sequence[str], lines: _Lines) -> Block:
 
 
 def _facts(numbers: Sequence[Number]) -> tuple[str, str, str] | None:
-    """Return model, formula and flags of numbers of one model; empty where there are none, None of several models."""
+    """Return model, formula and flags of numbers of one model, empty if there are none; None for several models."""
     models = {number.model for number in numbers}
     if len(models) > 1:
         return None
@@ -142,12 +142,12 @@ def _facts(numbers: Sequence[Number]) -> tuple[str, str, str] | None:
 
 
 def _shown(facts: Sequence[tuple[str, str, str] | None]) -> tuple[int, ...]:
-    """Return the places of those facts that anything is known of."""
+    """Return the positions of the facts that are known of any model."""
     return tuple(place for place in range(len(_FACTS)) if any(each is not None and each[place] for each in facts))
 
 
 def _only(values: Collection[str | None]) -> str | None:
-    """Return the one value that there is; None where there are several, or none."""
+    """Return the only value; None if there are several, or none."""
     return next(iter(values)) if len(values) == 1 else None
 
 

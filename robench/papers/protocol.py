@@ -1,6 +1,6 @@
-"""What a paper says of how a number was measured, held against what was measured: names of the fields that differ.
+"""Comparison of a paper's protocol with that of a measured number, field by field.
 
-A field that cannot be compared counts as one that differs, so that only what was looked at is called equal.
+A field that cannot be compared counts as different.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from robench.core.published import PublishedCell
     from robench.core.suite import Column, Suite
 
-# Of how weights came about: of the authors' own they hold, whatever the registry would train.
+# Fields about training, which hold for the authors' own weights, whatever recipe the registry has.
 OF_TRAINING = frozenset({"training", "pretraining", "epochs", "batch_size"})
-# Settings of training that are no kind of recipe: the fields that they fix (docs/protocols.md has the sources).
+# Settings of training that are not a kind of recipe: the fields that they fix (sources are in docs/protocols.md).
 SETTINGS: Mapping[str, Mapping[str, float]] = {
     "elliptical": {
         "batch_size": 512,
@@ -35,13 +35,13 @@ SETTINGS: Mapping[str, Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a number was read off.
+    """Conditions and checkpoint of a measured number.
 
     Attributes:
-        column, views: of the suite, and the conditions or single budgets that it is about, which are not the clean ones
-            and not the negatives.
-        num_examples: examples of the estimate; None where a metric counts those of several conditions.
-        limit: only the first so many examples were asked for; None for all.
+        column: column of the suite.
+        views: its measured or corrupted conditions, or single budgets of them, without clean ones and negatives.
+        num_examples: number of examples of the estimate; None for metrics over several conditions.
+        limit: limit on the number of examples; None for all.
     """
 
     column: Column
@@ -54,13 +54,13 @@ class Measured:
 def measured_of(
     suite: Suite, column: Column, checkpoint: Checkpoint, *, num_examples: int | None = None, limit: int | None = None
 ) -> Measured:
-    """Return what a column's number of a checkpoint was read off.
+    """Return the conditions of a column's number for a checkpoint.
 
     Args:
         suite: that has the column.
         column: of the number.
         checkpoint: whose number it is.
-        num_examples: examples of the estimate; it counts where the column reads one condition.
+        num_examples: number of examples of the estimate, used if the column reads one condition.
         limit: as of ``Row``.
     """
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
@@ -75,14 +75,14 @@ def measured_of(
 
 
 def differing_fields(cell: PublishedCell, measured: Measured, *, of_authors: bool) -> tuple[str, ...]:
-    """Return the names of the fields of a cell's protocol that are not those of what was measured.
+    """Return the names of the fields in which a cell's protocol and the measured number differ.
 
-    ``examples`` is among them too where the protocol does not name it and not the whole set was measured.
+    ``examples`` is included if the protocol does not state it and only a part of the dataset was measured.
 
     Args:
         cell: a printed number with its protocol.
-        measured: what robench's number was read off.
-        of_authors: the weights are the authors' own, so that how they were trained is not compared.
+        measured: conditions and checkpoint of robench's number.
+        of_authors: whether the weights are the authors' own; fields about training are then not compared.
     """
     names = [
         name
@@ -114,7 +114,7 @@ def _is_whole(measured: Measured) -> bool:
 
 
 def _sizes(measured: Measured) -> list[int | None]:
-    """Return the number of examples of each condition, None where nobody tells."""
+    """Return the number of examples of each condition, None if unknown."""
     if measured.num_examples is not None:
         return [measured.num_examples for _ in measured.views]
     sizes = []
@@ -172,7 +172,7 @@ def _has_batch_size(stated: str, measured: Measured) -> bool:
 
 
 def _is_some_field(name: str, stated: str, measured: Measured) -> bool:
-    """Return whether a field of this name, of all attacks or else of the model, has the value."""
+    """Return whether the field of this name of all attacks, or else of the model, has the stated value."""
     attacks = [getattr(view.attack, name, None) for view in measured.views]
     if any(value is not None for value in attacks):
         return all(_is_same(stated, value) for value in attacks)
@@ -183,7 +183,7 @@ def _is_some_field(name: str, stated: str, measured: Measured) -> bool:
 
 # Any: a value of some declaration's field.
 def _is_same(stated: str, value: Any) -> bool:
-    """Return whether a text as printed is a value: exactly, where both are numbers."""
+    """Return whether a printed text equals a value; numbers are compared exactly."""
     if value is None or isinstance(value, bool):
         return False
     try:

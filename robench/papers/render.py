@@ -1,4 +1,4 @@
-"""The formats of a table: pure functions of it, with no clock and no machine in them."""
+"""Renderers of a table by format: pure functions of the table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CSV_HEADER = (
 
 
 def render_text(table: PaperTable) -> str:
-    """Return the table in plain text, each block with its notes below."""
+    """Render the table as plain text, each block with its notes below."""
     from tabulate import tabulate
 
     page = page_of(table)
@@ -50,7 +50,7 @@ def render_text(table: PaperTable) -> str:
 
 
 def render_markdown(table: PaperTable) -> str:
-    """Return the table in GitHub's Markdown, every text shown as it is."""
+    """Render the table in GitHub's Markdown, with all texts escaped."""
     from tabulate import tabulate
 
     page = page_of(table)
@@ -65,7 +65,7 @@ def render_markdown(table: PaperTable) -> str:
 
 
 def render_html(table: PaperTable) -> str:
-    """Return the table as a whole page that needs nothing else: no script, no font, no image."""
+    """Render the table as a self-contained page without scripts, fonts or images."""
     page = page_of(table)
     blocks = "".join(_html_block(block) for block in page.blocks)
     return f"""\
@@ -89,12 +89,12 @@ def render_html(table: PaperTable) -> str:
 
 
 def render_json(table: PaperTable) -> str:
-    """Return the table as JSON, numbers unrounded in the printed unit.
+    """Render the table as JSON, numbers unrounded in the printed unit.
 
-    ``rows`` have ``cells`` by column, of the printed numbers alone: ``printed``, ``unit``, ``measured`` with its bounds
-    ``low`` and ``high`` (null where there is none), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
-    ``num_seeds``, ``flags`` (the raised ones), and ``inconsistent`` and ``remark`` where there are any. ``twins`` are
-    rows of the same shape without printed number and verdict, with their ``suite``; ``twins_are`` says what they are.
+    ``rows`` have ``cells`` by column, for printed numbers only: ``printed``, ``unit``, ``measured`` with its bounds
+    ``low`` and ``high`` (null if there is none), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
+    ``num_seeds``, ``flags`` (raised ones), and ``inconsistent`` and ``remark`` if there are any. ``twins`` are rows of
+    the same shape without printed number and verdict, with their ``suite``; ``twins_are`` is their heading.
     """
     document: dict[str, Json] = {
         "table": table.name,
@@ -116,7 +116,7 @@ def render_json(table: PaperTable) -> str:
 
 
 def render_csv(table: PaperTable) -> str:
-    """Return the table as CSV, one line a number: printed ones, and twins, which have no printed number or verdict."""
+    """Render the table as CSV, one line per printed number and per twin; twins have no printed number or verdict."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_CSV_HEADER)

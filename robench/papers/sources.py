@@ -1,4 +1,4 @@
-"""Reports that printed tables are made of: one a suite, of the models that the tables name, read from a store."""
+"""Reports behind printed tables, read from a store: one per suite, of the models in the tables."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def models_by_suite(tables: Iterable[PublishedTable]) -> dict[str, set[str]]:
 def authors_models(checkpoints: Iterable[Checkpoint], manifests: Iterable[Manifest]) -> frozenset[str]:
     """Return the models whose weights are the authors' own.
 
-    Those are entries that pin a checksum, which robench did not train itself, and of which nothing was measured with
-    other weights.
+    Those are entries with a checksum that robench did not train, and without measurements of other weights.
     """
     digests: dict[str, set[str]] = {}
     for manifest in manifests:
@@ -59,13 +58,13 @@ def measured_models(
     manifests: Sequence[Manifest],
     of_authors: Collection[str],
 ) -> dict[str, list[str]]:
-    """Return the checkpoints that count among what was measured, seeds of retrained models by name, by suite.
+    """Return the measured checkpoints that count, by suite; seeds of retrained models are included.
 
     Args:
         models: entries by suite, see ``models_by_suite``.
         suites: by name.
-        manifests: descriptions of what was measured.
-        of_authors: models of the authors' own weights, beside which no seed of robench's counts.
+        manifests: descriptions of all stored measurements.
+        of_authors: models with the authors' own weights, whose further seeds do not count.
     """
     measured = {}
     for name, wanted in sorted(models.items()):
@@ -77,7 +76,7 @@ def measured_models(
 
 
 def reports_for(measured: Mapping[str, Sequence[str]], suites: Mapping[str, Suite], store: Store) -> dict[str, Report]:
-    """Return a report for each suite of which anything is measured, with means over seeds; see ``measured_models``."""
+    """Return a report for each suite with measured models, with means over seeds; see ``measured_models``."""
     return {name: over_seeds(report_of_store(suites[name], store, models=rows)) for name, rows in measured.items()}
 
 

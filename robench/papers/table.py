@@ -1,4 +1,4 @@
-"""A printed table beside what was measured: the paper's own layout, over the reports of several suites."""
+"""Printed tables beside measured numbers: the paper's layout over the reports of several suites."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A measured number in the unit of the printed one, or its absence.
+    """Measured number in the unit of the printed one, if there is one.
 
     Attributes:
-        model: checkpoint, or entry whose seeds are averaged; None where there is none.
-        formula: which reading of its attention the model has, ``paper`` or ``released``; None where there is one alone.
-        measured: None where it is not measured, or not finite; ``low``, ``high``: bounds of its 95 % interval, over
-            training seeds where there are several, else over examples.
-        num_seeds: training seeds that it is the mean of; 1 for one checkpoint, 0 where nothing is measured.
+        model: checkpoint, or entry whose seeds are averaged; None if there is none.
+        formula: reading of the model's attention, ``paper`` or ``released``; None if there is only one.
+        measured: the number; None if it is not measured, or not finite.
+        low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.
+        num_seeds: number of training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
         raised: names of the flags that are raised.
     """
 
@@ -46,7 +46,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """A printed number, what was measured of it at the paper's scale, and the verdict.
+    """Printed number, the number measured at the paper's scale, and the verdict.
 
     Attributes:
         difference: measured less printed, in the unit; None where nothing is measured.
@@ -63,10 +63,10 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinCell:
-    """What was measured of a printed number's counterpart on the digits, which has no verdict.
+    """Measured number of a printed number's counterpart on the digits, without verdict.
 
     Attributes:
-        reason: the command that measures it, where it is not measured.
+        reason: command that measures it, if it is not measured.
     """
 
     ours: Number
@@ -76,7 +76,7 @@ class TwinCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """A row: cells by column, without the columns in which nothing is printed."""
+    """Row of cells by column; columns in which nothing is printed are left out."""
 
     label: str
     cells: Mapping[str, TableCell]
@@ -84,7 +84,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinRow:
-    """A row of twins: cells by column, of those printed numbers that have one."""
+    """Row of twins by column, for the printed numbers that have one."""
 
     label: str
     cells: Mapping[str, TwinCell]
@@ -92,7 +92,7 @@ class TwinRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTable:
-    """A printed table with measured numbers and verdicts; ``twins``: only rows that have any."""
+    """Printed table with measured numbers and verdicts; ``twins`` has only the rows with any."""
 
     name: str
     title: str
@@ -104,19 +104,20 @@ class PaperTable:
 
     @property
     def cells(self) -> tuple[TableCell, ...]:
-        """Every printed number, row by row."""
+        """Printed numbers, row by row."""
         return tuple(cell for row in self.rows for cell in row.cells.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What tables are made of beside the printed numbers.
+    """Reports and declarations behind tables.
 
     Attributes:
-        reports: by suite, of suites of which anything is measured, seeds averaged.
-        suites: every suite that a table names; ``checkpoints``: the registry.
-        of_authors: models whose measured weights are the authors' own, see ``sources.authors_models``.
-        registries: files that commands name beside the shipped registry.
+        reports: reports by suite, with means over seeds; suites without results are left out.
+        suites: all suites in the tables, by name.
+        checkpoints: entries of the registry, by name.
+        of_authors: models with the authors' own weights; see ``sources.authors_models``.
+        registries: further registry files, named in commands.
     """
 
     reports: Mapping[str, Report]
@@ -126,7 +127,7 @@ class Basis:
     registries: Sequence[Path] = ()
 
     def found(self, suite: str, model: str, key: str) -> tuple[Row, Estimate] | None:
-        """Return a model's row of a suite's report and its number in a column; None where it is not measured."""
+        """Return a model's row of a suite's report and its number in a column; None if it is not measured."""
         report = self.reports.get(suite)
         for row in () if report is None else report.rows:
             cell = row.cells.get(key)
@@ -135,7 +136,7 @@ class Basis:
         return None
 
     def formula(self, model: str) -> str | None:
-        """Return which reading of its attention a model has."""
+        """Return the reading of a model's attention; None if there is only one."""
         checkpoint = self.checkpoints.get(model)
         architecture = None if checkpoint is None else checkpoint.architecture
         formula: str | None = getattr(getattr(architecture, "attention", None), "formula", None)
@@ -143,10 +144,10 @@ class Basis:
 
 
 def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
-    """Return a printed table beside the numbers of reports, a pure function of both.
+    """Combine a printed table with the numbers of reports.
 
     Raises:
-        KeyError: the basis lacks a suite or a model that the table names.
+        KeyError: a suite or model of the table is not in the basis.
     """
     rows = []
     twins = []
@@ -168,7 +169,7 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
 
 
 def num_measured(tables: Sequence[PaperTable]) -> tuple[int, int]:
-    """Return how many printed numbers are measured at the paper's scale, and how many there are, in counted tables."""
+    """Return the numbers of measured and of all printed numbers in counted tables."""
     cells = [cell for table in tables if table.is_counted for cell in table.cells]
     return sum(cell.ours.measured is not None for cell in cells), len(cells)
 
@@ -254,7 +255,7 @@ def _in_unit(value: float, unit: str, complement: bool) -> float:
 
 
 def _how_to(suite: str, model: str, basis: Basis) -> str:
-    """Return the command that measures a model under a suite, and what that takes."""
+    """Return the command that measures a model under a suite, and its cost."""
     num_seeds = sum(each.seed_of == model for each in basis.checkpoints.values())
     command = command_of(suite, model, all_seeds=num_seeds > 0, registries=basis.registries)
     return f"{command}, {cost_of(basis.suites[suite], 1 + num_seeds)}"

@@ -1,4 +1,4 @@
-"""Verdicts on printed numbers: pure functions of a printed number and what was measured of it.
+"""Verdicts on printed numbers: pure functions of a printed and a measured number.
 
 With h half a unit of the last printed digit, a number of the authors' own weights is reproduced within h + 0.05 points.
 Retrained models differ by their seeds: with the standard deviation s of n >= 3 of them, and m runs of the paper, the
@@ -35,11 +35,11 @@ _ROUNDING_ERROR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a measurement says of a printed number.
+    """Verdict on a printed number, with its reason.
 
     Attributes:
-        reason: what the verdict rests on; of ``not measured`` the command and its cost, of ``no entry`` what is
-            lacking, of ``other protocol`` the names of the fields that differ.
+        reason: sentence about the numbers; for ``not measured`` the command and its cost, for ``no entry`` the
+            lacking capability, for ``other protocol`` the names of the fields that differ.
     """
 
     name: VerdictName
@@ -51,7 +51,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A printed number and what was measured of it, both in the printed unit.
+    """Printed and measured number, both in the printed unit.
 
     Attributes:
         printed: the number; ``rounding``: half a unit of its last digit.
@@ -81,7 +81,7 @@ class Evidence:
 
 
 def judged(evidence: Evidence) -> Verdict:
-    """Return the verdict on a number that was measured, whatever it was measured on."""
+    """Return the verdict on a measured number."""
     if evidence.differing:
         return Verdict("other protocol", ", ".join(evidence.differing))
     if evidence.of_authors:
@@ -90,7 +90,7 @@ def judged(evidence: Evidence) -> Verdict:
 
 
 def detectable_difference(of_seeds: Sequence[float], runs: int, rounding: float) -> float:
-    """Return t(n - 1, 0.975) s sqrt(1/n + 1/m) + h: up to it, a mean over seeds cannot be told from the paper's.
+    """Return t(n - 1, 0.975) s sqrt(1/n + 1/m) + h, the largest difference of means that chance may explain.
 
     >>> round(detectable_difference([70.0, 71.0, 72.0], 5, 0.005), 4)
     3.1472

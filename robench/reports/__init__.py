@@ -1,7 +1,7 @@
-"""Records in, tables out: building a report, and the renderers by the name that ``--format`` calls them.
+"""Reports: tables built from records, and their renderers by the names of ``--format``.
 
 A renderer is a pure function of the report: the same report gives the same text, with no clock and no machine in it.
-Importing this package imports no pandas; the renderers that need it do so when called.
+Importing this package does not import pandas; the renderers that need it do so when called.
 """
 
 from __future__ import annotations

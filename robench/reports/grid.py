@@ -1,7 +1,7 @@
-"""A report as printable text, before any markup: what the formats for readers have in common.
+"""Grid of printable texts, the common basis of the renderers for readers.
 
-Here, and nowhere before, shares become per cent. Long names and messages are cut short; the formats for machines (json,
-csv) keep them.
+Proportions are converted to per cent here, and nowhere before. Long names and messages are truncated; the formats for
+machines (json, csv) keep them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NOTHING_MEASURED = "no model has been measured on this suite yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table of printable texts, not yet escaped for any format.
+    """Table of printable texts, not yet escaped for any format.
 
     Attributes:
-        header: ``model``, then the columns' labels, then ``flags`` where any model was checked; ``rows``: as many texts
-            each.
-        notes: sentences that belong below the table; ``provenance``: one line that belongs below those.
+        header: ``model``, then the columns' labels, then ``flags`` if any model was checked; ``rows``: one text per
+            column.
+        notes: sentences below the table; ``provenance``: one line below the notes.
     """
 
     title: str
@@ -62,7 +62,7 @@ def grid_of(report: Report) -> Grid:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or what is missing of it."""
+    """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or how much of it is missing."""
     if cell.estimate is not None:
         return _estimate_text(cell.estimate)
     if cell.missing is None or cell.missing == 0:
@@ -93,7 +93,7 @@ def _number_text(number: float, unit: str) -> str:
 
 
 def _row_name(row: Row, says_one: bool = False) -> str:
-    """Return the model's name with what its numbers hold for, such as ``vit (5 seeds, first 100)``."""
+    """Return the model's name with the scope of its numbers, such as ``vit (5 seeds, first 100)``."""
     one = ["one checkpoint"] if says_one else []
     seeds = [f"{len(row.seeds)} seeds"] if row.seeds else one
     limit = [] if row.limit is None else [f"first {row.limit}"]

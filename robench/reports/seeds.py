@@ -1,4 +1,4 @@
-"""Means over the training seeds of an entry: several rows of a report become one.
+"""Means over the training seeds of an entry, which combine several rows of a report into one.
 
 Source of the interval: Student 1908, for the mean of n independent values, mean +- t(n - 1, 0.975) s / sqrt(n).
 """
@@ -23,9 +23,9 @@ SEED_INTERVAL = "Student's t 95 % over training seeds"
 
 
 def over_seeds(report: Report) -> Report:
-    """Return the report with one row for each entry: the mean of the rows of its seeds, ``NAME`` and ``NAME@SEED``.
+    """Return the report with one row per entry: the mean over the rows of its seeds, ``NAME`` and ``NAME@SEED``.
 
-    An entry with one row keeps it. A cell has no number unless it has one for every seed.
+    An entry with one row is unchanged. A cell has a number only if it has one for every seed.
     """
     groups: dict[str, list[Row]] = {}
     for row in report.rows:
@@ -37,7 +37,7 @@ def over_seeds(report: Report) -> Report:
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the bounds of the 95 % interval of the mean of independent values, of which there are at least two.
+    """Return the bounds of the 95 % interval of the mean of at least two independent values.
 
     >>> [round(bound, 3) for bound in t_interval([0.317, 0.442, 0.465, 0.417])]
     [0.306, 0.514]
@@ -86,7 +86,7 @@ def _mean_cell(cells: Sequence[Cell]) -> Cell:
 
 
 def _joined_flags(rows: Sequence[Row]) -> tuple[Flag, ...] | None:
-    """Return each flag once: raised where it is for any seed, with the names of those in its finding."""
+    """Return each flag once: raised if it is for any seed, with the names of those in its finding."""
     if all(row.flags is None for row in rows):
         return None
     by_name: dict[str, list[tuple[str, Flag]]] = {}

@@ -113,7 +113,7 @@ def test_what_a_user_registers_is_named_in_commands(tmp_path: Path) -> None:
         (["a\nb:1"], UsageError, r"got 'a\\nb:1'"),
         ([], UsageError, "name tables, such as rpc:1, or give --all, got neither; there are"),
         (["rpc:1", "--all"], UsageError, "got both"),
-        (["rpc:1", "--registry", "/nonexistent.yaml"], UsageError, "no such file"),
+        (["rpc:1", "--registry", "/nonexistent.yaml"], UsageError, "/nonexistent.yaml"),
     ],
 )
 def test_what_cannot_be_met_says_what_there_is(arguments: list[str], error: type[Exception], wanted: str) -> None:

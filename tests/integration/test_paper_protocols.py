@@ -76,9 +76,7 @@ def test_a_metric_that_needs_more_than_verdicts_is_refused_with_it(robench: Robe
     suite.write_text(STOPPING.replace("METRICS", "top1_accuracy, top5_accuracy"))
     ended = robench("validate", suite)
     assert ended.code == 2
-    assert (
-        "top5_accuracy cannot be read where an attack stops at success, as in stopping" in ended.stderr + ended.stdout
-    )
+    assert "top5_accuracy cannot be computed with early stopping, as in stopping" in ended.stderr + ended.stdout
 
 
 def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robench: Robench, tmp_path: Path) -> None:
@@ -93,5 +91,5 @@ def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robenc
     assert found["square/top1_accuracy"] < found["square/top5_accuracy"]
     (row,) = json.loads(ended.stdout)["rows"]
     assert (
-        "square: scores are of the point that the attack's published code leaves, not of a worst case" in row["notes"]
+        "square: scores describe the point that the attack's published code returns, not a worst case" in row["notes"]
     )
