@@ -171,7 +171,7 @@ def test_twins_stand_apart_and_give_the_printed_number_nothing() -> None:
 
 def test_an_unmeasured_twin_says_how_to_measure_it() -> None:
     (row,) = table_of(table_with(printed(twin=TWIN)), basis_with()).twins
-    assert row.cells["Clean"].reason.startswith("robench run --suite digits-shift --model digits-symvit, ")
+    assert row.cells["Clean"].reason.startswith("robench run --suite digits-shift --model digits-symvit --all-seeds, ")
 
 
 def test_dashes_are_no_cells() -> None:

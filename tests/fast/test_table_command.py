@@ -75,7 +75,7 @@ def test_a_real_store_fills_twins_and_nothing_of_the_paper(measured: Any) -> Non
     assert single["IN-1K top-5"]["measured"] == pytest.approx(100.0)
     assert single["IN-O AUPR"]["measured"] is not None
     assert single["IN-C mCE"]["measured"] is None
-    assert single["IN-C mCE"]["reason"].startswith("robench run --suite digits-c --model digits-rpc-released-symvit, ")
+    assert single["IN-C mCE"]["reason"].startswith("robench run --suite digits-c --model digits-rpc-released-symvit ")
 
 
 def test_each_format_prints_the_table(results: Path) -> None:
