@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
 
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints docs suites errors lock clean
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs suites errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -46,6 +46,9 @@ strength: $(READY) ## robench's attacks beside other libraries': reports/strengt
 
 checkpoints: $(READY)  ## train the published digits checkpoints again
 	@$(BIN)/robench train --all
+
+tables: $(READY) ## the papers' tables from the archive of results: reports/tables
+	@$(BIN)/robench table --all --results reports/archive --output reports/tables
 
 docs: $(READY)   ## docs/attention.md and modules.md from docstrings, CONTRIBUTING.md's code from the example
 	@$(BIN)/python scripts/attention_page.py

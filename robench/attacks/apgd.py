@@ -40,6 +40,12 @@ class Apgd(SearchingAttack):
     radii: Literal["constant", "shrinking"] = "constant"
     num_draws: Count = 1
 
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all steps: one gradient per step."""
+        num_gradients = self.num_restarts * self.num_steps * self.num_draws
+        return num_gradients, num_gradients
+
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: shrinking radii need norm l1 and enough steps for three phases."""
         problems = SearchingAttack.contradictions(self)

@@ -53,6 +53,14 @@ class AutoAttack(BoundedAttack):
         """Return ``at_success``: each attack runs on the examples that survive the previous ones."""
         return "at_success"
 
+    @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Sum the passes of all its attacks, for a model of ten classes or more."""
+        passes = [each for attack in self._attacks(MOST_TARGETS) if (each := attack.most_passes) is not None]
+        if len(passes) < len(self._attacks(MOST_TARGETS)):
+            return None
+        return sum(forward for forward, _ in passes), sum(backward for _, backward in passes)
+
     def attacks(self, num_classes: int) -> tuple[Attack, ...]:
         """Return the attacks in running order, with at most as many targets as there are other classes.
 

@@ -103,6 +103,11 @@ class Attack(PerturbationBase):
         return self.stop == "at_success"
 
     @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Return no passes for attacks that do not run the model; None for others, unless they override it."""
+        return None if self.reads_outputs else (0, 0)
+
+    @property
     def is_batch_dependent(self) -> bool:
         """Return whether an example's outcome may depend on the other examples of its batch."""
         return self.backend != "robench" and not self.exact

@@ -49,6 +49,12 @@ class Cw(MinimumNormAttack):
         return None if self.clip_min is None or self.clip_max is None else (self.clip_min, self.clip_max)
 
     @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all steps: one gradient per step."""
+        num_gradients = self.num_search_steps * self.num_steps
+        return num_gradients, num_gradients
+
+    @property
     def seeks_label(self) -> bool:
         """Return whether a point succeeds if the model predicts the label."""
         return self.target == "own"

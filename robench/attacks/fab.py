@@ -53,6 +53,14 @@ class Fab(MinimumNormAttack):
         """Return the norm that is minimised."""
         return self.norm
 
+    @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Return the passes of all searches: a gradient and a prediction per step and target; None without targets."""
+        if self.num_targets is None:
+            return None
+        num_gradients = self.num_restarts * self.num_targets * self.num_steps
+        return 2 * num_gradients + self.num_final_steps, num_gradients
+
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: restarts and early stopping need an epsilon."""
         if self.epsilon is not None:

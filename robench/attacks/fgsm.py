@@ -24,3 +24,8 @@ class Fgsm(BoundedAttack):
 
     loss: Loss = "ce"
     num_draws: Count = 1
+
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of one gradient."""
+        return self.num_draws, self.num_draws

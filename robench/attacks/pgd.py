@@ -46,6 +46,12 @@ class Pgd(SearchingAttack):
     num_draws: Count = 1
 
     @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all steps: one gradient per step."""
+        num_gradients = self.num_restarts * self.num_steps * self.num_draws
+        return num_gradients, num_gradients
+
+    @property
     def step_length(self) -> Fraction:
         """Return the length of a step in units of the space."""
         return self.step_size or (self.relative_step or Fraction(0)) * self.epsilon

@@ -43,6 +43,12 @@ class SparseL1(SearchingAttack):
     loss: Loss = "ce"
     num_draws: Count = 1
 
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all steps: one gradient per step."""
+        num_gradients = self.num_restarts * self.num_steps * self.num_draws
+        return num_gradients, num_gradients
+
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: steps are at most the budget, and restarts need random starts."""
         problems = SearchingAttack.contradictions(self)

@@ -39,3 +39,8 @@ class Spsa(SearchingAttack):
     random_start: bool = True
     loss: Loss = "margin"
     formula: Literal["paper", "released"] = "paper"
+
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all steps: pairs of samples, and no gradient."""
+        return self.num_restarts * self.num_steps * 2 * self.num_samples, 0

@@ -43,6 +43,11 @@ class Square(SearchingAttack):
     schedule: Literal["rescaled", "fixed"] = "rescaled"
     trials: Literal["changing", "as_drawn"] = "changing"
 
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all trials: one query per trial, and no gradient."""
+        return self.num_restarts * self.num_queries, 0
+
     def contradictions(self) -> list[FieldProblem]:
         """Refuse returns last, since half of the trials of a random search are worse than its best point."""
         problems = SearchingAttack.contradictions(self)

@@ -39,6 +39,7 @@ COMMANDS = {
     "compare": "Compare two models on the same examples.",
     "baseline": "Write a file that later results are checked against.",
     "check": "Check results against a baseline.",
+    "table": "Print papers' tables with the measured numbers and verdicts.",
     "list": "List models, suites, or plug-ins of a family.",
     "show": "Show everything known about one of them.",
     "validate": "Check suite and registry files; list all problems.",

@@ -75,6 +75,14 @@ class PerturbationDeclaration(Declaration, Protocol):
         return ()
 
     @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Largest numbers of forward and backward passes per example; None if unknown.
+
+        The few passes that an attack makes once per search, and the one that is scored, are not included.
+        """
+        return None if self.is_attack else (0, 0)
+
+    @property
     def budgets_are_linked(self) -> bool:
         """Return whether the attack at one budget uses results of a smaller one."""
         return False

@@ -46,7 +46,8 @@ class PublishedCell:
             suite, condition and metric all there.
         protocol: the measuring protocol stated in the paper, with the names of robench's fields; omits what the paper
             leaves out.
-        remark: inconsistencies, or details of the printed text; None if there are none.
+        remark: details of the printed text, or what is odd about the number; None if there are none.
+        inconsistent: contradiction with other printed numbers or text; None if there is none.
     """
 
     row: str
@@ -62,6 +63,7 @@ class PublishedCell:
     protocol: Mapping[str, str] = field(default_factory=dict)
     twin: PublishedTwin | None = None
     remark: str | None = None
+    inconsistent: str | None = None
 
     @property
     def column_key(self) -> str | None:

@@ -86,6 +86,7 @@ class RowEntry(CellFields):
     lines: Annotated[tuple[str, ...], MinLen(1)]
     printed: Annotated[tuple[Text | None, ...], MinLen(1)]
     remarks: Mapping[str, Text] = field(default_factory=dict)
+    inconsistent: Mapping[str, Text] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,7 @@ def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str
         protocol=stated.protocol,
         twin=_twin(stated),
         remark=row.remarks.get(column.name),
+        inconsistent=row.inconsistent.get(column.name),
     )
 
 
@@ -225,9 +227,10 @@ def _row_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
                 f" got {len(row.printed)}"
             )
             yield document.problem(("rows", index, "printed"), message)
-        for name in row.remarks.keys() - set(names):
-            message = f"must be the name of a column, got {show(name)}; row {show(row.label)}"
-            yield document.problem(("rows", index, "remarks", name), message)
+        for field_name in ("remarks", "inconsistent"):
+            for name in sorted(getattr(row, field_name).keys() - set(names)):
+                message = f"must be the name of a column, got {show(name)}; row {show(row.label)}"
+                yield document.problem(("rows", index, field_name, name), message)
 
 
 def _cell_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:

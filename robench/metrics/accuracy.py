@@ -10,6 +10,7 @@ TOP1_ACCURACY = Metric(
     unit="share",
     task="classification",
     scope="condition",
+    reads=(),
     implementation="robench.metrics.accuracy_impl:top1_accuracy",
     contributions="robench.metrics.accuracy_impl:top1_contributions",
 )
@@ -20,6 +21,7 @@ TOP5_ACCURACY = Metric(
     task="classification",
     scope="condition",
     reads_scores=True,
+    reads=("correct_top5",),
     implementation="robench.metrics.accuracy_impl:top5_accuracy",
     contributions="robench.metrics.accuracy_impl:top5_contributions",
 )

@@ -13,6 +13,7 @@ AUPR = Metric(
     reads_scores=True,
     interval=BOOTSTRAP,
     scope="detection",
+    reads=("confidence",),
     implementation="robench.metrics.detection_impl:aupr",
     contributions="robench.metrics.detection_impl:aupr_contributions",
 )
@@ -24,6 +25,7 @@ AUROC = Metric(
     reads_scores=True,
     interval=BOOTSTRAP,
     scope="detection",
+    reads=("confidence",),
     implementation="robench.metrics.detection_impl:auroc",
     contributions="robench.metrics.detection_impl:auroc_contributions",
 )
@@ -35,6 +37,7 @@ FPR95 = Metric(
     reads_scores=True,
     interval=BOOTSTRAP,
     scope="detection",
+    reads=("confidence",),
     implementation="robench.metrics.detection_impl:fpr95",
     contributions="robench.metrics.detection_impl:fpr95_contributions",
     lower_is_better=True,

@@ -10,6 +10,7 @@ ACCURACY_AT_DISTANCE = Metric(
     unit="share",
     task="classification",
     scope="distance",
+    reads=("found", "linf", "l2", "l1"),
     implementation="robench.metrics.distances_impl:accuracy_at_distance",
     contributions="robench.metrics.distances_impl:accuracy_contributions",
 )
@@ -19,6 +20,7 @@ MEDIAN_DISTANCE = Metric(
     unit="pixels",
     task="classification",
     scope="search",
+    reads=("found", "linf", "l2", "l1"),
     implementation="robench.metrics.distances_impl:median_distance",
     contributions="robench.metrics.distances_impl:median_contributions",
 )

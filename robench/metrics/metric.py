@@ -36,6 +36,7 @@ class Metric:
             all types of corruption of one family.
         implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
         reads_scores: whether it reads more than the prediction, the only field recorded by attacks with early stopping.
+        reads: optional fields of outcomes that it reads; None if unknown, so that it may read any.
         interval: name of the method of its bounds in tables.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
         needs_reference: whether its unit is a reference's errors, which not every family has.
@@ -51,6 +52,7 @@ class Metric:
     scope: Scope
     implementation: str
     reads_scores: bool = False
+    reads: tuple[str, ...] | None = None
     interval: str = WILSON
     needs_clean: bool = False
     needs_reference: bool = False

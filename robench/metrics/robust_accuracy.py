@@ -10,6 +10,7 @@ ROBUST_ACCURACY = Metric(
     unit="share",
     task="classification",
     scope="threat-model",
+    reads=(),
     implementation="robench.metrics.robust_accuracy_impl:robust_accuracy",
     contributions="robench.metrics.robust_accuracy_impl:robust_contributions",
 )

@@ -10,6 +10,7 @@ MEAN_ACCURACY = Metric(
     unit="share",
     task="classification",
     scope="condition",
+    reads=("num_predictions", "num_correct"),
     implementation="robench.metrics.several_predictions_impl:mean_accuracy",
     contributions="robench.metrics.several_predictions_impl:mean_contributions",
 )
@@ -19,6 +20,7 @@ WORST_ACCURACY = Metric(
     unit="share",
     task="classification",
     scope="condition",
+    reads=("num_predictions", "num_correct"),
     implementation="robench.metrics.several_predictions_impl:worst_accuracy",
     contributions="robench.metrics.several_predictions_impl:worst_contributions",
 )

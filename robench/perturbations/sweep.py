@@ -55,6 +55,14 @@ class Sweep(PerturbationBase):
         return self.carry or self.warm_start
 
     @property
+    def most_passes(self) -> tuple[int, int] | None:
+        """Sum the passes of the attack at all budgets."""
+        passes = [each for attack in self.at_budgets if (each := attack.most_passes) is not None]
+        if len(passes) < len(self.at_budgets):
+            return None
+        return sum(forward for forward, _ in passes), sum(backward for _, backward in passes)
+
+    @property
     def drawn_as(self) -> str:
         """Return the kind whose name seeds the random numbers: that of the attack."""
         return self.first.kind

@@ -71,7 +71,7 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
 
 
 def inert_text(text: str) -> str:
-    """Return printable text that no spreadsheet takes for a formula."""
+    """Return text that no spreadsheet takes for a formula, with what is not visible escaped."""
     shown = printable(text)
     # Some spreadsheets treat full-width signs as ordinary ones, and ignore blanks before them.
     read = unicodedata.normalize("NFKC", shown).lstrip()

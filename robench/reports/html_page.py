@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.reports.grid import Grid
 
-_CSS = """\
+CSS = """\
 :root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --faint: #5f6670; --line: #d5d9de; --stripe: #f5f6f8; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e8eb; --paper: #16181b; --faint: #9aa2ac; --line: #363b42; --stripe: #1e2125; }
@@ -42,7 +42,7 @@ def render_html(report: Report) -> str:
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{escape(grid.title)}</title>
 <style>
-{_CSS}</style>
+{CSS}</style>
 </head>
 <body>
 <h1>{escape(grid.title)}</h1>

@@ -15,7 +15,9 @@ def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:
     return result.stdout.splitlines()[-1].split()
 
 
-@pytest.mark.parametrize("layer", ["core", "declarations", "declare", "metrics", "store", "reports", "comparison"])
+@pytest.mark.parametrize(
+    "layer", ["core", "declarations", "declare", "metrics", "store", "reports", "comparison", "papers"]
+)
 def test_layer_imports_without_torch(layer: str) -> None:
     code = (
         "import pkgutil, importlib\n"
@@ -78,6 +80,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["show", "pgd"],
         ["validate", "suites/digits-adv.yaml"],
         ["report", "--suite", "digits-adv", "--results", "/nonexistent"],
+        ["table", "rpc:1", "--results", "/nonexistent"],
         ["run", "--help"],
         ["train", "--help"],
         ["transfer", "--help"],

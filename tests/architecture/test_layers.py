@@ -14,7 +14,7 @@ LAYERS = [
     {"pytest_plugin"},
     {"cli", "api", "testing"},
     {"runs"},
-    {"comparison"},
+    {"comparison", "papers"},
     {"declare", "scheduling", "reports"},
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},

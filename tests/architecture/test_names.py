@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PACKAGE = Path(__file__).parents[2] / "robench"
-GENERIC = ("core", "declare", "scheduling", "evaluation", "store", "reports", "comparison", "runs", "cli")
+GENERIC = ("core", "declare", "scheduling", "evaluation", "store", "reports", "comparison", "papers", "runs", "cli")
 
 
 def modules_of(*paths: str) -> frozenset[str]:
@@ -87,6 +87,8 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "declare/rewriting.py": {"plain": LAYOUT},
+    "papers/protocol.py": {"elliptical": "settings of training, which a paper calls so"},
+    "papers/render.py": {"csv": "a form of tables"},
     "reports/__init__.py": {"csv": "a form of tables"},
 }
 # The audit attacks a model in ways that its definition fixes.

@@ -204,6 +204,11 @@ def test_tables_that_are_not_counted_may_print_what_is_no_number(tmp_path: Path)
             "rows[0].remarks.In-R: must be the name of a column, got 'In-R'; row 'Ours'",
         ),
         (
+            "remarks: {IN-R error",
+            "inconsistent: {In-R: odd}\n    remarks: {IN-R error",
+            "rows[0].inconsistent.In-R: must be the name of a column, got 'In-R'; row 'Ours'",
+        ),
+        (
             '["72.2"',
             '["7.22"',
             "rows[1].printed[0]: row 'Theirs', column 'Clean': 7.22 is not in the row's lines; correct it",
@@ -407,7 +412,7 @@ def test_clean_accuracies_are_those_that_the_registry_expects(paper: str, number
             assert float(cell.value) == pytest.approx(100 * expected, abs=1e-9), f"{cell.row}, {cell.column}"
 
 
-def test_errors_by_type_follow_from_accuracies_but_where_a_remark_says_what_would() -> None:
+def test_errors_by_type_follow_from_accuracies_but_where_an_inconsistency_says_what_would() -> None:
     table = shipped_table("rpc", 4)
     differing = []
     for row in (row.label.removesuffix(", mCE") for row in table.rows if row.label.endswith(", mCE")):
@@ -418,10 +423,10 @@ def test_errors_by_type_follow_from_accuracies_but_where_a_remark_says_what_woul
             assert error is not None
             follows = float(100 - accuracy.value) / reference
             tolerance = float(accuracy.rounding) / reference + float(error.rounding)
-            if error.remark is not None:
+            if error.inconsistent is not None:
                 differing.append((row, column))
-                assert error.remark.startswith(f"{follows:.2f} follows")
-            assert (abs(follows - float(error.value)) > tolerance) == (error.remark is not None), (row, column)
+                assert error.inconsistent.startswith(f"{follows:.2f} follows")
+            assert (abs(follows - float(error.value)) > tolerance) == (error.inconsistent is not None), (row, column)
     assert differing == [
         ("Brightness", "RPC-SymViT (2iter/all-layer)"),
         ("Contrast", "SymViT"),
@@ -440,3 +445,30 @@ def test_means_over_types_are_those_of_the_table_of_types() -> None:
             assert len(values) == 15
             # Both the fifteen and their mean are rounded.
             assert abs(printed.value - sum(values) / 15) <= 2 * printed.rounding
+
+
+def test_a_contradiction_is_no_remark_on_the_transcription(tmp_path: Path) -> None:
+    text = TABLE.replace("    remarks: {", "    inconsistent: {Clean: another table has 70.5}\n    remarks: {")
+    row = read_published(write(tmp_path, text)).rows[0]
+    assert [cell and (cell.remark, cell.inconsistent) for cell in row.cells] == [
+        (None, "another table has 70.5"),
+        ("printed as 9 0.1", None),
+        (None, None),
+    ]
+
+
+def test_a_contradiction_excuses_no_transcription(tmp_path: Path) -> None:
+    text = TABLE.replace('["72.2"', '["7.22"').replace("label: Theirs", "label: Theirs\n    inconsistent: {Clean: odd}")
+    (problem,) = problems_of(tmp_path, text)
+    assert "7.22 is not in the row's lines" in problem
+
+
+def test_what_explains_the_transcription_is_no_contradiction() -> None:
+    cells = [cell for table in TABLES for cell in shipped_table(*table).cells]
+    explained = {(cell.printed, cell.remark) for cell in cells if cell.remark is not None}
+    # Two spaces inside numbers, two numbers run together, one torn from its line; five that are merely odd.
+    assert len([cell for cell in cells if cell.remark is not None]) == 10
+    assert len(explained) == 10
+    contradicted = [cell for cell in cells if cell.inconsistent is not None]
+    assert len(contradicted) == 72
+    assert all(cell.remark is None for cell in contradicted)

@@ -1,0 +1,59 @@
+"""Commands that measure a number, and their cost in images and passes."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from robench.core.suite import Suite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Cost of measuring a suite.
+
+    Attributes:
+        images: number of inputs that are scored, over all conditions.
+        forward, backward: largest number of passes of single inputs; see ``most_passes`` of perturbations.
+        is_whole: whether the size and passes of every condition are known; the numbers omit unknown ones.
+    """
+
+    images: int
+    forward: int
+    backward: int
+    is_whole: bool
+
+    def __str__(self) -> str:
+        at_least = "" if self.is_whole else "at least "
+        backward = f" and {self.backward:,} backward" if self.backward else ""
+        return f"{at_least}{self.images:,} images, {self.forward:,} forward{backward} passes"
+
+
+def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
+    """Return the cost of a suite without its audits."""
+    images = forward = backward = 0
+    is_whole = True
+    for condition in suite.conditions:
+        bounds = [size for size in (condition.num_examples, condition.dataset.num_examples) if size is not None]
+        size = min(bounds, default=0) * num_checkpoints * max(1, len(condition.perturbation.at_budgets))
+        passes = condition.perturbation.most_passes
+        is_whole = is_whole and bool(bounds) and passes is not None
+        # A sweep's passes are of all its budgets together.
+        size_of_passes = min(bounds, default=0) * num_checkpoints
+        images += size
+        forward += size * condition.num_predictions + size_of_passes * (passes or (0, 0))[0]
+        backward += size_of_passes * (passes or (0, 0))[1]
+    return Cost(images=images, forward=forward, backward=backward, is_whole=is_whole)
+
+
+def command_of(suite: str, model: str, *, all_seeds: bool = False, registries: Sequence[Path] = ()) -> str:
+    """Return the command that measures a model under a suite; it finds datasets by ``ROBENCH_DATA``."""
+    words = ["robench", "run", "--suite", suite, "--model", model]
+    words += ["--all-seeds"] * all_seeds
+    words += [word for path in registries for word in ("--registry", str(path))]
+    return shlex.join(words)

@@ -1,0 +1,195 @@
+"""Renderers of a table by format: pure functions of the table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+from robench.core.inert import inert_json
+from robench.papers.layout import TWINS, page_of
+from robench.papers.table import PaperTable
+from robench.reports.comma_separated import inert_text
+from robench.reports.html_page import CSS
+from robench.reports.markdown import escaped
+
+if TYPE_CHECKING:
+    from robench.papers.layout import Block
+    from robench.papers.table import Number, TableCell, TwinCell
+
+Json = None | int | float | str | list["Json"] | dict[str, "Json"]
+_NUMBER = ("unit", "model", "formula", "num_seeds", "flags", "measured", "low", "high")
+_CSV_HEADER = (
+    "table",
+    "block",
+    "row",
+    "column",
+    "printed",
+    *_NUMBER,
+    "difference",
+    "verdict",
+    "reason",
+    "inconsistent",
+)
+
+
+def render_text(table: PaperTable) -> str:
+    """Render the table as plain text, each block with its notes below."""
+    from tabulate import tabulate
+
+    page = page_of(table)
+    parts = [f"{page.title}\n{page.source}"]
+    for block in page.blocks:
+        # Without disable_numparse 68.70 becomes 68.7.
+        grid = tabulate(block.rows, headers=block.header, tablefmt="simple", disable_numparse=True)
+        notes = "".join(f"\n{note}" for note in block.notes)
+        parts.append("\n\n".join(part for part in (block.heading, grid + (f"\n{notes}" if notes else "")) if part))
+    return "\n\n".join([*parts, "\n".join(page.closing)]) + "\n"
+
+
+def render_markdown(table: PaperTable) -> str:
+    """Render the table in GitHub's Markdown, with all texts escaped."""
+    from tabulate import tabulate
+
+    page = page_of(table)
+    parts = [f"# {escaped(page.title)}", escaped(page.source)]
+    for block in page.blocks:
+        parts += [f"## {escaped(block.heading)}"] if block.heading else []
+        rows = [[escaped(text) for text in row] for row in block.rows]
+        header = [escaped(text) for text in block.header]
+        parts.append(tabulate(rows, headers=header, tablefmt="github", disable_numparse=True))
+        parts += ["\n".join(f"- {escaped(note)}" for note in block.notes)] if block.notes else []
+    return "\n\n".join([*parts, *map(escaped, page.closing)]) + "\n"
+
+
+def render_html(table: PaperTable) -> str:
+    """Render the table as a self-contained page without scripts, fonts or images."""
+    page = page_of(table)
+    blocks = "".join(_html_block(block) for block in page.blocks)
+    return f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{escape(page.title)}</title>
+<style>
+{CSS}</style>
+</head>
+<body>
+<h1>{escape(page.title)}</h1>
+<p>{escape(page.source)}</p>
+{blocks}<footer>{escape(" ".join(page.closing))}</footer>
+</body>
+</html>
+"""
+
+
+def render_json(table: PaperTable) -> str:
+    """Render the table as JSON, numbers unrounded in the printed unit.
+
+    ``rows`` have ``cells`` by column, for printed numbers only: ``printed``, ``unit``, ``measured`` with its bounds
+    ``low`` and ``high`` (null if there is none), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
+    ``num_seeds``, ``flags`` (raised ones), and ``inconsistent`` and ``remark`` if there are any. ``twins`` are rows of
+    the same shape without printed number and verdict, with their ``suite``; ``twins_are`` is their heading.
+    """
+    document: dict[str, Json] = {
+        "table": table.name,
+        "title": table.title,
+        "source": table.source,
+        "counted": table.is_counted,
+        "columns": list(table.columns),
+        "rows": [
+            {"label": row.label, "cells": {name: _json_cell(cell) for name, cell in row.cells.items()}}
+            for row in table.rows
+        ],
+        "twins_are": TWINS,
+        "twins": [
+            {"label": row.label, "cells": {name: _json_twin(cell) for name, cell in row.cells.items()}}
+            for row in table.twins
+        ],
+    }
+    return inert_json(document) + "\n"
+
+
+def render_csv(table: PaperTable) -> str:
+    """Render the table as CSV, one line per printed number and per twin; twins have no printed number or verdict."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_CSV_HEADER)
+    for row in table.rows:
+        for name, cell in row.cells.items():
+            verdict = (cell.difference, cell.verdict.name, inert_text(cell.verdict.reason))
+            inconsistent = inert_text(cell.inconsistent or "")
+            where = (table.name, "printed", inert_text(row.label), inert_text(name), inert_text(cell.printed))
+            writer.writerow((*where, *_csv_number(cell.ours), *verdict, inconsistent))
+    for twin_row in table.twins:
+        for name, twin in twin_row.cells.items():
+            where = (table.name, "twin", inert_text(twin_row.label), inert_text(name), "")
+            writer.writerow((*where, *_csv_number(twin.ours), None, "", inert_text(twin.reason), ""))
+    return file.getvalue()
+
+
+def _html_block(block: Block) -> str:
+    heading = f"<h2>{escape(block.heading)}</h2>\n" if block.heading else ""
+    header = "".join(f"<th>{escape(text)}</th>" for text in block.header)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>\n" for row in block.rows)
+    notes = "".join(f"<li>{escape(note)}</li>\n" for note in block.notes)
+    return (
+        f'{heading}<div class="scroll">\n<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n'
+        f"</div>\n{f'<ul>{chr(10)}{notes}</ul>{chr(10)}' if notes else ''}"
+    )
+
+
+def _json_number(number: Number) -> dict[str, Json]:
+    return {
+        "unit": number.unit,
+        "measured": number.measured,
+        "low": number.low,
+        "high": number.high,
+        "model": number.model,
+        "formula": number.formula,
+        "num_seeds": number.num_seeds,
+        "flags": list(number.raised),
+    }
+
+
+def _json_cell(cell: TableCell) -> dict[str, Json]:
+    document: dict[str, Json] = {
+        "printed": cell.printed,
+        **_json_number(cell.ours),
+        "difference": cell.difference,
+        "verdict": cell.verdict.name,
+        "reason": cell.verdict.reason,
+    }
+    remarks = {"inconsistent": cell.inconsistent, "remark": cell.remark}
+    return document | {name: text for name, text in remarks.items() if text is not None}
+
+
+def _json_twin(cell: TwinCell) -> dict[str, Json]:
+    return {**_json_number(cell.ours), "suite": cell.suite, "reason": cell.reason}
+
+
+def _csv_number(number: Number) -> tuple[str | int | float | None, ...]:
+    return (
+        inert_text(number.unit),
+        inert_text(number.model or ""),
+        inert_text(number.formula or ""),
+        number.num_seeds,
+        inert_text(", ".join(number.raised)),
+        number.measured,
+        number.low,
+        number.high,
+    )
+
+
+FORMATS: Mapping[str, Callable[[PaperTable], str]] = {
+    "text": render_text,
+    "md": render_markdown,
+    "csv": render_csv,
+    "json": render_json,
+    "html": render_html,
+}

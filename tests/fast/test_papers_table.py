@@ -1,0 +1,271 @@
+"""Printed tables beside reports made by hand: which number is compared with which, in which unit, and what is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from papers_examples import (
+    CLEAN,
+    FLAG,
+    TWIN,
+    basis_with,
+    cell_of,
+    printed,
+    records,
+    registry,
+    report_with,
+    suite,
+    table_with,
+)
+
+from robench.core.checkpoint import Weights
+from robench.core.published import PublishedCell
+from robench.core.report import Cell
+from robench.declare import find_suite, load_published, published_tables
+from robench.papers import Basis, authors_models, measured_models, models_by_suite, num_measured, reports_for, table_of
+from robench.papers.table import PaperTable, TableCell
+from robench.store import MemoryStore
+
+TABLES = list(published_tables())
+
+
+def only_cell(cell: PublishedCell, basis: Basis, runs: int = 5) -> TableCell:
+    (found,) = table_of(table_with(cell, runs=runs), basis).cells
+    return found
+
+
+def measured_at(value: float, **changes) -> Basis:
+    of_authors = changes.pop("of_authors", ())
+    return basis_with(
+        report_with("symvit", {CLEAN: cell_of(value, value - 0.004, value + 0.004)}, **changes), of_authors=of_authors
+    )
+
+
+def test_what_is_missing_is_no_entry_and_says_why() -> None:
+    found = only_cell(printed(missing="no metric: yet", metric=None), measured_at(0.7))
+    assert str(found.verdict) == "no entry: no metric: yet"
+    assert (found.ours.measured, found.difference, found.ours.model) == (None, None, "symvit")
+
+
+def test_what_is_not_measured_says_how_and_at_what_cost() -> None:
+    found = only_cell(printed(), basis_with())
+    assert found.verdict.name == "not measured"
+    command, _, cost = found.verdict.reason.partition(", ")
+    assert command == "robench run --suite imagenet-shift --model symvit"
+    assert cost == "180,389 images, 180,389 forward passes"
+
+
+@pytest.mark.parametrize("cell", [Cell(estimate=None, num_examples=4, missing=49_996), cell_of(float("inf"))])
+def test_half_a_measurement_is_none(cell: Cell) -> None:
+    found = only_cell(printed(), basis_with(report_with("symvit", {CLEAN: cell})))
+    assert (found.verdict.name, found.ours.measured) == ("not measured", None)
+
+
+def test_an_entry_with_seeds_is_measured_with_all_of_them() -> None:
+    seed = replace(registry()["symvit"], name="symvit@1", seed_of="symvit")
+    basis = replace(basis_with(), checkpoints={**registry(), "symvit@1": seed})
+    reason = only_cell(printed(), basis).verdict.reason
+    assert (
+        reason
+        == "robench run --suite imagenet-shift --model symvit --all-seeds, 360,778 images, 360,778 forward passes"
+    )
+
+
+def test_numbers_are_in_the_printed_unit() -> None:
+    found = only_cell(printed(), measured_at(0.7051))
+    assert found.ours.measured == pytest.approx(70.51)
+    assert (found.ours.low, found.ours.high) == pytest.approx((70.11, 70.91))
+    assert found.difference == pytest.approx(0.07)
+
+
+def test_a_complement_turns_number_and_bounds_around() -> None:
+    found = only_cell(printed("29.49", complement=True), measured_at(0.7051))
+    assert found.ours.measured == pytest.approx(29.49)
+    assert (found.ours.low, found.ours.high) == pytest.approx((29.09, 29.89))
+    assert found.difference == pytest.approx(0, abs=1e-9)
+
+
+def test_other_units_are_left_as_they_are() -> None:
+    found = only_cell(printed("0.71", unit=""), measured_at(0.7051))
+    assert found.ours.measured == 0.7051
+    assert found.ours.unit == ""
+
+
+@pytest.mark.parametrize("of_authors", [(), ("symvit",)])
+def test_one_checkpoint_is_evidence_only_if_it_is_the_authors(of_authors: tuple[str, ...]) -> None:
+    found = only_cell(printed(), measured_at(0.7044, of_authors=of_authors))
+    assert found.verdict.name == ("reproduced" if of_authors else "one seed")
+    assert found.ours.num_seeds == 1
+
+
+def test_raised_flags_are_shown_and_take_the_agreement_away() -> None:
+    calm = replace(FLAG, name="calm", is_raised=False)
+    found = only_cell(printed(), measured_at(0.7044, of_authors=("symvit",), flags=(FLAG, calm)))
+    assert found.ours.raised == (FLAG.name,)
+    assert found.verdict.name == "flagged"
+    assert FLAG.name in found.verdict.reason
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(0.7044, "consistent"), (0.9, "differs")])
+def test_means_over_seeds_are_compared_with_the_papers_runs(value: float, verdict: str) -> None:
+    seeds = (value - 0.002, value, value + 0.002)
+    cells = {CLEAN: cell_of(value, value - 0.005, value + 0.005, of_seeds=seeds)}
+    basis = basis_with(report_with("symvit", cells, seeds=("symvit", "symvit@1", "symvit@2")))
+    found = only_cell(printed(), basis)
+    assert (found.verdict.name, found.ours.num_seeds) == (verdict, 3)
+    # t(2) 4.302653, s 0.2 points, 1/3 + 1/5 and 1/3 + 1/1, h 0.005.
+    assert "detectable difference 0.633, for 5 runs" in found.verdict.reason
+    assert "detectable difference 0.999, for 1 run of" in only_cell(printed(), basis, runs=1).verdict.reason
+
+
+def test_seeds_of_a_complement_are_complements() -> None:
+    cells = {CLEAN: cell_of(0.7, of_seeds=(0.69, 0.70, 0.71))}
+    basis = basis_with(report_with("symvit", cells, seeds=("a", "b", "c")))
+    assert only_cell(printed("30.0", complement=True), basis).verdict.name == "consistent"
+    assert only_cell(printed("70.0", complement=True), basis).verdict.name == "differs"
+
+
+def test_a_differing_protocol_is_named_and_the_number_still_shown() -> None:
+    found = only_cell(printed(protocol={"examples": "5000", "dataset": "imagenet-1k"}), measured_at(0.7044))
+    assert str(found.verdict) == "other protocol: examples"
+    assert found.ours.measured == pytest.approx(70.44)
+
+
+def test_a_limited_row_is_no_whole_set() -> None:
+    part = Cell(estimate=replace(cell_of(0.7044).estimate, num_examples=100), num_examples=100, missing=0)  # type: ignore[type-var]
+    basis = basis_with(report_with("symvit", {CLEAN: part}, limit=100), of_authors=("symvit",))
+    assert str(only_cell(printed(), basis).verdict) == "other protocol: examples"
+
+
+def test_a_lone_seed_is_found_under_its_entry() -> None:
+    basis = basis_with(report_with("symvit@2", {CLEAN: cell_of(0.7)}))
+    assert only_cell(printed(), basis).verdict.name == "one seed"
+
+
+def test_formulas_are_shown_where_an_attention_has_two() -> None:
+    assert only_cell(printed(model="rpc-symvit"), basis_with()).ours.formula == "released"
+    assert only_cell(printed(), basis_with()).ours.formula is None
+
+
+def test_remarks_and_contradictions_are_kept_apart() -> None:
+    found = only_cell(printed(remark="as 7 0.44", inconsistent="70.54 elsewhere"), measured_at(0.7044))
+    assert (found.remark, found.inconsistent) == ("as 7 0.44", "70.54 elsewhere")
+    unmeasured = only_cell(printed(remark="as 7 0.44", inconsistent="70.54 elsewhere"), basis_with())
+    assert (unmeasured.remark, unmeasured.inconsistent) == ("as 7 0.44", "70.54 elsewhere")
+
+
+def test_twins_stand_apart_and_give_the_printed_number_nothing() -> None:
+    reports = report_with("digits-symvit", {CLEAN: cell_of(0.97, 0.95, 0.98)}, "digits-shift")
+    table = table_of(table_with(printed(twin=TWIN), printed(row="Theirs")), basis_with(reports))
+    assert [cell.verdict.name for cell in table.cells] == ["not measured"] * 2
+    assert all(cell.ours.measured is None for cell in table.cells)
+    (row,) = table.twins
+    assert (row.label, list(row.cells)) == ("Ours", ["Clean"])
+    twin = row.cells["Clean"]
+    assert (twin.ours.measured, twin.ours.low, twin.ours.high) == pytest.approx((97.0, 95.0, 98.0))
+    assert not hasattr(twin, "verdict")
+    assert num_measured([table]) == (0, 2)
+
+
+def test_an_unmeasured_twin_says_how_to_measure_it() -> None:
+    (row,) = table_of(table_with(printed(twin=TWIN)), basis_with()).twins
+    assert row.cells["Clean"].reason.startswith("robench run --suite digits-shift --model digits-symvit --all-seeds, ")
+
+
+def test_dashes_are_no_cells() -> None:
+    table = table_of(table_with(printed(), None, columns=("Clean", "Other")), basis_with())
+    assert [list(row.cells) for row in table.rows] == [["Clean"]]
+    assert table.columns == ("Clean", "Other")
+
+
+def test_only_counted_tables_count() -> None:
+    table = table_of(table_with(printed(), printed(row="b")), measured_at(0.7))
+    assert num_measured([table, replace(table, is_counted=False)]) == (2, 2)
+
+
+class TestSources:
+    def test_authors_weights_are_pinned_and_not_trained_here(self) -> None:
+        found = authors_models(registry().values(), [])
+        assert "deit-tiny" in found
+        assert not any(name.startswith("digits-") for name in found)
+        assert "symvit" not in found
+        assert all(registry()[name].weights.sha256 for name in found)
+
+    def test_what_robench_trained_is_not_the_authors(self) -> None:
+        entry = registry()["symvit"]
+        own = replace(entry, weights=Weights(uri="weights/symvit.safetensors", sha256="0" * 64))
+        theirs = replace(entry, weights=Weights(uri="weights/symvit.pth", sha256="0" * 64, layout="deit"))
+        converted = replace(own, training=None)
+        assert authors_models([own], []) == frozenset()
+        assert authors_models([theirs], []) == {"symvit"}
+        assert authors_models([converted], []) == {"symvit"}
+        assert authors_models([replace(theirs, seed_of="other")], []) == frozenset()
+
+    @pytest.mark.parametrize(("digest", "is_theirs"), [("a1311bcf" + "0" * 56, True), ("b" * 64, False)])
+    def test_other_bytes_than_the_pinned_ones_are_not_the_authors(self, digest: str, is_theirs: bool) -> None:
+        store = MemoryStore()
+        for record in records("digits-shift", "deit-tiny", digest=digest):
+            store.put(record)
+        assert ("deit-tiny" in authors_models(registry().values(), list(store.manifests()))) == is_theirs
+
+    def test_models_are_those_of_cells_and_twins(self) -> None:
+        missing = printed(row="c", model="deit-tiny", missing="x", metric=None)
+        found = models_by_suite([table_with(printed(twin=TWIN), missing)])
+        assert found == {"imagenet-shift": {"symvit"}, "digits-shift": {"digits-symvit"}}
+
+    def test_seeds_count_beside_retrained_models_alone(self) -> None:
+        store = MemoryStore()
+        for model in ("digits-symvit", "digits-symvit@1", "digits-vit"):
+            for record in records("digits-shift", model):
+                store.put(record)
+        suites, manifests = {"digits-shift": suite("digits-shift")}, list(store.manifests())
+        wanted = {"digits-shift": {"digits-symvit"}}
+        assert measured_models(wanted, suites, manifests, ()) == {"digits-shift": ["digits-symvit", "digits-symvit@1"]}
+        assert measured_models(wanted, suites, manifests, {"digits-symvit"}) == {"digits-shift": ["digits-symvit"]}
+        assert measured_models({"digits-shift": {"other"}}, suites, manifests, ()) == {}
+
+    def test_a_store_becomes_a_table(self) -> None:
+        store = MemoryStore()
+        for seed, num_wrong in enumerate((2, 4, 6)):
+            for record in records("digits-shift", f"digits-symvit@{seed}" if seed else "digits-symvit", num_wrong):
+                store.put(record)
+        published = table_with(printed(twin=TWIN))
+        suites = {"digits-shift": suite("digits-shift")}
+        measured = measured_models(
+            models_by_suite([published]) | {"imagenet-shift": set()},
+            suites | basis_with().suites,
+            list(store.manifests()),
+            (),
+        )
+        table = table_of(published, basis_with(reports_for(measured, suites, store)))
+        ours = table.twins[0].cells["Clean"].ours
+        assert (ours.measured, ours.num_seeds) == (pytest.approx(80.0), 3)
+
+
+@cache
+def all_tables() -> tuple[PaperTable, ...]:
+    published = [load_published(*key) for key in TABLES]
+    suites = {name: find_suite(name) for name in models_by_suite(published)}
+    basis = Basis(reports={}, suites=suites, checkpoints=registry())
+    return tuple(table_of(each, basis) for each in published)
+
+
+@pytest.mark.parametrize(("paper", "number"), TABLES)
+def test_every_table_has_every_printed_number(paper: str, number: int) -> None:
+    published = load_published(paper, number)
+    table = all_tables()[TABLES.index((paper, number))]
+    assert (table.name, table.columns) == (f"{paper}:{number}", published.columns)
+    assert [row.label for row in table.rows] == [row.label for row in published.rows]
+    for row, of_paper in zip(table.rows, published.rows, strict=True):
+        wanted = {cell.column: cell.printed for cell in of_paper.cells if cell is not None}
+        assert {name: cell.printed for name, cell in row.cells.items()} == wanted
+    for cell, of_paper_cell in zip(table.cells, published.cells, strict=True):
+        assert cell.verdict.name == ("no entry" if of_paper_cell.missing else "not measured")
+        assert cell.verdict.reason
+
+
+def test_all_tables_have_1314_counted_numbers() -> None:
+    assert num_measured(all_tables()) == (0, 1314)
+    assert len(all_tables()) == 46

@@ -1,0 +1,204 @@
+"""``robench table`` and ``make tables``: what is printed, written and refused; no torch, the same bytes twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT
+from papers_examples import records
+
+from robench.cli.table_command import command
+from robench.core.errors import StoreUnwritableError, UnknownNameError, UsageError
+from robench.declare import published_tables
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODELS = ("digits-symvit", "digits-rpc-released-symvit")
+COMMITTED = ROOT / "reports" / "tables"
+
+
+def run(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(command, [str(each) for each in arguments], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    assert done.return_value == 0
+    return done.stdout
+
+
+def documents(text: str) -> list[Any]:
+    """JSON documents that stand one after the other."""
+    decoder, found = json.JSONDecoder(), []
+    while text.strip():
+        document, end = decoder.raw_decode(text.lstrip())
+        found.append(document)
+        text = text.lstrip()[end:]
+    return found
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which twins of one table are measured on a few examples each, one of them with three seeds."""
+    folder: Path = tmp_path_factory.mktemp("results")
+    store = FolderStore(folder)
+    for number, model in enumerate(("digits-symvit", "digits-symvit@1", "digits-symvit@2", MODELS[1])):
+        for record in records("digits-shift", model, 1 + number):
+            store.put(record)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(results: Path) -> Any:
+    (document,) = documents(run("rpc:1", "--results", results, "--json"))
+    return document
+
+
+def test_a_real_store_fills_twins_and_nothing_of_the_paper(measured: Any) -> None:
+    assert measured["table"] == "rpc:1"
+    cells = [cell for row in measured["rows"] for cell in row["cells"].values()]
+    assert len(cells) == 35
+    assert {cell["verdict"] for cell in cells} == {"not measured"}
+    assert {cell["measured"] for cell in cells} == {None}
+    twins = {row["label"]: row["cells"] for row in measured["twins"]}
+    filled = [label for label, row in twins.items() if any(cell["measured"] is not None for cell in row.values())]
+    assert filled == ["SymViT (baseline)", "RPC-SymViT (4iter/layer1)"]
+    assert len(twins) == 5
+    # 1, 2 and 3 of 20 are wrong with three seeds, 4 with the other model.
+    of_seeds, single = twins["SymViT (baseline)"], twins["RPC-SymViT (4iter/layer1)"]
+    assert (of_seeds["IN-1K top-1"]["measured"], of_seeds["IN-1K top-1"]["num_seeds"]) == (pytest.approx(90.0), 3)
+    assert of_seeds["IN-1K top-1"]["low"] == pytest.approx(90 - 4.302652729911275 * 5 / 3**0.5)
+    assert (single["IN-1K top-1"]["measured"], single["IN-1K top-1"]["num_seeds"]) == (pytest.approx(80.0), 1)
+    assert single["IN-1K top-5"]["measured"] == pytest.approx(100.0)
+    assert single["IN-O AUPR"]["measured"] is not None
+    assert single["IN-C mCE"]["measured"] is None
+    assert single["IN-C mCE"]["reason"].startswith("robench run --suite digits-c --model digits-rpc-released-symvit ")
+
+
+def test_each_format_prints_the_table(results: Path) -> None:
+    for name, wanted in (("text", "rpc:1: "), ("md", "# rpc:1: "), ("csv", "table,block,row"), ("html", "<!doctype")):
+        text = run("rpc:1", "--results", results, "--format", name)
+        assert text.startswith(wanted)
+        assert "90.0" in text or "90" in text
+
+
+def test_several_tables_are_printed_each_once_in_the_order_asked_for(tmp_path: Path) -> None:
+    text = run("rpc:5", "bilateral:5", "rpc:5", "--results", tmp_path, "--json")
+    assert [each["table"] for each in documents(text)] == ["rpc:5", "bilateral:5"]
+
+
+def test_what_a_user_registers_is_named_in_commands(tmp_path: Path) -> None:
+    registry = tmp_path / "mine.yaml"
+    registry.write_text("checkpoints: {}\n")
+    (document,) = documents(run("rpc:5", "--results", tmp_path, "--registry", registry, "--json"))
+    reason = document["rows"][0]["cells"][document["columns"][0]]["reason"]
+    assert f"--registry {registry}, " in reason
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "wanted"),
+    [
+        (["rcp:1"], UnknownNameError, r"unknown printed table 'rcp:1'\. Did you mean 'rpc:1'\?"),
+        (["rpc:15"], UnknownNameError, "unknown printed table 'rpc:15'"),
+        (
+            ["rpc"],
+            UsageError,
+            "a table is PAPER:NUMBER, such as rpc:1, got 'rpc'; there are bilateral:1 to bilateral:5",
+        ),
+        (["rpc:01"], UsageError, "got 'rpc:01'"),
+        (["rpc:x"], UsageError, "got 'rpc:x'"),
+        (["a\nb:1"], UsageError, r"got 'a\\nb:1'"),
+        ([], UsageError, "name tables, such as rpc:1, or give --all, got neither; there are"),
+        (["rpc:1", "--all"], UsageError, "got both"),
+        (["rpc:1", "--registry", "/nonexistent.yaml"], UsageError, "/nonexistent.yaml"),
+    ],
+)
+def test_what_cannot_be_met_says_what_there_is(arguments: list[str], error: type[Exception], wanted: str) -> None:
+    with pytest.raises(error, match=wanted):
+        run(*arguments)
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnwritableError, match="cannot write tables to"):
+        run("rpc:5", "--results", tmp_path / "none", "--output", tmp_path / "file")
+
+
+class TestOutput:
+    def test_tables_are_written_in_both_formats_with_a_manifest(self, results: Path, tmp_path: Path) -> None:
+        said = run("rpc:1", "rpc:5", "--results", results, "--output", tmp_path)
+        assert said == f"0 of 39 printed numbers are measured; 2 tables in {tmp_path}\n"
+        names = {"rpc-1.md", "rpc-1.json", "rpc-5.md", "rpc-5.json", "manifest.json"}
+        assert {path.name for path in tmp_path.iterdir()} == names
+        assert (tmp_path / "rpc-1.md").read_text() == run("rpc:1", "--results", results, "--format", "md")
+        assert (tmp_path / "rpc-1.json").read_text() == run("rpc:1", "--results", results, "--json")
+
+    def test_the_manifest_has_what_the_numbers_rest_on_and_no_clock(self, results: Path, tmp_path: Path) -> None:
+        run("rpc:1", "--results", results, "--output", tmp_path)
+        manifest = json.loads((tmp_path / "manifest.json").read_text())
+        assert (manifest["measured"], manifest["printed"]) == (0, 35)
+        assert manifest["suites"].keys() == {"imagenet-shift", "imagenet-c", "digits-shift", "digits-c"}
+        assert manifest["versions"] == {"torch": ["2"]}
+        assert manifest["archive"]["measurements"] == len(list((results / "records").iterdir()))
+        assert list(manifest["tables"]) == ["rpc:1"]
+        assert str(tmp_path) not in json.dumps(manifest)
+        assert "2026" not in json.dumps(manifest)
+
+    def test_the_same_results_give_the_same_bytes_through_an_archive(self, results: Path, tmp_path: Path) -> None:
+        said = run("rpc:1", "--results", results, "--archive", tmp_path / "archive")
+        count = len(list((tmp_path / "archive" / "records").glob("*/*.parquet")))
+        assert said == f"{count} files of results are in {tmp_path / 'archive'}\n"
+        assert count < len(list((results / "records").glob("*/*.parquet")))
+        for name in ("md", "json"):
+            arguments = ("rpc:1", "--format", name, "--results")
+            assert run(*arguments, tmp_path / "archive") == run(*arguments, results)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make tables`` writes, by a process of its own that says whether it imported torch."""
+    folder: Path = tmp_path_factory.mktemp("tables")
+    recipe = (ROOT / "Makefile").read_text().split("\ntables:")[1].split("\n")[1]
+    words = recipe.split()[1:]
+    assert words == ["table", "--all", "--results", "reports/archive", "--output", "reports/tables"]
+    arguments = [*words[:-1], str(folder)]
+    code = (
+        f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
+        "from robench.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert not {'torch', 'timm', 'torchvision'} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "of 1,314 printed numbers are measured; 46 tables in" in done.stdout
+    return folder
+
+
+def test_the_committed_tables_are_what_make_tables_writes(made: Path) -> None:
+    wanted = {path.name: path.read_text() for path in made.iterdir()}
+    found = {path.name: path.read_text() for path in COMMITTED.iterdir()}
+    assert found == wanted, "run `make tables`"
+
+
+def test_it_writes_the_same_bytes_again(made: Path, tmp_path: Path) -> None:
+    run("--all", "--results", ROOT / "reports" / "archive", "--output", tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        path.name: path.read_bytes() for path in made.iterdir()
+    }
+
+
+def test_all_46_tables_are_committed_and_count_1314_numbers() -> None:
+    names = {f"{paper}-{number}" for paper, number in published_tables()}
+    assert {path.stem for path in COMMITTED.glob("*.md")} == names
+    manifest = json.loads((COMMITTED / "manifest.json").read_text())
+    assert (
+        manifest["printed"] == sum(each["printed"] for each in manifest["tables"].values() if each["counted"]) == 1314
+    )
+    for name, each in manifest["tables"].items():
+        document = json.loads((COMMITTED / f"{name.replace(':', '-')}.json").read_text())
+        assert sum(len(row["cells"]) for row in document["rows"]) == each["printed"]
