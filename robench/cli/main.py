@@ -36,6 +36,7 @@ COMMANDS = {
     "transfer": "Score each model's adversarial examples on every other model.",
     "audit": "Check whether a model's robustness can be believed.",
     "report": "Print the leaderboard of a suite from kept results.",
+    "leaderboard": "Write one table over suites: a page, or Markdown, CSV, JSON, LaTeX.",
     "list": "List models, suites, or plug-ins of a family.",
     "show": "Show everything known about one of them.",
     "validate": "Check suite and registry files; list all problems.",

@@ -10,6 +10,7 @@ TOP1_ACCURACY = Metric(
     unit="share",
     task="classification",
     scope="condition",
+    proportion_of="correct_top1",
     implementation="robench.metrics.accuracy_impl:top1_accuracy",
 )
 TOP5_ACCURACY = Metric(
@@ -19,5 +20,6 @@ TOP5_ACCURACY = Metric(
     task="classification",
     scope="condition",
     reads_scores=True,
+    proportion_of="correct_top5",
     implementation="robench.metrics.accuracy_impl:top5_accuracy",
 )

@@ -32,6 +32,7 @@ FPR95 = Metric(
     task="classification",
     reads_scores=True,
     interval=BOOTSTRAP,
+    lower_is_better=True,
     scope="detection",
     implementation="robench.metrics.detection_impl:fpr95",
 )

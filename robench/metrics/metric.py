@@ -38,6 +38,10 @@ class Metric:
         interval: method of its bounds, as tables name it.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
         needs_reference: whether it is in units of a reference's errors, which not every family has.
+        lower_is_better: whether a smaller number is the better one, as of errors.
+        proportion_of: name of the field of outcomes of which it is the proportion of examples where that is true, under
+            all conditions of the column together; None for metrics that are no such proportion. Two models are then
+            compared example by example.
     """
 
     name: str
@@ -50,6 +54,8 @@ class Metric:
     interval: str = WILSON
     needs_clean: bool = False
     needs_reference: bool = False
+    lower_is_better: bool = False
+    proportion_of: str | None = None
 
     def compute(self, readings: Readings) -> Estimate:
         """Return the metric's number.

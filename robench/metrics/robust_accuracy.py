@@ -10,5 +10,6 @@ ROBUST_ACCURACY = Metric(
     unit="share",
     task="classification",
     scope="threat-model",
+    proportion_of="correct_top1",
     implementation="robench.metrics.robust_accuracy_impl:robust_accuracy",
 )

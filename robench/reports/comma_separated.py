@@ -47,7 +47,7 @@ def render_csv(report: Report) -> str:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
             flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
-            writer.writerow((_text(row.model), row.limit, *flags, row.batch_size))
+            writer.writerow((inert_field(row.model), row.limit, *flags, row.batch_size))
     return file.getvalue()
 
 
@@ -55,11 +55,11 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
     cell = row.cells[column.key]
     estimate = cell.estimate
     return (
-        _text(row.model),
+        inert_field(row.model),
         row.limit,
-        _text(column.key),
-        _text(column.metric),
-        _text("+".join(column.conditions)),
+        inert_field(column.key),
+        inert_field(column.metric),
+        inert_field("+".join(column.conditions)),
         *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
         cell.num_examples,
         cell.missing,
@@ -67,7 +67,8 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
     )
 
 
-def _text(text: str) -> str:
+def inert_field(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula and no terminal obeys."""
     shown = printable(text)
     # Some spreadsheets take full-width signs for the ordinary ones, and pass over blanks before them.
     read = unicodedata.normalize("NFKC", shown).lstrip()

@@ -45,7 +45,7 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
         document["limit"] = row.limit
     if row.batch_size is not None:
         document["batch_size"] = row.batch_size
-    document["cells"] = {column.key: _cell(row.cells[column.key]) for column in columns}
+    document["cells"] = {column.key: plain_cell(row.cells[column.key]) for column in columns}
     if row.notes:
         document["notes"] = list(row.notes)
     if row.flags is not None:
@@ -53,7 +53,8 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
     return document
 
 
-def _cell(cell: Cell) -> dict[str, Json]:
+def plain_cell(cell: Cell) -> dict[str, Json]:
+    """Return a cell as JSON values; numbers are null where there is none, or where they are infinite."""
     estimate = cell.estimate
     return {
         "value": None if estimate is None else _finite(estimate.value),

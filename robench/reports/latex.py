@@ -13,6 +13,7 @@ from robench.reports.grid import grid_of
 
 if TYPE_CHECKING:
     from robench.core.report import Report
+    from robench.reports.grid import Grid
 
 _ESCAPES = str.maketrans(
     {
@@ -25,6 +26,7 @@ _ESCAPES = str.maketrans(
         '"': r"\textquotedbl{}",
         "—": r"\textemdash{}",
         "…": r"\ldots{}",
+        "†": r"\textdagger{}",
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )
@@ -32,9 +34,13 @@ _ESCAPES = str.maketrans(
 
 def render_latex(report: Report) -> str:
     """Return the report as a tabular, its notes and one line of provenance below; needs booktabs and T1 fonts."""
+    return latex_of(grid_of(report))
+
+
+def latex_of(grid: Grid) -> str:
+    """Return a grid as such a tabular."""
     import pandas as pd
 
-    grid = grid_of(report)
     frame = pd.DataFrame(
         [[_escape(text) for text in row] for row in grid.rows], columns=[_escape(text) for text in grid.header]
     )

@@ -14,6 +14,7 @@ from robench.reports.grid import grid_of
 
 if TYPE_CHECKING:
     from robench.core.report import Report
+    from robench.reports.grid import Grid
 
 # An underscore inside a word is never emphasis, and escaped it would be hard to read unrendered.
 _SPECIAL = re.compile(r"[\\`*\[\]|~$#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
@@ -22,7 +23,11 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def render_markdown(report: Report) -> str:
     """Return the report as a table, its notes as a list below, and one line of provenance below that."""
-    grid = grid_of(report)
+    return markdown_of(grid_of(report))
+
+
+def markdown_of(grid: Grid) -> str:
+    """Return a grid as such a table."""
     table = tabulate(
         # Numbers are robench's own text, and their brackets no link.
         [(_escape(name), *numbers) for name, *numbers in grid.rows],

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "robench"
 LAYERS = [
     {"__main__"},
     {"cli", "api", "testing"},
-    {"runs"},
+    {"runs", "leaderboard"},
     {"declare", "scheduling", "reports"},
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},

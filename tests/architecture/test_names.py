@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PACKAGE = Path(__file__).parents[2] / "robench"
-GENERIC = ("core", "declare", "scheduling", "evaluation", "store", "reports", "runs", "cli")
+GENERIC = ("core", "declare", "scheduling", "evaluation", "store", "reports", "leaderboard", "runs", "cli")
 
 
 def modules_of(*paths: str) -> frozenset[str]:

@@ -1,0 +1,122 @@
+"""Results of one suite as a leaderboard needs them: its report, and beside it what no report holds.
+
+The outcomes of one model at a time are read; verdicts and proportions of them are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.declarations.views import views_of
+from robench.leaderboard.board import BoardColumn, BoardSuite, Measured
+from robench.leaderboard.curves import Accuracies, severity_accuracies
+from robench.leaderboard.pairing import Verdicts, verdicts_of
+from robench.metrics import METRICS
+from robench.reports.build import report_of_store
+from robench.reports.coverage import Coverage, cover
+from robench.reports.notes import releases_and_devices
+from robench.reports.results import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.core.protocols import Store
+    from robench.core.report import Row
+    from robench.core.suite import Suite
+
+
+class SuiteResults:
+    """Results of one suite in a store.
+
+    Attributes:
+        report: its table.
+        measured: provenance by model and key of the condition.
+        verdicts: verdicts by key of the column and model, of complete columns that are a proportion.
+        accuracies: proportion of verdicts that hold by model, and by family, type and severity of corruption.
+    """
+
+    def __init__(
+        self, suite: Suite, store: Store, models: Sequence[str], *, limit: int | None, seed: int | None
+    ) -> None:
+        self.suite = suite
+        self.report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
+        self.measured: dict[str, dict[str, Measured]] = {}
+        self.verdicts: dict[str, dict[str, Verdicts]] = {}
+        self.accuracies: dict[str, Accuracies] = {}
+        self._views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+        results = Stored(suite, store, None, self.report.seed)
+        for row in self.report.rows:
+            found = results.of(row.model)
+            coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
+            self._add(row, coverages)
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        """Rows of the report by model."""
+        return {row.model: row for row in self.report.rows}
+
+    def columns(self, *, several: bool) -> list[BoardColumn]:
+        """Return the columns of the suite, its name in their labels where there are several suites."""
+        return [
+            BoardColumn(
+                key=self._key(column.key),
+                suite=self.suite.name,
+                label=f"{self.suite.name}: {column.label}" if several else column.label,
+                column=column,
+                measurements=tuple(
+                    dict.fromkeys(self._key(self._views[name].condition.name) for name in column.conditions)
+                ),
+                metric=METRICS[column.metric].title,
+                unit=METRICS[column.metric].unit,
+                interval=METRICS[column.metric].interval,
+                lower_is_better=METRICS[column.metric].lower_is_better,
+            )
+            for column in self.suite.columns
+        ]
+
+    def board_suite(self) -> BoardSuite:
+        """Return the suite as the leaderboard has it."""
+        return BoardSuite(
+            name=self.suite.name,
+            version=self.suite.version,
+            seed=self.report.seed,
+            description=self.suite.description,
+            batch_size=self.suite.batch_size,
+            provenance=self.report.provenance,
+            notes=self.report.notes,
+        )
+
+    def _key(self, name: str) -> str:
+        return f"{self.suite.name}/{name}"
+
+    def _add(self, row: Row, coverages: Mapping[str, Coverage]) -> None:
+        self.measured[row.model] = {
+            self._key(name): _measured(coverage) for name, coverage in coverages.items() if coverage.records
+        }
+        self.accuracies[row.model] = severity_accuracies(self.suite, coverages)
+        for column in self.suite.columns:
+            if row.cells[column.key].estimate is not None:
+                verdicts = verdicts_of(column, self._views, coverages)
+                if verdicts is not None:
+                    self.verdicts.setdefault(self._key(column.key), {})[row.model] = verdicts
+
+
+def _measured(coverage: Coverage) -> Measured:
+    shard = coverage.records[0].shard
+    versions, devices = releases_and_devices(record.provenance for record in coverage.records)
+    return Measured(
+        condition=coverage.condition,
+        budget=shard.budget,
+        dataset=shard.dataset.name,
+        fingerprint=shard.dataset.fingerprint,
+        dataset_size=shard.dataset.num_examples,
+        measurement_key=shard.measurement_key,
+        weights_digest=shard.weights_digest,
+        seed=shard.seed,
+        batch_size=shard.batch_size,
+        num_examples=coverage.num_in,
+        missing=coverage.missing,
+        devices=devices,
+        versions=versions,
+        finished_at=max(record.provenance.finished_at for record in coverage.records),
+    )
