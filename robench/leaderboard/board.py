@@ -1,4 +1,4 @@
-"""The leaderboard before it is text: rows of models, columns of one or several suites, and what their numbers rest on."""
+"""The leaderboard before it is text: rows of models, columns of one or several suites, and their provenance."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ class Standing:
     Attributes:
         p: two-sided p-value of the paired test against the best, in (0, 1]; None for the best, and where there is no
             test. ``adjusted``: the same after Holm's correction over the models of the column.
-        is_close: not distinguishable from the best: tested, and ``adjusted`` is above 5 %; true of the best itself where
-            any other number of the column was tested.
+        is_close: not distinguishable from the best: tested, and ``adjusted`` is above 5 %; true of the best itself
+            where any other number of the column was tested.
     """
 
     is_best: bool

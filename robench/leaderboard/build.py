@@ -1,7 +1,7 @@
 """Kept results of one or several suites to a leaderboard; needs no model, no data and no accelerator.
 
-Cells, notes and flags are those of ``reports.report_of_store``. Beside them are the provenance of each condition, paired
-comparisons, and the lines of charts.
+Cells, notes and flags are those of ``reports.report_of_store``. Beside them are the provenance of each condition,
+paired comparisons, and the lines of charts.
 """
 
 from __future__ import annotations

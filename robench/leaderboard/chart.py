@@ -67,7 +67,8 @@ def bar_of(estimate: Estimate, largest: float, seeds: Sequence[float] = ()) -> s
     """Return a number with its interval as a small bar.
 
     Args:
-        estimate: drawn from 0 to ``largest``; what is infinite lies at the right end.
+        estimate: its value, and its interval if it has one; what is infinite lies at the right end.
+        largest: number at the right end; 0 is at the left.
         seeds: numbers of single training seeds, drawn as points.
     """
     if largest <= 0:

@@ -1,4 +1,4 @@
-"""Lines of charts: metrics against the budget of an attack or a distance, and accuracy under corruptions by severity."""
+"""Lines of charts: metrics against an attack's budget or a distance, and accuracy under corruptions by severity."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     """Return the leaderboard as JSON values.
 
     A cell has ``value``, ``low``, ``high``, ``num_examples`` and ``missing`` as in a report, ``text`` as tables
-    print it, ``is_infinite`` where its value is, and its standing: ``is_best``, ``is_close``, and ``p`` and ``p_holm`` where it was tested. ``pairs`` of a
-    column are ``[row, row, p]``, rows counted from 0.
+    print it, ``is_infinite`` where its value is, and its standing: ``is_best``, ``is_close``, and ``p`` and ``p_holm``
+    where it was tested. ``pairs`` of a column are ``[row, row, p]``, rows counted from 0.
     """
     return {
         "suites": [_suite(suite) for suite in board.suites],

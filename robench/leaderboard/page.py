@@ -1,9 +1,9 @@
 """A leaderboard as one HTML page that needs nothing else: table, charts, notes, provenance, and a script over its data.
 
 The page asks for nothing outside itself: its Content-Security-Policy permits one script and one style sheet, by their
-digests. Without the script it is a table to read; with it, columns sort, rows are filtered and compared, and each number
-shows its provenance. What strangers may have named stands in it as text: escaped in HTML and SVG, and in the data as JSON
-whose ``<``, ``>``, ``&`` and characters outside ASCII are escapes; the script adds text alone.
+digests. Without the script it is a table to read; with it, columns sort, rows are filtered and compared, and each
+number shows its provenance. Foreign names are text in it: escaped in HTML and SVG, and in the data as JSON whose
+``<``, ``>``, ``&`` and characters outside ASCII are escapes; the script adds text alone.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def _row(
     cells = "".join(_cell(row, column, largest[column.key]) for column in board.columns)
     is_raised = ' class="raised"' if row.raised else ""
     checked = "".join(f"<td{is_raised}>{escape(text)}</td>" for text in flags)
-    return f'<tr data-row="{place}"><th scope="row"><span class="model">{escape(name)}</span>{about}</th>{cells}{checked}</tr>'
+    head = f'<th scope="row"><span class="model">{escape(name)}</span>{about}</th>'
+    return f'<tr data-row="{place}">{head}{cells}{checked}</tr>'
 
 
 def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:

@@ -75,6 +75,7 @@ def standings(
     Args:
         values: numbers of one column by model; of equal ones the first is the best.
         verdicts: those of the models whose number can be tested.
+        lower_is_better: whether the least number is the best.
     """
     if not values:
         return {}

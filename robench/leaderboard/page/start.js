@@ -38,6 +38,8 @@ function start() {
   byId("tools").append(searchField(), ...FACETS.map(facetSelect),
     button("Columns", showChooser, { id: "columns" }), compare, themeSwitch());
   byId("tools").hidden = false;
+  makeMore();
+  showPortion();
   showStatus();
 }
 

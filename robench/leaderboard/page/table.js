@@ -3,7 +3,10 @@ const MODEL = 0;
 const FIRST = 1;
 const flagsPlace = data.rows.some((row) => row.flags) ? data.columns.length + FIRST : -1;
 const headers = [...board.tHead.rows[0].cells];
-const state = { place: null, descending: false, text: "", family: "", attention: "", architecture: "" };
+// Rows that are laid out at first, and more whenever the end comes into view: sorting costs as much as is laid out.
+const PORTION = 40;
+const state = { place: null, descending: false, text: "", family: "", attention: "", architecture: "",
+  order: data.rows.map((_, index) => index), portion: PORTION };
 const FACETS = ["family", "attention", "architecture"];
 
 function sortValue(row, place) {
@@ -46,9 +49,12 @@ function sortBy(place) {
   });
   // One change of the page for all rows.
   const fragment = document.createDocumentFragment();
-  for (const index of sortedPlaces(place, state.descending)) fragment.append(trs[index]);
-  body.append(fragment);
+  state.order = sortedPlaces(place, state.descending);
+  state.portion = PORTION;
+  for (const index of state.order) fragment.append(trs[index]);
+  showPortion();
   showGroup();
+  body.append(fragment);
   showStatus();
 }
 
@@ -59,8 +65,29 @@ function isWanted(row) {
     && state.text.split(/\s+/).every((word) => words.includes(word));
 }
 
+// Leave rows after the first portion of those that are wanted for later.
+function showPortion() {
+  let place = 0;
+  for (const index of state.order) trs[index].classList.toggle("later", !trs[index].hidden && place++ >= state.portion);
+  byId("more").hidden = place <= state.portion;
+}
+
+function showMore() {
+  state.portion += PORTION;
+  showPortion();
+}
+
+function makeMore() {
+  const more = make("p", { id: "more", hidden: true }, button("Show more rows", showMore));
+  board.after(more);
+  new IntersectionObserver((entries) => { if (entries.some((entry) => entry.isIntersecting)) showMore(); },
+    { root: board.parentElement, rootMargin: "200px" }).observe(more);
+}
+
 function filterRows() {
   data.rows.forEach((row, index) => { trs[index].hidden = !isWanted(row); });
+  state.portion = PORTION;
+  showPortion();
   showStatus();
 }
 
