@@ -1,4 +1,4 @@
-"""robench: the robustness benchmark suite for attention variants.
+"""Robustness benchmark suite for attention variants.
 
 ``import robench`` is light; each of its names imports what it needs when it is first used.
 """

@@ -1,4 +1,4 @@
-"""``python -m robench`` is the same as ``robench``."""
+"""Entry point of ``python -m robench``, the same as ``robench``."""
 
 from robench.cli.main import main
 

@@ -1,4 +1,4 @@
-"""What ``import robench`` offers to Python programs."""
+"""Python interface of robench: the functions of ``import robench``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def build_model(architecture: Mapping[str, object]) -> nn.Module:
     """Return an untrained model of ``architecture``, the same mapping as in ``checkpoints.yaml``.
 
     Raises:
-        DeclarationError: the mapping says something impossible; all problems are listed.
+        DeclarationError: the mapping is invalid; all problems are listed.
     """
     return build(parse_architecture(architecture))
 
@@ -47,7 +47,7 @@ def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = 
 
     Raises:
         UnknownNameError: no registry file has it.
-        WeightsError: its weights are missing, or not what the registry says.
+        WeightsError: its weights are missing, or differ from the registry's.
     """
     (checkpoint,) = find_checkpoints([name], _registries(registry))
     return _load_model(checkpoint, device)
@@ -63,14 +63,14 @@ def load_dataset(
 ) -> Dataset:
     """Return the evaluation split in shard order; item i is an image (3, H, W) in [0, 1] and its class.
 
-    Without ``preprocessing`` ImageNet's images are resized to 256 (bicubic) and their central 224 pixels kept.
-    Datasets of your own are those of ``registry``; their images keep their size unless their entry or ``preprocessing``
-    says otherwise.
+    Without ``preprocessing`` ImageNet's images are resized to 256 (bicubic) and centre-cropped to 224 pixels. Your own
+    datasets are declared in ``registry``; their images keep their size unless their entry or ``preprocessing`` resizes
+    them.
 
     Raises:
         UnknownNameError: no such dataset.
         MissingDataError: its files are not below ``data_root``, or not where its registry says.
-        DeclarationError: something is wrong with a registry file, or a dataset contradicts its entry.
+        DeclarationError: a registry file is invalid, or a dataset contradicts its entry.
     """
     datasets = find_datasets(_registries(registry))
     if name not in datasets:
@@ -85,12 +85,12 @@ def load_suite(
 ) -> Suite:
     """Return a shipped suite by its name, or the suite of a YAML file.
 
-    ``dataset`` is that of a suite that names none; without one such a suite can be looked at, and not measured. Names
-    of datasets may be those of ``registry``.
+    ``dataset`` is the dataset for a suite that names none; without one, such a suite can be inspected but not measured.
+    Names of datasets include those of ``registry``.
 
     Raises:
         UnknownNameError: no such suite is shipped, or there is no such dataset.
-        DeclarationError: the file says something impossible; all problems are listed.
+        DeclarationError: the file is invalid; all problems are listed.
         UsageError: there is no such file; or a dataset is given, and the suite names its own.
     """
     return find_suite(str(name_or_path), find_datasets(_registries(registry)), dataset)
@@ -105,6 +105,7 @@ def run(
     results: str | Path | None = None,
     limit: int | None = None,
     seed: int | None = None,
+    all_seeds: bool = False,
     device: str = "auto",
     workers: int | None = 1,
     executor: ExecutorName = "auto",
@@ -119,25 +120,25 @@ def run(
     """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
 
     ``models`` is a name of the registry, a mapping from names to models in memory, or a sequence of both. A model in
-    memory is a ``torch.nn.Module`` from images (B, C, H, W) to logits (B, classes), or a tuple of the module and its
-    ``ImagePreprocessing`` or a mapping with its fields. Without preprocessing the module gets pixels in [0, 1], a model
-    of timm normalised by the mean and std of its ``pretrained_cfg``. A copy is measured, in this process. ``key``, a
-    text or a mapping by name, identifies it in place of a digest of its state and source.
+    memory is a ``torch.nn.Module`` from images (B, C, H, W) to outputs of the suite's task, such as logits (B,
+    classes), or a tuple of the module and its ``ImagePreprocessing`` or a mapping with its fields. Without
+    preprocessing the module receives pixels in [0, 1], for a model of timm normalised by the mean and std of its
+    ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
+    place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
-    A suite that names no dataset, such as ``pgd-standard``, is measured on ``dataset``.
-
-    Models of suites with attacks are audited first, unless ``audit`` says not to. ``keep_adversarial`` keeps what
-    attacks make, too: as it is (``float32``), or rounded toward the clean image before it is scored (``float16``).
-    ``smoke`` measures four examples of each condition without audits and keeps nothing; otherwise outcomes are kept in
-    ``results``, by default ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts processes,
-    which need the calling script to guard its entry point by ``if __name__ == "__main__"``.
+    With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
+    attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
+    (``float32``), or rounded toward the clean image before scoring (``float16``). ``smoke`` measures four examples of
+    each condition without audits and stores nothing; otherwise outcomes are stored in ``results``, by default the
+    folder ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts processes, which need the
+    calling script to guard its entry point by ``if __name__ == "__main__"``.
 
     Raises:
-        RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
+        RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     registries = _registries(registry)
     loaded = _suite(suite, registries, dataset)
-    chosen = choose_models(models, registries, key)
+    chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
     request = RunRequest(
         suites=(loaded,),
         checkpoints=chosen.checkpoints,
@@ -151,6 +152,7 @@ def run(
         audit=audit,
         keep_adversarial=keep_adversarial,
         modules=chosen.modules,
+        all_seeds=all_seeds,
     )
     return _smoke(request, results, on_progress) if smoke else _reported(request, _folder_store(results), on_progress)
 
@@ -176,17 +178,18 @@ def transfer(
 ) -> Report:
     """Score the adversarial examples of each of ``models`` on each of ``targets``, by default the same models.
 
-    The report has a row a target and a column a model that was attacked. Of a sweep the largest budget is meant, or the
-    one that follows an ``@`` in ``condition``, such as ``pgd@4/255``. Models, their keys and workers are as of ``run``.
+    The report has a row per target and a column per attacked model. A sweep is used at its largest budget, or at the
+    one after an ``@`` in ``condition``, such as ``pgd@4/255``. Models, their keys and workers are as in ``run``.
 
     Raises:
-        RobenchError: see ``core.errors``; failed shards do not raise, their cells say what is missing.
+        RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     registries = _registries(registry)
-    everyone = choose_models([*listed(models), *listed(targets)], registries, key)
+    loaded = _suite(suite, registries, dataset)
+    everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = RunRequest(
-        suites=(_suite(suite, registries, dataset),),
+        suites=(loaded,),
         checkpoints=tuple(by_name[name] for name in names_of(models)),
         limit=limit,
         seed=seed,
@@ -206,7 +209,7 @@ def transfer(
 
 
 def _executor(executor: ExecutorName, chosen: ChosenModels) -> ExecutorName:
-    """Return where shards are measured: those of modules in memory can be nowhere else than here."""
+    """Return the kind of executor: modules in memory can be measured only in this process."""
     return "serial" if chosen.modules and executor == "auto" else executor
 
 

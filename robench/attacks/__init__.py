@@ -1,6 +1,6 @@
-"""Attacks: ``x.py`` declares one, ``x_impl.py`` computes it. No torch: functions are imported on use.
+"""Attacks: ``x.py`` declares an attack without torch, ``x_impl.py`` computes it.
 
-All run in ``attack``, meet a ``problem``, and most share the loop in ``search``.
+All run in ``attack`` on a ``problem``, and most share the loop in ``search``.
 """
 
 from __future__ import annotations

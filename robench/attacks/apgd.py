@@ -1,4 +1,4 @@
-"""Auto-PGD: gradient ascent whose step sizes need no choosing."""
+"""Declaration of auto-PGD: gradient ascent with adaptive step sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from robench.declarations.base import FieldProblem
 
 
-ApgdLoss = Literal["ce", "margin", "dlr", "dlr-targeted"]
+ApgdLoss = Literal["ce", "margin", "dlr", "dlr-targeted", "objective"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +19,12 @@ class Apgd(SearchingAttack):
     """Auto-PGD. Croce & Hein 2020, arXiv:2003.01690, Algorithm 1; in l1 Croce & Hein 2021, arXiv:2103.01208.
 
     Attributes:
-        num_steps: steps of one search, which begins at random points of the budget's ball.
-        loss: what is to rise. With ``dlr-targeted`` each restart goes for one other class, in the order of the clean
-            logits, so that ``num_restarts`` is the number of targets; past the last class they begin again.
-        radii: of an l1 search, ``constant``, or ``shrinking``: 3 epsilon for 30 % of the steps, 2 epsilon for 30 %, and
-            epsilon for the rest, of which alone points are kept.
-        num_draws: passes that a gradient is the mean over, for victims that draw.
+        num_steps: number of steps of one search, which starts at random points of the ball.
+        loss: loss to maximise. With ``dlr-targeted`` each restart targets one other class, in the order of the clean
+            logits, so that ``num_restarts`` is the number of targets; after the last class it cycles.
+        radii: radius schedule of an l1 search, ``constant`` or ``shrinking``: 3 epsilon for 30 % of the steps, 2
+            epsilon for 30 %, and epsilon for the rest; only points of the last phase are kept.
+        num_draws: number of forward passes averaged in a gradient, for victims that draw random numbers.
     """
 
     kind: ClassVar[str] = "apgd"
@@ -41,11 +41,11 @@ class Apgd(SearchingAttack):
     num_draws: Count = 1
 
     def contradictions(self) -> list[FieldProblem]:
-        """Radii shrink in l1 alone, and over three phases."""
+        """Return problems between fields: shrinking radii need norm l1 and enough steps for three phases."""
         problems = SearchingAttack.contradictions(self)
         if self.radii == "shrinking" and self.norm != "l1":
             problems.append(
-                ("radii", f"must be constant for norm {self.norm}: shrinking ones are of l1, got shrinking")
+                ("radii", f"must be constant for norm {self.norm}: shrinking ones exist in l1 alone, got shrinking")
             )
         if self.radii == "shrinking" and self.num_steps < 3:
             problems.append(("num_steps", f"must be at least 3 with radii shrinking, got {self.num_steps}"))

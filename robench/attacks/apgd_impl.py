@@ -1,4 +1,4 @@
-"""Auto-PGD: projected gradient ascent with momentum that halves its own steps.
+"""Auto-PGD: projected gradient ascent with momentum and automatic halving of the step size.
 
 Source: Croce & Hein 2020, arXiv:2003.01690, Algorithm 1. With S the region and f the loss,
     z(k+1) = P_S(x(k) + step * direction), and x(k+1) = P_S(x(k) + 0.75 (z(k+1) - x(k)) + 0.25 (x(k) - x(k-1))),
@@ -7,13 +7,13 @@ p_(j+1) = p_j + max(p_j - p_(j-1) - 0.03, 0.06), an example's step is halved and
 if since the last checkpoint f rose in less than 0.75 of the steps (condition 1), or the step was not halved then and
 the best f has not risen since (condition 2). In l1 see ``apgd_l1``.
 
-Loss ``dlr-targeted`` (equation 7) goes for one class a restart; points of different restarts are then compared by the
+Loss ``dlr-targeted`` (equation 7) targets one class per restart; points of different restarts are then compared by the
 untargeted ratio, which does not depend on the target.
 
 Where libraries differ: the paper's code (pyautoattack, and torchattacks after it) halves at exactly 0.75 too, and
 compares the loss of the first step with zero; condition 2 never holds at its first checkpoint; after a restart from the
 best point it counts a rise against the point that was left. It begins on the sphere of l2, and in l-infinity scales
-each start to touch the ball. It steps on with what is fooled until the last step, and begins no restart for it. It
+each start to touch the ball. It continues with fooled examples until the last step, but does not restart for them. It
 takes targets in the order of the clean logits from the second on, here from the first that is not the label's.
 """
 
@@ -46,11 +46,11 @@ FIRST_STEP = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What decides when steps become shorter, (B,) each.
+    """Statistics that decide when steps are halved, (B,) each.
 
     Attributes:
-        step_size: length of the next step; ``was_halved``: whether it was, at the last checkpoint.
-        num_rises: steps since then at which the loss rose; ``last_values``: the loss one step ago.
+        step_size: length of the next step; ``was_halved``: whether it was halved at the last checkpoint.
+        num_rises: number of steps since then at which the loss rose; ``last_values``: the loss one step ago.
         best_values: the highest loss up to the last checkpoint.
     """
 
@@ -61,7 +61,7 @@ class Pace:
     best_values: Tensor
 
     def seeing(self, values: Tensor) -> Pace:
-        """Return what is remembered after one more loss."""
+        """Return the statistics after one more loss."""
         return replace(self, num_rises=self.num_rises + (values > self.last_values), last_values=values)
 
     def stalled(self, best_values: Tensor, num_steps: int) -> Tensor:
@@ -70,7 +70,7 @@ class Pace:
         return rises_rarely | (~self.was_halved & (best_values == self.best_values))
 
     def checked(self, halved: Tensor, best_values: Tensor) -> Pace:
-        """Return what is remembered after a checkpoint at which some were halved, and went back to their best."""
+        """Return the statistics after a checkpoint that halved steps and reset searches to their best point."""
         return Pace(
             step_size=torch.where(halved, self.step_size / 2, self.step_size),
             was_halved=halved,
@@ -82,11 +82,11 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ApgdState(State):
-    """Where a search stands; all but the points are None before the first pass.
+    """State of a search; everything but the points is None before the first pass.
 
     Attributes:
-        previous: (B, ...) the points from which the last step went.
-        targets: (B,) classes that this search goes for, of a targeted loss.
+        previous: (B, ...) points before the last step.
+        targets: (B,) target classes of this search, for a targeted loss.
     """
 
     previous: Tensor | None = None
@@ -96,7 +96,7 @@ class ApgdState(State):
 
 
 class ApgdSearch:
-    """One search in l-infinity or l2."""
+    """Search by auto-PGD in l-infinity or l2."""
 
     def __init__(self, declaration: Apgd, problem: Problem) -> None:
         self.num_steps = declaration.num_steps
@@ -105,7 +105,7 @@ class ApgdSearch:
         self.checkpoints = checkpoints(declaration.num_steps)
 
     def begin(self, problem: Problem, restart: int) -> ApgdState:
-        """Return random points of the ball, or the points that are given."""
+        """Return random points of the ball, or the given starting points."""
         targets = self.objective.targets(problem, restart)
         if (given := problem.start_of(restart)) is not None:
             return ApgdState(points=given, targets=targets)
@@ -114,7 +114,7 @@ class ApgdSearch:
         return ApgdState(points=points, targets=targets)
 
     def step(self, problem: Problem, state: ApgdState, step: int) -> ApgdState:
-        """Return the points one step further, or one step away from the best where steps were halved."""
+        """Return the points after one step, which starts from the best point if steps were halved."""
         seen = self.objective.differentiate(problem, state.points, state.targets)
         points, gradient = seen.points, seen.slope()
         best = Best(points, gradient, seen.values) if state.best is None else state.best.updated(seen)
@@ -131,18 +131,18 @@ class ApgdSearch:
 def moved_along(
     gradient: Tensor, points: Tensor, previous: Tensor | None, step_size: Tensor, problem: Problem
 ) -> Tensor:
-    """Return the points (B, ...) after a step and its momentum; the first step has none."""
+    """Return the points (B, ...) after a step with momentum; the first step has none."""
     region = problem.region
     direction = steepest(gradient, region.norm)
     ahead = region.project(torch.addcmul(points, spread(step_size, points), direction))
     if previous is None:
         return ahead
-    # In this order what does not move stays exactly where it is.
+    # In this order, coordinates that do not move keep their exact value.
     return region.project(torch.lerp(points, ahead, MOMENTUM).add_(points - previous, alpha=1 - MOMENTUM))
 
 
 def checkpoints(num_steps: int) -> dict[int, int]:
-    """Return the steps at which searches are checked, and how many steps each is after the one before.
+    """Return the steps at which searches are checked, and the number of steps since the previous check.
 
     >>> list(checkpoints(100))
     [22, 41, 57, 70, 80, 87, 93, 99]

@@ -1,20 +1,21 @@
-"""Auto-PGD in l1: sparse steps whose sparsity follows that of the best point.
+"""Auto-PGD in l1: sparse steps with a sparsity adapted to the best point.
 
 Source: Croce & Hein 2021, arXiv:2103.01208, Algorithm 1. A step of l1 length ``step_size`` goes, by equal amounts,
 along the coordinates of largest gradient, and what it reaches is projected onto ball and box at once. Every 4 % of the
-steps the number of coordinates becomes that in which the best point differs from the clean input, over 1.5; where that
-number fell below 95 % of what it was, the step becomes epsilon again, and the search goes on from its best point, else
-the step shrinks by 1.5 down to epsilon / 10. There is no momentum. A search begins at Gaussian noise, projected, with a
-fifth of the coordinates. With shrinking radii (AutoAttack's form in l1) searches in wider balls go first; each begins
-at the projection of the best point of the one before, with the number of coordinates that this point changed.
+steps the number of coordinates is set to the number in which the best point differs from the clean input, divided by
+1.5; where that number fell below 95 % of what it was, the step becomes epsilon again, and the search goes on from its
+best point, else the step shrinks by 1.5 down to epsilon / 10. There is no momentum. A search begins at Gaussian noise,
+projected, with a fifth of the coordinates. With shrinking radii (AutoAttack's form in l1) searches in wider balls go
+first; each begins at the projection of the best point of the one before, with the number of coordinates that this point
+changed.
 
 Where libraries differ: the paper's code (pyautoattack) is followed in what the paper leaves open, the noise and the
 first number of searches that begin at a point. It rounds numbers of coordinates up, so that from two it never comes to
 one, where the optimum of a linear model lies; here they are rounded down. It takes one gradient more a radius, where a
-loss is enough. Which examples fall depends on the noise: on digits-vit at epsilon 8, shrinking, 100 steps, two seeds of
-that code agree on 96 % of 300 examples, and this one with the first on 97 %. Over five seeds and 600 examples 50.8 to
-51.5 % stand here, 51.2 to 52.0 % there, and 51.0 to 51.7 % here with numbers rounded up.
-torchattacks has no l1 form.
+loss is enough. Which examples are fooled depends on the noise: on digits-vit at epsilon 8, shrinking, 100 steps, two
+seeds of that code agree on 96 % of 300 examples, and this one with the first on 97 %. Over five seeds and 600 examples
+50.8 to 51.5 % survive here, 51.2 to 52.0 % there, and 51.0 to 51.7 % here with numbers rounded up. torchattacks has no
+l1 form.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ SPARSER = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Steps within one radius: ``factor`` times epsilon, from step ``start`` on; the last is the budget itself."""
+    """Steps at one radius, ``factor`` times epsilon, from step ``start`` on; the last phase has the budget itself."""
 
     factor: int
     start: int
@@ -55,16 +56,16 @@ class Phase:
 
     @property
     def is_last(self) -> bool:
-        """Whether it is within the budget."""
+        """Return whether the radius is the budget itself."""
         return self.factor == 1
 
     def is_checked(self, step: int) -> bool:
-        """Return whether sparsity and step size are looked at in this step."""
+        """Return whether sparsity and step size are updated in this step."""
         after = step - self.start
         return after > 0 and after % max(4 * self.num_steps // 100, 1) == 0
 
     def region(self, problem: Problem) -> Region:
-        """Return what is searched."""
+        """Return the region that is searched."""
         budget = problem.region
         if self.is_last:
             return budget
@@ -73,11 +74,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Sparsity:
-    """How many coordinates matter, (B,) each.
+    """Sparsity of steps, (B,) each.
 
     Attributes:
-        density: coordinates that the best point had changed when last looked at.
-        num_moved: coordinates that a step changes; ``step_size``: its length.
+        density: number of coordinates changed in the best point at the last check.
+        num_moved: number of coordinates that a step changes; ``step_size``: its length.
     """
 
     density: Tensor
@@ -85,7 +86,7 @@ class Sparsity:
     step_size: Tensor
 
     def at(self, density: Tensor, epsilon: float) -> tuple[Sparsity, Tensor]:
-        """Return what a best point of this density makes of it, and (B,) for whom it is sparser than before."""
+        """Return the sparsity for a best point of this density, and (B,) whether it is sparser than before."""
         sparser = density < SPARSER * self.density
         shorter = (self.step_size / STEP_DIVISOR).clamp(min=SHORTEST_STEP * epsilon)
         step_size = torch.where(sparser, torch.full_like(shorter, epsilon), shorter)
@@ -94,7 +95,7 @@ class Sparsity:
 
 @dataclass(frozen=True, slots=True)
 class ApgdL1State(State):
-    """Where a search stands: classes (B,) that it goes for, of a targeted loss; the rest is None before a pass."""
+    """State of a search: target classes (B,) for a targeted loss; the rest is None before the first pass."""
 
     targets: Tensor | None = None
     best: Best | None = None
@@ -102,7 +103,7 @@ class ApgdL1State(State):
 
 
 class ApgdL1Search:
-    """One search in l1."""
+    """Search by auto-PGD in l1."""
 
     def __init__(self, declaration: Apgd, problem: Problem) -> None:
         self.num_steps = declaration.num_steps
@@ -111,7 +112,7 @@ class ApgdL1Search:
         self.phases = phases(declaration.num_steps, shrinks=declaration.radii == "shrinking")
 
     def begin(self, problem: Problem, restart: int) -> ApgdL1State:
-        """Return Gaussian noise in the first ball, or the points that are given."""
+        """Return Gaussian noise in the first ball, or the given starting points."""
         targets = self.objective.targets(problem, restart)
         if (given := problem.start_of(restart)) is not None:
             return ApgdL1State(points=given, targets=targets)
@@ -120,7 +121,7 @@ class ApgdL1Search:
         return ApgdL1State(points=points, targets=targets)
 
     def step(self, problem: Problem, state: ApgdL1State, step: int) -> ApgdL1State:
-        """Return the points one step further; only passes within the budget are told of."""
+        """Return the points after one step; only passes within the budget are reported."""
         phase = next(phase for phase in reversed(self.phases) if phase.start <= step)
         region = phase.region(problem)
         begins = step == phase.start
@@ -140,7 +141,7 @@ class ApgdL1Search:
         return ApgdL1State(region.project(points + ahead), told, state.targets, best, sparsity)
 
     def _carried(self, region: Region, problem: Problem, state: ApgdL1State) -> Tensor:
-        """Return where a phase begins: at the projection of the best point of the one before."""
+        """Return the start of a phase: the projection of the best point of the previous phase."""
         if state.best is None:
             return state.points
         seen = self.objective.evaluate(problem, state.points, state.targets)
@@ -172,5 +173,5 @@ def phases(num_steps: int, *, shrinks: bool) -> tuple[Phase, ...]:
 
 
 def num_changed(points: Tensor, problem: Problem) -> Tensor:
-    """Return (B,) how many coordinates differ from the clean input."""
+    """Return the number (B,) of coordinates that differ from the clean input."""
     return (points != problem.inputs).flatten(1).sum(dim=1).to(points.dtype)

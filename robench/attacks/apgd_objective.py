@@ -1,4 +1,4 @@
-"""What a search by auto-PGD makes larger, and the best that it met: shared by its forms.
+"""Objective of auto-PGD searches, and the best point found, shared by its variants.
 
 Source: Croce & Hein 2020, arXiv:2003.01690, equations 6 and 7, and x_max of Algorithm 1.
 """
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Each example's point (B, ...) of highest loss so far in this search, with its gradient, and the loss (B,)."""
+    """Best point (B, ...) of each example so far in this search, with its gradient and its loss (B,)."""
 
     points: Tensor
     gradient: Tensor
     values: Tensor
 
     def updated(self, seen: Passed) -> Best:
-        """Return the better of this and a pass."""
+        """Return the better of this and a pass, per example."""
         better = seen.values > self.values
         return Best(
             chosen(better, seen.points, self.points),
@@ -40,9 +40,9 @@ class Best:
 
 
 class Targets:
-    """Which class each restart goes for: all but the label, in the order of the clean logits.
+    """Target class of each restart: all classes but the label, in the order of the clean logits.
 
-    They are ranked once, so that a victim that draws does not meet one class twice.
+    They are ranked once, so that a victim that draws random numbers is not given one class twice.
     """
 
     def __init__(self, problem: Problem, num_draws: int) -> None:
@@ -53,13 +53,13 @@ class Targets:
         self._rows = problem.rows
 
     def of(self, problem: Problem, restart: int) -> Tensor:
-        """Return the classes (B,) of one restart for these rows, which are among those that were ranked."""
+        """Return the target classes (B,) of one restart for these rows, which are among the ranked ones."""
         places = torch.searchsorted(self._rows, problem.rows).to(self._ranked.device)
         return self._ranked[places, restart % self._ranked.shape[1]]
 
 
 class Objective:
-    """The loss of a search, and the one by which the points of all searches are compared."""
+    """Loss of a search, and the loss used to compare the points of all searches."""
 
     def __init__(self, declaration: Apgd, problem: Problem) -> None:
         self._num_draws = declaration.num_draws
@@ -68,7 +68,7 @@ class Objective:
         self._targets = Targets(problem, declaration.num_draws) if is_targeted else None
 
     def targets(self, problem: Problem, restart: int) -> Tensor | None:
-        """Return the classes (B,) that a restart goes for, None where it only goes away from the label."""
+        """Return the target classes (B,) of a restart, None for an untargeted one."""
         return None if self._targets is None else self._targets.of(problem, restart)
 
     def differentiate(self, problem: Problem, points: Tensor, targets: Tensor | None) -> Passed:
@@ -84,5 +84,5 @@ class Objective:
         return problem.evaluate(points, targeted_dlr_loss, self._num_draws, beside=[targets])
 
     def comparable(self, seen: Passed, problem: Problem) -> Passed:
-        """Return a pass with the loss that all searches share."""
+        """Return a pass with the loss common to all searches."""
         return seen if self._targets is None else replace(seen, values=dlr_loss(seen.outputs, problem.labels))

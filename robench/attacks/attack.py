@@ -1,4 +1,4 @@
-"""From a declared attack and a batch to what came of it: the attack's space, labels, region and counts."""
+"""Harness of declared attacks on a batch: the attack's space, labels, region and counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     # Any: each attack takes its own declaration.
     AttackFunction = Callable[[Any, Problem], Reached]
 
-# By how much a value may leave the domain's limits, in units of the inputs, on the way out of normalised space.
+# Rounding error of values converted from normalised space, in units of the inputs.
 ROUNDING = 1e-6
 
 
@@ -39,10 +39,11 @@ def attack(
     draws: Draws,
     batch_size: int | None = None,
 ) -> Perturbed:
-    """Return what the attack made of a batch, in units of the inputs, with the passes that it took.
+    """Return the attack's result on a batch, in units of the inputs, with the number of passes used.
 
     With ``clip: box`` it is clamped to the domain's limits, [0, 1] of images, and the values outside by more than
-    rounding are counted: robench's own attacks have none. ``batch_size`` is the most rows of one pass, by default all.
+    rounding are counted: robench's own attacks have none. ``batch_size`` is the maximum number of rows per forward
+    pass, by default all.
     """
     problem = problem_of(declaration, batch, victim, draws, len(batch.ids) if batch_size is None else batch_size)
     reached = function(declaration, problem)
@@ -72,7 +73,7 @@ def attack(
 
 
 def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, batch_size: int) -> Problem:
-    """Return the problem that a declared attack meets on a batch."""
+    """Return the problem of a declared attack on a batch."""
     scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
     limits = domain_of(batch).rules.limits
     clean = batch.inputs if declaration.space == "pixel" else (batch.inputs - shift) / scale

@@ -1,4 +1,4 @@
-"""AutoAttack: one attack after the other on what still stands."""
+"""Declaration of AutoAttack: a sequence of attacks, each run on the examples that survive the previous ones."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ SHARED_FIELDS = ("norm", "space", "clip", "labels")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoAttack(BoundedAttack):
-    """An ensemble of attacks, stopping at success. Croce & Hein 2020, arXiv:2003.01690, section 5.
+    """Ensemble of attacks with early stopping. Croce & Hein 2020, arXiv:2003.01690, section 5.
 
     Attributes:
-        variant: which attacks: ``standard``, ``plus`` or ``rand`` (20 draws a gradient, for victims that draw), as
-            published in the paper's code; ``standard-rescaled``, in which Square's steps are rescaled to its 5,000
-            queries and no trial is idle (stronger, and not the named protocol); or ``custom``, those of ``members``.
-        members: of a custom ensemble, declarations of attacks in the order in which they run, the cheap ones first, all
-            of this norm, budget, space, clipping and labels. An attack without a budget counts within this one.
-        returns: what fools the victim, as soon as it does, or else the point of smallest margin (``best``); or the
-            point that the paper's code leaves (``published``): where a member fools the victim, that member's, for APGD
-            the last of its search that does; the clean input where none does or where it is misclassified itself.
-            Top-5, loss and confidence are kept with ``published`` alone: they are of that point, and no worst case.
+        variant: members of the ensemble: ``standard``, ``plus`` or ``rand`` (20 draws per gradient, for victims that
+            draw random numbers), as published in the paper's code; ``standard-rescaled``, in which Square's steps are
+            rescaled to its 5,000 queries and no trial is idle (stronger, but not the published protocol); or
+            ``custom``, given by ``members``.
+        members: declarations of the attacks of a custom ensemble in running order, cheap ones first, all with this
+            norm, budget, space, clipping and labels. Minimum-norm attacks count within this budget.
+        returns: the first point that fools the victim, or else the point of smallest margin (``best``); or the point
+            that the paper's code returns (``published``): that of the member that fools the victim, for APGD the last
+            fooling point of its search; the clean input if no member succeeds or if it is already misclassified. Top-5,
+            loss and confidence are recorded only with ``published``, for that point; they are not a worst case.
     """
 
     kind: ClassVar[str] = "autoattack"
     implementation: ClassVar[str] = "robench.attacks.autoattack_impl:autoattack"
-    # A new version of any of these is a new version of the ensembles that are made of them.
+    # A new version of a member is a new version of the ensembles that contain it.
     # One more: the trials of Square became those of AutoAttack's code.
     version: ClassVar[int] = Apgd.version + Fab.version + Square.version - 1
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
@@ -49,14 +50,14 @@ class AutoAttack(BoundedAttack):
 
     @property
     def stop(self) -> Stop:
-        """Always at success, since each attack gets what those before it left."""
+        """Return ``at_success``: each attack runs on the examples that survive the previous ones."""
         return "at_success"
 
     def attacks(self, num_classes: int) -> tuple[Attack, ...]:
-        """Return the attacks in their order, with no more targets than there are other classes.
+        """Return the attacks in running order, with at most as many targets as there are other classes.
 
         Raises:
-            DeclarationError: a loss needs more classes than there are.
+            DeclarationError: a loss needs more classes than the model has.
         """
         attacks = self._attacks(max(num_classes - 1, 1))
         for attack in attacks:
@@ -69,10 +70,10 @@ class AutoAttack(BoundedAttack):
         return attacks
 
     def contradictions(self) -> list[FieldProblem]:
-        """Members are those of a custom ensemble, and meet the same threat as it; success is about the true class."""
+        """Return problems between fields: members are for custom ensembles and share the threat model."""
         problems = BoundedAttack.contradictions(self)
         if self.labels == "predicted":
-            problems.append(("labels", "must be true for autoattack, which stops at success, got predicted"))
+            problems.append(("labels", "must be true for autoattack, which uses early stopping, got predicted"))
         if self.variant == "custom":
             return problems + (_problems_of(self.members, self) if self.members else [NO_MEMBERS])
         if self.members:
@@ -80,7 +81,7 @@ class AutoAttack(BoundedAttack):
         return problems
 
     def _attacks(self, num_others: int) -> tuple[Attack, ...]:
-        """Return the attacks for so many classes beside the label."""
+        """Return the attacks for this number of classes beside the label."""
         targeted_fab = self._fab(num_targets=min(MOST_TARGETS, num_others))
         match self.variant:
             case "custom":
@@ -98,7 +99,7 @@ class AutoAttack(BoundedAttack):
                 schedule: Literal["rescaled", "fixed"] = "fixed" if self.variant == "standard" else "rescaled"
                 return *self._standard_apgd(num_others), targeted_fab, self._square(schedule=schedule)
 
-    # Any: fields of the declarations that these make.
+    # Any: fields of the constructed declarations.
     def _apgd(self, **fields: Any) -> Apgd:
         stop: Stop = "never" if self.returns == "published" else "at_success"
         returns = self.returns
@@ -108,7 +109,7 @@ class AutoAttack(BoundedAttack):
         return self._apgd(loss="dlr-targeted", num_restarts=num_targets, **fields)
 
     def _standard_apgd(self, num_others: int) -> tuple[Apgd, Apgd]:
-        """Return the two of standard, which in l1 have other parameters (Croce & Hein 2021)."""
+        """Return the two APGD attacks of standard, which in l1 have other parameters (Croce & Hein 2021)."""
         if self.norm != "l1":
             return self._apgd(), self._targeted(min(MOST_TARGETS, num_others))
         shrinking = {"radii": "shrinking"}
@@ -131,7 +132,7 @@ NO_MEMBERS = ("members", "must be at least one attack with variant custom, got n
 
 
 def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> list[FieldProblem]:
-    """Return what does not fit an ensemble."""
+    """Return problems of the members of an ensemble."""
     problems = []
     for number, member in enumerate(members):
         if not isinstance(member, Attack):

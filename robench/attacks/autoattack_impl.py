@@ -1,15 +1,15 @@
-"""Ensemble of attacks: each meets only the examples that all before it left standing.
+"""Ensemble of attacks: each runs on the examples that survive all previous ones.
 
-Source: Croce & Hein 2020, arXiv:2003.01690, section 5; the parameters of its ensembles (``attacks.autoattack``)
-are those of the paper's code (auto-attack, on PyPI pyautoattack). What decides is the final prediction, made anew at
-what an attack reached. That is first projected onto the ensemble's own region, so that an attack without a budget (fab,
-cw) counts within it, and the projection of its point, where that lies further away, is a try as well.
+Source: Croce & Hein 2020, arXiv:2003.01690, section 5; the parameters of its ensembles (``attacks.autoattack``) are
+those of the paper's code (auto-attack, on PyPI pyautoattack). Success is decided by a new final prediction at the point
+that an attack returned. The point is first projected onto the ensemble's own region, so that minimum-norm attacks (fab,
+cw) count within it, and the projection of a point further away is an attempt as well.
 
-Where libraries differ: the paper's code steps on with what is fooled until a member's last step, returns the clean
-image for what stands, and with fewer classes than targets warns, and then fails on an index; here there are fewer
-targets, fewer than four classes are refused, and what stands is returned at the point of smallest margin. With
-``returns: published`` what stands, and what is misclassified when clean, is returned clean, before any cut, and APGD
-steps on, so that the point left is the last of its search that fools, as there; FAB alone leaves at its first point
+Where libraries differ: the paper's code continues with fooled examples until a member's last step, returns the clean
+image for surviving examples, and with fewer classes than targets warns, and then fails on an index; here there are
+fewer targets, fewer than four classes are refused, and surviving examples are returned at the point of smallest margin.
+With ``returns: published`` surviving and initially misclassified examples are returned clean, before any clipping, and
+APGD continues, so that it returns the last fooling point of its search, as there; only FAB stops at its first point
 within the budget, where the paper's code keeps the nearest of the search. Its 5,000 queries of Square are trials, and
 the first point one more; here it is one of them. ``standard`` in l1 has APGD with shrinking radii, 5 restarts and 5
 targets (Croce & Hein 2021, arXiv:2103.01208). torchattacks' AutoAttack is another attack of the same name: its APGD
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
-    """Return points (B, ...) of the region that fool the victim, or else come nearest to it.
+    """Return points (B, ...) of the region that fool the victim, or else have the smallest margin.
 
     Raises:
         DeclarationError: a member needs more classes than the victim has.
@@ -51,7 +51,7 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
         standing = problem.within(f"member {number}").take(places)
         function: AttackFunction = member.implemented()
         reached = function(member, _met_by(member, declaration, standing))
-        # What a member left as it was before any cut is no point of the region, and none that it found.
+        # An unclipped clean input returned by a member is not a point of the region, and not a success.
         is_clean = reached.points == standing.clean
         candidates = torch.where(is_clean, reached.points, standing.region.project(reached.points))
         logits = standing.predict(candidates)
@@ -63,7 +63,7 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
 
 
 def _met_by(member: Attack, ensemble: AutoAttack, problem: Problem) -> Problem:
-    """Return the problem with the region that the member itself is declared to search."""
+    """Return the problem with the region declared by the member itself."""
     if member.budget == ensemble.budget:
         return problem
     return replace(problem, region=region_for(member, problem.clean, problem.scale, problem.shift, problem.limits))

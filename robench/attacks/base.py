@@ -1,4 +1,4 @@
-"""Base classes of attacks: all, minimum-norm ones, those within a budget, and those of several points."""
+"""Base classes of attacks: common fields, minimum-norm attacks, bounded attacks, and attacks with several restarts."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 Norm = Literal["linf", "l2", "l1"]
 Stop = Literal["never", "at_success"]
-# The objective is that of the task, whatever it is: cross-entropy in classification.
+# The objective of the task: cross-entropy in classification.
 Loss = Literal["ce", "margin", "dlr", "objective"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack(PerturbationBase):
-    """A perturbation chosen against the victim.
+    """Perturbation chosen adversarially.
 
     ``implementation`` names a function ``(declaration, problem) -> Reached`` (``attacks.problem``).
 
     Attributes:
-        reads_outputs: the model is asked; noise asks it nothing.
-        space: where budgets, steps and distances are meant: pixels in [0, 1], or pixels after the victim's mean and
+        reads_outputs: whether the attack queries the model; noise does not.
+        space: space of budgets, steps and distances: pixels in [0, 1], or pixels normalised by the victim's mean and
             standard deviation (``normalised``), as in the code of some papers.
-        clip: cut to the domain's limits, [0, 1] of pixels (``box``), or not at all (``none``): what comes back may then
-            be no image; or all points of the budget, the clean input too, cut to [0, 1] after normalisation (``unit``),
-            as attacks that are written for images cut inputs that are already normalised. A value that lies outside by
-            more than the budget can then take the nearest limit alone.
-        labels: what the attack moves away from: the true classes, or the victim's own clean predictions
+        clip: clip to the domain's limits, [0, 1] for pixels (``box``), or not at all (``none``), so that the result may
+            not be a valid image; or clip all points, including the clean input, to [0, 1] after normalisation
+            (``unit``), as attacks written for images do with inputs that are already normalised. A value outside by
+            more than the budget is then set to the nearest limit.
+        labels: labels that the attack moves away from: the true classes, or the victim's own clean predictions
             (``predicted``), as in cleverhans' default.
-        backend: whose code runs: robench's own, or a library's (``backends.served`` says which has what).
-        gradients: of the model as its code has them (``own``); or also through the inner optimisations that it solves
-            apart from the graph, such as the quadratic program of SPKDE as released (``through_solvers``).
-        exact: show a library one example at a time, so that no other decides what becomes of it.
+        backend: implementation that runs: robench's own, or a library's (see ``backends.served``).
+        gradients: gradients as defined by the model's code (``own``); or also through inner optimisations that it
+            solves outside the graph, such as the quadratic program of SPKDE as released (``through_solvers``).
+        exact: whether to pass a library one example at a time, so that no other example affects the outcome.
     """
 
     version: ClassVar[int] = 2
@@ -63,7 +63,7 @@ class Attack(PerturbationBase):
     exact: bool = False
 
     def __post_init__(self) -> None:
-        """Check the fields, and then whether the space has such limits and the backend can do what they say."""
+        """Check the fields, and then whether space, limits and backend are compatible."""
         PerturbationBase.__post_init__(self)
         if self.clip == "unit" and self.space == "pixel":
             raise FieldsError([("clip", "must be box with space pixel, where that is [0, 1], got unit")])
@@ -74,18 +74,18 @@ class Attack(PerturbationBase):
 
     @property
     def loss(self) -> str:
-        """Name of what is to rise; empty for attacks that have no field of this name."""
+        """Return the name of the loss to maximise; empty for attacks without this field."""
         return ""
 
     def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return what keeps the attack from a dataset: its inputs have no small changes, or its task not this loss."""
+        """Return why the attack cannot be applied to a dataset: no real-valued inputs, or a task without the loss."""
         domain, task = DOMAINS.get(dataset.domain), TASKS.get(dataset.task)
         if domain is None or task is None:
-            # Whoever names an unknown one is told so by name.
+            # Unknown names are reported elsewhere.
             return ""
         if not domain.is_real_valued:
             return f"must be no {self.kind} on {dataset.name}, whose inputs ({dataset.domain}) have no small changes"
-        # Without a field for the loss, what is read are scores of classes.
+        # Attacks without a field for the loss read class scores.
         needed = self.loss.removesuffix("-targeted") or "margin"
         if self.reads_outputs and needed not in ("objective", *task.losses):
             wanted = "have loss objective" if self.loss else f"be another attack than {self.kind}"
@@ -94,70 +94,70 @@ class Attack(PerturbationBase):
 
     @property
     def stop(self) -> Stop:
-        """Whether an example is left alone once it is fooled; attacks that can have a field of this name."""
+        """Return the stopping rule; attacks that support early stopping have a field of this name."""
         return "never"
 
     @property
     def stops_at_success(self) -> bool:
-        """Whether examples are left alone once they are fooled."""
+        """Return whether the attack uses early stopping: fooled examples are not attacked further."""
         return self.stop == "at_success"
 
     @property
     def is_batch_dependent(self) -> bool:
-        """Whether an example's outcome may depend on the others of its batch."""
+        """Return whether an example's outcome may depend on the other examples of its batch."""
         return self.backend != "robench" and not self.exact
 
     @property
     def batch_dependence(self) -> str:
-        """Kind and library of an attack whose outcomes depend on who shares a batch; else empty."""
+        """Return kind and library if outcomes depend on the other examples of a batch; otherwise empty."""
         return f"{self.kind} by {self.backend}" if self.is_batch_dependent else ""
 
     @property
     def budget(self) -> tuple[Norm, float]:
-        """Norm and radius of what may be searched: everything, for minimum-norm attacks."""
+        """Return norm and radius of the search region: unbounded for minimum-norm attacks."""
         return "linf", float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimumNormAttack(Attack):
-    """An attack without a budget, which looks for the nearest adversarial example in ``search_norm``."""
+    """Attack without a budget, which minimises the distance to the clean input in ``search_norm``."""
 
     is_minimum_norm: ClassVar[bool] = True
 
     @property
     def search_norm(self) -> Norm:
-        """Norm in which the nearest is meant."""
+        """Return the norm that is minimised."""
         return "l2"
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """Values of the attack's space that the clean input is cut to first, and all points with it; None for none."""
+        """Return the limits that the clean input and all points are clipped to first; None for none."""
         return None
 
     @property
     def seeks_label(self) -> bool:
-        """Whether a point succeeds where the model predicts the label, and not another class."""
+        """Return whether a point succeeds if the model predicts the label, instead of another class."""
         return False
 
     def distance_problem(self) -> str:
-        """Return what keeps the attack from telling how far examples are from falling, such as ``with ...``."""
+        """Return why the attack's distances cannot be interpreted, such as ``with ...``; empty if they can."""
         if self.labels == "predicted":
-            return "with labels predicted, whose distances say nothing of the true classes"
+            return "with labels predicted, whose distances do not refer to the true classes"
         if self.backend != "robench":
-            return f"with backend {self.backend}, which moves what is wrong already"
+            return f"with backend {self.backend}, which also moves misclassified examples"
         if self.stops_at_success:
-            return "with stop at_success, which leaves an example before its nearest is found"
+            return "with stop at_success, which stops before the minimum is found"
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedAttack(Attack):
-    """An attack that stays within ``epsilon`` of the clean input in ``norm``, in units of its space.
+    """Attack that stays within ``epsilon`` of the clean input in ``norm``, in units of its space.
 
     Attributes:
-        norms: those that this kind of attack is written for.
-        budget_fields: the budget, and what is stated in proportion to it.
-        length_field: number of steps of one search; None where it has no such field.
+        norms: supported norms.
+        budget_fields: names of the fields that scale with the budget.
+        length_field: name of the field with the number of steps of one search; None if there is none.
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("linf",)
@@ -169,26 +169,26 @@ class BoundedAttack(Attack):
 
     @property
     def returns(self) -> str:
-        """Point that is returned; attacks that can choose have a field of this name."""
+        """Return the choice of the returned point; attacks that offer a choice have a field of this name."""
         return "best"
 
     @property
     def returns_published_point(self) -> bool:
-        """Whether the point that the attack's own published code leaves is returned."""
+        """Return whether the attack returns the same point as its published code."""
         return self.returns == "published"
 
     @property
     def budget(self) -> tuple[Norm, float]:
-        """Norm and radius of what may be searched."""
+        """Return norm and radius of the search region."""
         return self.norm, float(self.epsilon)
 
     @property
     def threat_model(self) -> ThreatModel:
-        """What the attacker may do."""
+        """Return the threat model."""
         return ThreatModel(norm=self.norm, epsilon=self.epsilon, space=self.space, clip=self.clip, labels=self.labels)
 
     def is_same_at_another_budget(self, other: PerturbationDeclaration) -> bool:
-        """Return whether ``other`` is the same attack but for its budget, and what scales with it."""
+        """Return whether ``other`` is the same attack except for its budget and the fields that scale with it."""
         return fields_but(self, *self.budget_fields) == fields_but(other, *self.budget_fields)
 
     def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
@@ -200,7 +200,7 @@ class BoundedAttack(Attack):
         return longer
 
     def contradictions(self) -> list[FieldProblem]:
-        """A norm that this attack is not written for; in pixel space no value moves by more than 1."""
+        """Return problems between fields: the norm must be supported, and in pixel space the budget is at most 1."""
         problems: list[FieldProblem] = []
         if self.norm not in self.norms:
             problems.append(("norm", f"must be {' or '.join(self.norms)} for {self.kind}, got {self.norm}"))
@@ -211,18 +211,18 @@ class BoundedAttack(Attack):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchingAttack(BoundedAttack):
-    """A bounded attack that visits several points.
+    """Bounded attack that visits several points.
 
     Attributes:
-        num_restarts: searches from different starts; an example keeps the best of all.
-        returns: of the points visited, the one of highest loss, those that fool the victim before all others
-            (``best``); each search's ``last``, as in the papers' code; or the point that the attack's own published
-            code leaves (``published``): the last point that fooled the victim in the first search that did, and the
-            clean input where none did or where it is misclassified itself.
-        stop: search on to the end (``never``), or leave an example alone once it is fooled (``at_success``): quicker,
-            but loss, confidence and top-5 of a fooled example then say nothing, and are not kept, unless ``returns``
-            is ``published``: they are then of that point, and no worst case.
-        published_stop: ``stop`` of the attack's own published code; None where ``returns`` has no such value.
+        num_restarts: number of searches from different starting points; an example keeps the best of all.
+        returns: the visited point of highest loss, with preference for points that fool the victim (``best``); each
+            search's ``last`` point, as in the papers' code; or the point that the attack's own published code returns
+            (``published``): the last point that fooled the victim in the first successful search, or the clean input if
+            none succeeded or if it is already misclassified.
+        stop: search to the end (``never``), or stop early once an example is fooled (``at_success``): faster, but loss,
+            confidence and top-5 of fooled examples are then meaningless and not recorded, unless ``returns`` is
+            ``published``: they then describe that point, not a worst case.
+        published_stop: ``stop`` of the attack's own published code; None if ``returns`` does not support it.
     """
 
     published_stop: ClassVar[Stop | None] = None
@@ -232,7 +232,7 @@ class SearchingAttack(BoundedAttack):
     stop: Stop = "never"
 
     def contradictions(self) -> list[FieldProblem]:
-        """What leaves at success is kept as it was then: not the last point, and wrong about the true class."""
+        """Return problems between fields: early stopping excludes returning the last point and needs true labels."""
         problems = BoundedAttack.contradictions(self)
         if self.stop == "at_success" and self.returns == "last":
             problems.append(("returns", "must be best with stop at_success, got last"))
@@ -252,7 +252,7 @@ class SearchingAttack(BoundedAttack):
 
 
 def fields_but(attack: PerturbationDeclaration, *names: str) -> dict[str, Plain]:
-    """Return kind, version and fields of an attack without those that are named."""
+    """Return kind, version and fields of an attack, excluding the named ones."""
     plain = to_plain(attack)
     assert isinstance(plain, dict)  # of a dataclass
     return {name: value for name, value in plain.items() if name not in names}

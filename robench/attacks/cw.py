@@ -1,4 +1,4 @@
-"""Carlini and Wagner's attack, which looks for the nearest adversarial example in l2."""
+"""Declaration of Carlini and Wagner's minimum-norm attack in l2."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from robench.declarations.base import LARGEST, FieldProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cw(MinimumNormAttack):
-    """Carlini and Wagner's l2 attack. Carlini & Wagner 2017, arXiv:1608.04644.
+    """Minimum-norm attack by Carlini and Wagner in l2. Carlini & Wagner 2017, arXiv:1608.04644.
 
     Attributes:
-        num_steps: of Adam in one search; ``learning_rate``: its step size, in the variables that are searched.
-        num_search_steps: searches, each with another weight c of the margin against the distance: ten times as much
-            until one succeeds, halfway between what failed and what succeeded then; ``initial_c``: the first.
-        confidence: by how much another class's logit must lead.
-        stops_early: a search ends where ten checks a search see no progress of 0.01 %, for each example alone.
-        continues: a search goes on from where the one before ended, with Adam's averages (cleverhans), instead of from
-            the clean input (the authors).
-        target: any ``other`` class than the label; or the label itself (``own``), which is no attack, but is what
-            cleverhans does when it is called with targeted=True and no classes.
-        clip_min, clip_max: points have values between these in the attack's space, the clean input cut to them first:
-            what cleverhans' 0 and 1 make of normalised images. None for the limits that ``clip`` sets.
+        num_steps: number of Adam steps per search; ``learning_rate``: step size in the transformed variables.
+        num_search_steps: number of searches, each with a different weight c of the margin: times ten until one
+            succeeds, then bisection between failure and success; ``initial_c``: the first weight.
+        confidence: margin by which another class's logit must exceed the label's.
+        stops_early: whether a search ends once one of its ten checks finds less than 0.01 % progress, per example.
+        continues: whether a search continues from the end of the previous one, with Adam's averages (cleverhans),
+            instead of starting from the clean input (the authors).
+        target: any class ``other`` than the label; or the label itself (``own``), which is not an attack, but the
+            behaviour of cleverhans when called with targeted=True and no classes.
+        clip_min, clip_max: limits of values in the attack's space, to which the clean input is clipped first, as
+            cleverhans with 0 and 1 does with normalised images. None for the limits of ``clip``.
     """
 
     kind: ClassVar[str] = "cw"
@@ -45,24 +45,24 @@ class Cw(MinimumNormAttack):
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """Values that the clean input is cut to first, and all points with it."""
+        """Return the limits that the clean input and all points are clipped to first."""
         return None if self.clip_min is None or self.clip_max is None else (self.clip_min, self.clip_max)
 
     @property
     def seeks_label(self) -> bool:
-        """Whether a point succeeds where the model predicts the label."""
+        """Return whether a point succeeds if the model predicts the label."""
         return self.target == "own"
 
     def distance_problem(self) -> str:
-        """Return what keeps the attack from telling how far examples are from falling."""
+        """Return why the attack's distances cannot be interpreted; empty if they can."""
         if problem := MinimumNormAttack.distance_problem(self):
             return problem
         if self.confidence > 0:
-            return "with confidence above 0, which looks for more than a wrong class"
+            return "with confidence above 0, which requires more than misclassification"
         return "" if self.clip_min is None else "with clip_min and clip_max, which change the clean input"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Limits in pairs and not twice; own classes only of who predicted them; no going on after an early stop."""
+        """Return problems between fields: limits, target and continued searches must be consistent."""
         problems: list[FieldProblem] = []
         if (self.clip_min is None) != (self.clip_max is None):
             problems.append(("", "clip_min and clip_max must be given together, got one of them"))
@@ -70,9 +70,9 @@ class Cw(MinimumNormAttack):
             if self.clip_min >= self.clip_max:
                 problems.append(("clip_min", f"must be below clip_max {self.clip_max}, got {self.clip_min}"))
             if self.clip == "box":
-                problems.append(("clip", "must be none where clip_min and clip_max say what to cut to, got box"))
+                problems.append(("clip", "must be none with clip_min and clip_max, got box"))
         if self.target == "own" and self.labels == "true":
             problems.append(("labels", "must be predicted with target own, which is the victim's own class, got true"))
         if self.continues and self.stops_early:
-            problems.append(("stops_early", "must be false where a search continues the one before, got true"))
+            problems.append(("stops_early", "must be false if searches continue the previous one, got true"))
         return problems

@@ -1,4 +1,4 @@
-"""Carlini and Wagner's attack: the nearest adversarial example in l2, by Adam on distance and margin.
+"""Carlini and Wagner's minimum-norm attack in l2, by Adam on distance and margin.
 
 Source: Carlini & Wagner 2017, arXiv:1608.04644, sections V and VI: minimise over w
     |x' - x|_2^2 + c max(z_y(x') - max_{i != y} z_i(x') + confidence, 0),  x' = (tanh(w) + 1) / 2,
@@ -16,8 +16,8 @@ margin is a difference of logits and nothing else. cleverhans never stops early,
 (``continues``), and cuts to [0, 1] by default, normalised images too (``clip_min``, ``clip_max``). foolbox is the
 authors' algorithm, one image at a time in its first versions. Without limits (``clip: none``) w is x' itself.
 
-What succeeds already is returned as it is, found at distance 0. Where nothing was found, the clean input comes back;
-with ``clip_min`` and ``clip_max`` the cut one, as of cleverhans.
+Misclassified examples are returned unchanged, found at distance 0. If nothing was found, the clean input is returned;
+with ``clip_min`` and ``clip_max`` the clipped one, as in cleverhans.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from robench.attacks.problem import Problem
     from robench.tasks.base import Loss
 
-# So far from the limits that w is finite, as in the authors' code.
+# Margin from the limits that keeps w finite, as in the authors' code.
 INSIDE = 0.999999
 PROGRESS = 0.9999
 NUM_CHECKS = 10
@@ -51,7 +51,7 @@ MEAN_RATE, SQUARE_RATE, TINY = 0.9, 0.999, 1e-8
 
 
 def cw(declaration: Cw, problem: Problem) -> Reached:
-    """Return the nearest adversarial points (B, ...) that were found, and which were.
+    """Return the nearest adversarial points (B, ...), and a mask of the examples for which one was found.
 
     Raises:
         DeclarationError: there is no other class.
@@ -74,7 +74,7 @@ def cw(declaration: Cw, problem: Problem) -> Reached:
 
 
 def _search_for_c(declaration: Cw, problem: Problem, limits: _Limits, nearest: Nearest, places: Tensor) -> None:
-    """Make all searches for these rows, each with the c that those before it suggest."""
+    """Run all searches for these rows, choosing each c from the results of the previous ones."""
     c = problem.inputs.new_full((len(problem),), declaration.initial_c)
     failed, succeeded = torch.zeros_like(c), torch.full_like(c, torch.inf)
     origin = nearest.origin[places]
@@ -90,9 +90,9 @@ def _search_for_c(declaration: Cw, problem: Problem, limits: _Limits, nearest: N
 
 
 def _descend(declaration: Cw, tried: _Tried, number: int, nearest: Nearest, is_hit: Tensor) -> _Adam:
-    """Make one search; offer what succeeds and mark it in ``is_hit`` (B of the batch,). Return where it ended.
+    """Run one search, offer successful points, mark them in ``is_hit`` (B of the batch,), and return the final state.
 
-    ``number`` is the search's own, by which its passes have their draws.
+    ``number`` identifies the search and determines the draws of its passes.
     """
     weighed_margin = _weighed_margin(declaration.confidence, 1.0 if declaration.target == "other" else -1.0)
     checked = torch.full_like(tried.c, torch.inf)
@@ -117,7 +117,7 @@ def _descend(declaration: Cw, tried: _Tried, number: int, nearest: Nearest, is_h
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """The rows of one search, their places in the batch, what they are near to, their c, and where the search is."""
+    """Rows of one search, their places in the batch, reference points, weights c, and the search's state."""
 
     problem: Problem
     limits: _Limits
@@ -127,7 +127,7 @@ class _Tried:
     adam: _Adam
 
     def take(self, stays: Tensor) -> _Tried:
-        """Return some of the rows, (B,) truth values."""
+        """Return a subset of the rows, (B,) mask."""
         if bool(stays.all()):
             return self
         limits, adam = self.limits.take(stays), rows_of(self.adam, stays)
@@ -137,7 +137,7 @@ class _Tried:
 
 @dataclass(frozen=True, slots=True)
 class _Adam:
-    """The variables (B, ...), the averages of their gradients and of its squares, and after how many steps."""
+    """Variables (B, ...), averages of their gradients and squared gradients, and the number of steps."""
 
     variables: Tensor
     mean: Tensor
@@ -161,14 +161,14 @@ class _Adam:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """The change of variables: (B, ...) least and greatest value that each point may have; None without limits."""
+    """Change of variables: (B, ...) minimum and maximum of each point; None without limits."""
 
     lower: Tensor | None
     upper: Tensor | None
 
     @classmethod
     def of(cls, declaration: Cw, problem: Problem) -> _Limits:
-        """Return what the declaration cuts points to."""
+        """Return the limits declared by the attack."""
         if declaration.clip_min is not None and declaration.clip_max is not None:
             like = problem.inputs
             return cls(torch.full_like(like, declaration.clip_min), torch.full_like(like, declaration.clip_max))
@@ -177,12 +177,12 @@ class _Limits:
         return cls(problem.region.lower, problem.region.upper)
 
     def take(self, rows: Tensor) -> _Limits:
-        """Return those of some of the rows."""
+        """Return the limits of a subset of the rows."""
         some: _Limits = rows_of(self, rows)
         return some
 
     def cut(self, points: Tensor) -> Tensor:
-        """Return the nearest points (B, ...) within the limits."""
+        """Return the points (B, ...) clipped to the limits."""
         return points if self.lower is None else torch.clamp(points, self.lower, self.upper)
 
     def variables(self, points: Tensor) -> Tensor:
@@ -192,7 +192,7 @@ class _Limits:
         return torch.atanh(INSIDE * (2 * (points - self.lower) / (self.upper - self.lower) - 1))
 
     def points(self, variables: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the points (B, ...) of variables, and how fast each moves with its variable."""
+        """Return the points (B, ...) of variables, and their derivatives by the variables."""
         if self.lower is None or self.upper is None:
             return variables, torch.ones_like(variables)
         half = (self.upper - self.lower) / 2
@@ -201,7 +201,7 @@ class _Limits:
 
 
 def _weighed_margin(confidence: float, sign: float) -> Loss:
-    """Return the loss c max(confidence - sign margin, 0) of each row, whose margin is that of the best other class."""
+    """Return the loss c max(confidence - sign margin, 0) of each row, with the margin of the best other class."""
 
     def loss(logits: Tensor, labels: Tensor, c: Tensor) -> Tensor:
         return c * (confidence - sign * margin_loss(logits, labels)).clamp(min=0)
@@ -210,7 +210,7 @@ def _weighed_margin(confidence: float, sign: float) -> Loss:
 
 
 def _succeeded(declaration: Cw, logits: Tensor, labels: Tensor) -> Tensor:
-    """Return (B,) whether the class sought comes first by more than the confidence."""
+    """Return (B,) whether the target condition holds by more than the confidence."""
     is_label = one_hot(labels, logits.shape[1])
     if declaration.target == "own":
         return predicted(logits - declaration.confidence * is_label) == labels

@@ -1,4 +1,4 @@
-"""Steepest ascent within a budget: which way to go, by the norm in which a step has length one."""
+"""Steepest-ascent directions, sparse directions and random starting points within a budget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY = 1e-12
 def steepest(gradient: Tensor, norm: str) -> Tensor:
     """Return directions (B, ...) of length 1 in which the loss rises fastest; zero where the gradient is.
 
-    Of l1, that is the coordinate of the largest gradient alone (of equal ones, their mean).
+    In l1 this is the coordinate of the largest gradient alone (the mean of ties).
     """
     if norm == "linf":
         return torch.sign(gradient)
@@ -35,7 +35,7 @@ def steepest(gradient: Tensor, norm: str) -> Tensor:
 def along_largest(gradient: Tensor, counts: Tensor) -> Tensor:
     """Return directions (B, ...) of l1 length 1, equal amounts along the ``counts`` (B,) largest gradients.
 
-    At least one, and those that are as large as the last; zero where the gradient is.
+    Includes at least one coordinate, and ties with the last; zero where the gradient is.
     """
     rows = gradient.flatten(1)
     sizes = rows.abs()
@@ -46,10 +46,10 @@ def along_largest(gradient: Tensor, counts: Tensor) -> Tensor:
 
 
 def sparse_steepest(gradient: Tensor, share: Tensor, room: Tensor) -> Tensor:
-    """Return directions (B, ...) of l1 length 1 along the coordinates of largest gradient that have room to move.
+    """Return directions (B, ...) of l1 length 1 along the movable coordinates of largest gradient.
 
-    ``share`` (B,) is that of the coordinates, in (0, 1]; ``room`` (B, ...) says which can move along the gradient. All
-    chosen coordinates move alike; unlike ``along_largest``, there are never more of them than asked for.
+    ``share`` (B,) is the proportion of the coordinates, in (0, 1]; ``room`` (B, ...) masks those that can move along
+    the gradient. All chosen coordinates move equally; unlike in ``along_largest``, there are never more than requested.
     Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
     """
     rows = (gradient * room).flatten(1)
@@ -57,7 +57,7 @@ def sparse_steepest(gradient: Tensor, share: Tensor, room: Tensor) -> Tensor:
     counts = (share[:, None] * rows.shape[1]).ceil().long().clamp(1, rows.shape[1])
     least = sizes.topk(int(counts.max()), dim=1).values.gather(1, counts - 1)
     larger, equal = sizes > least, sizes == least
-    # Of those that equal the last one, the first.
+    # Of ties with the last one, the first.
     chosen = larger | (equal & (equal.cumsum(dim=1) <= counts - larger.sum(dim=1, keepdim=True)))
     direction = rows.sign() * chosen
     return (direction / direction.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)

@@ -1,4 +1,4 @@
-"""The fast adaptive boundary attack, which looks for the nearest adversarial example."""
+"""Declaration of the fast adaptive boundary attack, a minimum-norm attack."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from robench.declarations.base import LARGEST, FieldProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fab(MinimumNormAttack):
-    """Fast adaptive boundary attack. Croce & Hein 2020, arXiv:1907.02044.
+    """Fast adaptive boundary attack, a minimum-norm attack. Croce & Hein 2020, arXiv:1907.02044.
 
     Attributes:
-        norm: in which the nearest is meant.
-        num_steps: of one search.
-        num_targets: None, to step onto the nearest of all boundaries (K - 1 gradients a step for K classes); or
-            how many classes get a search of their own, from the second highest clean logit down (one gradient a step).
-        num_restarts: searches of each kind; the first begins at the clean input, later ones at random points around it.
-        epsilon: later searches begin within half of it, or of the distance found so far where that is less.
-        stop: search on for the nearest (``never``), or leave an example alone once it is fooled within ``epsilon``
+        norm: norm that is minimised.
+        num_steps: number of steps per search.
+        num_targets: None, to step onto the nearest of all boundaries (K - 1 gradients per step for K classes); or the
+            number of classes searched separately, from the second highest clean logit down (one gradient per step).
+        num_restarts: number of searches per target; the first starts at the clean input, later ones at random points
+            around it.
+        epsilon: later searches start within half of it, or of the distance found so far if that is smaller.
+        stop: search to the end (``never``), or stop early once an example is fooled within ``epsilon``
             (``at_success``), as AutoAttack does between searches.
-        alpha_max: largest share of the step that starts from the clean input instead of from the current point.
+        alpha_max: maximum weight of the step that starts from the clean input instead of from the current point.
         eta: overshooting of the boundary, 1 for none.
-        beta: share of its way that a point keeps which is adversarial: steps back toward the clean input.
-        num_final_steps: of a linear search between the clean input and the nearest point; 0 in AutoAttack's code.
+        beta: factor of the backward step: the fraction of its distance from the clean input that an adversarial point
+            keeps.
+        num_final_steps: number of steps of the linear search between the clean input and the nearest point; 0 in
+            AutoAttack's code.
     """
 
     kind: ClassVar[str] = "fab"
@@ -47,11 +50,11 @@ class Fab(MinimumNormAttack):
 
     @property
     def search_norm(self) -> Norm:
-        """Norm in which the nearest is meant."""
+        """Return the norm that is minimised."""
         return self.norm
 
     def contradictions(self) -> list[FieldProblem]:
-        """What needs an epsilon to be given one."""
+        """Return problems between fields: restarts and early stopping need an epsilon."""
         if self.epsilon is not None:
             return []
         problems = []

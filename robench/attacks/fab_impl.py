@@ -1,4 +1,4 @@
-"""Fast adaptive boundary attack: the nearest adversarial example, by steps onto linearised class boundaries.
+"""Fast adaptive boundary attack: a minimum-norm attack by steps onto linearised decision boundaries.
 
 Source: Croce & Hein 2020, arXiv:1907.02044, algorithm 1. At x, the boundary of class k is taken as the hyperplane
     z_k(x) - z_y(x) + <grad (z_k - z_y)(x), u - x> = 0;
@@ -12,14 +12,14 @@ Later searches begin at random within half of epsilon, or of the distance found 
 Differences: the authors' first code (fab-attack) is followed. Its final search aims at the boundary itself, on whose
 wrong side half of the points then fall; here at a twentieth of the rest of the way past it. pyautoattack, by the same
 authors, has no final search, lets restarts begin at half of epsilon whatever was found before, returns the clean image
-for what is farther than epsilon, and attacks what it fooled within epsilon no further (``stop: at_success``; here it
-leaves between steps already). With ``num_targets``, classes are ranked by the clean logits, as there; with
-``num_final_steps: 0`` distances are the same, to rounding. torchattacks has a copy of it, with 10 steps by default.
-Untargeted, both take the gradients of all classes from one forward pass; here a victim that draws random numbers makes
-a pass for each, with draws of its own.
+if the nearest point is farther than epsilon, and does not attack examples fooled within epsilon further (``stop:
+at_success``; here they already leave between steps). With ``num_targets``, classes are ranked by the clean logits, as
+there; with ``num_final_steps: 0`` distances are the same, to rounding. torchattacks has a copy of it, with 10 steps by
+default. Untargeted, both take the gradients of all classes from one forward pass; here a victim that draws random
+numbers makes a separate pass for each, with separate draws.
 
-What is already wrong is returned clean, found at distance 0. The region's bounds are taken as the box, so that the
-problem must be one without a budget, as ``problem_of`` makes it of a Fab.
+Misclassified examples are returned clean, found at distance 0. The region's bounds serve as the box, so the problem
+must have no budget, as constructed by ``problem_of`` for a Fab.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PAST = 0.05
 
 
 def fab(declaration: Fab, problem: Problem) -> Reached:
-    """Return the nearest adversarial points (B, ...) that were found, and which were; the clean input elsewhere.
+    """Return the nearest adversarial points (B, ...) and a mask of those found; the clean input elsewhere.
 
     Raises:
         DeclarationError: there are fewer classes than targets and the label.
@@ -71,7 +71,7 @@ def fab(declaration: Fab, problem: Problem) -> Reached:
 
 
 def _targets(declaration: Fab, clean_logits: Tensor) -> tuple[Tensor | None, ...]:
-    """Return the classes (B,) of each kind of search; None for all at once."""
+    """Return the target classes (B,) of each search; None for all at once."""
     num_classes, num_targets = clean_logits.shape[1], declaration.num_targets
     if num_classes < 1 + (num_targets or 1):
         raise DeclarationError(
@@ -86,14 +86,14 @@ def _targets(declaration: Fab, clean_logits: Tensor) -> tuple[Tensor | None, ...
 
 @dataclass(slots=True)
 class _Standing:
-    """The examples that are still attacked, their places in the batch, and the nearest points of the whole batch."""
+    """Examples still under attack, their places in the batch, and the nearest points of the whole batch."""
 
     problem: Problem
     places: Tensor
     nearest: Nearest
 
     def let_go(self, epsilon: float) -> Tensor:
-        """Drop those found within epsilon; return which of the rows stay, (B,)."""
+        """Drop examples found within epsilon; return a mask (B,) of the rows that stay."""
         stays = self.nearest.distances[self.places] > epsilon
         if not bool(stays.all()):
             self.problem, self.places = self.problem.take(stays), self.places[stays]
@@ -101,14 +101,14 @@ class _Standing:
 
 
 def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start: Stream) -> None:
-    """Go ``num_steps`` steps toward the boundary of the target (B of the batch,), or that of the nearest class."""
+    """Take ``num_steps`` steps toward the boundary of the target (B of the batch,), or of the nearest class."""
     points = standing.problem.inputs
     if start.restart:
         points = _random_start(declaration, standing, start)
     for step in range(declaration.num_steps):
         problem = standing.problem.within(f"target {start.step}").at(search=start.restart, step=step)
         points = _stepped(declaration, problem, points, None if target is None else target[standing.places])
-        # The final prediction itself, so that what is kept needs no other proof.
+        # The final prediction itself, so that kept points need no further check.
         fooled = problem.fooled(problem.predict(points))
         standing.nearest.offer(standing.places, points, fooled)
         back = problem.inputs + declaration.beta * (points - problem.inputs)
@@ -134,11 +134,11 @@ def _random_start(declaration: Fab, standing: _Standing, stream: Stream) -> Tens
 
 
 def _stepped(declaration: Fab, problem: Problem, points: Tensor, target: Tensor | None) -> Tensor:
-    """Return the points after a step onto the linearised boundary, from where they are and from the clean inputs."""
+    """Return the points after a step onto the linearised boundary, combined from current points and clean inputs."""
     clean, region, norm = problem.inputs, problem.region, declaration.norm
     values, normal = _boundary(problem, points, target, norm)
     gap = -values - (normal * (clean - points)).flatten(1).sum(1)
-    # Both ways in one call: for few rows its cost is that of a call and not of its numbers.
+    # Both steps in one call: for few rows the overhead of a call dominates.
     below, above = (torch.cat([bound - points, bound - clean]) for bound in (region.lower, region.upper))
     ways = onto_hyperplane(torch.cat([-values, gap]), torch.cat([normal, normal]), below, above, norm)
     ahead, direct = ways.chunk(2)
@@ -165,12 +165,12 @@ def _boundary(problem: Problem, points: Tensor, target: Tensor | None, norm: str
 
 
 def _distances(seen: Passed, norm: str) -> Tensor:
-    """Return how far (B,) the linearised boundaries are: |z_k - z_y| over the gradient's length in the dual norm."""
+    """Return the distances (B,) of the linearised boundaries: |z_k - z_y| over the gradient's dual norm."""
     return seen.values.abs() / (length_of(seen.slope(), DUAL[norm]) + TINY)
 
 
 def _ahead_by(offset: int) -> Loss:
-    """Return the loss z_k - z_y of the class that many after the label, round the end."""
+    """Return the loss z_k - z_y of the class at this offset after the label, cyclically."""
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
         return lead_loss(logits, labels, (labels + offset) % logits.shape[1])
@@ -179,9 +179,9 @@ def _ahead_by(offset: int) -> Loss:
 
 
 def _drawn_nearer(declaration: Fab, problem: Problem, nearest: Nearest, clean_logits: Tensor) -> Reached:
-    """Return the nearest points after the final search, and which the final prediction gets wrong.
+    """Return the nearest points after the final search, and a mask of those misclassified by the final prediction.
 
-    All rows are predicted together, as the final prediction does: at a boundary, roundings decide.
+    All rows are predicted together, as in the final prediction: at a boundary, rounding decides.
     """
     inner, inner_logits = problem.inputs, clean_logits
     outer, outer_logits = nearest.points, problem.predict(nearest.points)
@@ -197,11 +197,11 @@ def _drawn_nearer(declaration: Fab, problem: Problem, nearest: Nearest, clean_lo
 
 
 def _share_of_the_way(inner_logits: Tensor, outer_logits: Tensor, labels: Tensor) -> Tensor:
-    """Return a little past where (B,) the label and the class found tie if logits are linear between; 1 if nowhere."""
+    """Return the fraction (B,) of the way just past the boundary if logits are linear between; 1 if nowhere."""
     other = predicted(outer_logits)
     ahead = of_class(inner_logits, labels) - of_class(inner_logits, other)
     behind = of_class(outer_logits, other) - of_class(outer_logits, labels)
     share = ahead / (ahead + behind + 1e-10)
     share = torch.where((share >= 0) & (share <= 1), share, torch.ones_like(share))
-    # At the tie itself roundings would decide, half of them against, and the outer end would stay for good.
+    # At the tie itself rounding would decide, half of the time against, and the outer end would never move.
     return share + PAST * (1 - share)

@@ -1,4 +1,4 @@
-"""The fast gradient sign method."""
+"""Declaration of the fast gradient sign method."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Fgsm(BoundedAttack):
     """Fast gradient sign method: one step of length epsilon. Goodfellow et al. 2015, arXiv:1412.6572.
 
     Attributes:
-        loss: what is to rise. ``num_draws``: passes that a gradient is the mean over, for victims that draw.
+        loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
+            numbers.
     """
 
     kind: ClassVar[str] = "fgsm"

@@ -1,4 +1,4 @@
-"""Fast gradient sign method.
+"""Fast gradient sign method: one step along the gradient's sign.
 
 Source: Goodfellow et al. 2015, arXiv:1412.6572, section 4: x' = x + epsilon * sign(gradient of the loss); in other
 norms the step of length epsilon along which the loss rises fastest.

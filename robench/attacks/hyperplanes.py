@@ -1,4 +1,4 @@
-"""The shortest way from a point of a box to a hyperplane, in three norms, for all rows at once.
+"""Shortest changes from points of a box to hyperplanes, in three norms, vectorised over rows.
 
 Source: Croce & Hein 2020, arXiv:1907.02044, equation 4: min |d|_p so that <w, x + d> = b and x + d lies in the box.
 Every coordinate moves along the sign of w, by at most the room r_i >= 0 that the box leaves. With g = b - <w, x> >= 0:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def onto_hyperplane(gap: Tensor, normal: Tensor, below: Tensor, above: Tensor, norm: str) -> Tensor:
-    """Return the shortest changes d (B, ...) with <normal, d> = gap and below <= d <= above; as near as these allow.
+    """Return the shortest changes d (B, ...) with <normal, d> = gap and below <= d <= above, or the nearest possible.
 
     ``gap`` is (B,); ``normal``, ``below`` <= 0 and ``above`` >= 0 are (B, ...). Where the normal is zero nothing moves.
     """
     rows = normal.flatten(1)
-    # Toward a negative gap is toward a positive one along the opposite normal.
+    # A negative gap equals a positive one along the opposite normal.
     signs = rows.sign() * torch.where(gap < 0, -1.0, 1.0)[:, None]
     room = torch.where(signs > 0, above.flatten(1), -below.flatten(1)).masked_fill(signs == 0, 0)
     # The same hyperplane with largest weight 1, whose squares and quotients stay numbers however flat the victim is.
@@ -40,7 +40,7 @@ def onto_hyperplane(gap: Tensor, normal: Tensor, below: Tensor, above: Tensor, n
 
 
 def _together(gap: Tensor, weights: Tensor, room: Tensor, norm: str) -> Tensor:
-    """Return how far coordinates go (B, D): by t, or in l2 by t times their weight, each within its room."""
+    """Return the lengths (B, D) that coordinates move: t, or in l2 t times their weight, each within its room."""
     rates = weights if norm == "l2" else torch.ones_like(weights)
     gains, costs, full = weights * rates, weights * room, room <= 0
     while True:
@@ -56,7 +56,7 @@ def _together(gap: Tensor, weights: Tensor, room: Tensor, norm: str) -> Tensor:
 
 
 def _in_order(gap: Tensor, weights: Tensor, room: Tensor) -> Tensor:
-    """Return how far coordinates go (B, D): those of the largest weight to the end, the next as far as is needed."""
+    """Return the lengths (B, D) that coordinates move: fully in order of weight, the last as far as needed."""
     order = weights.argsort(dim=1, descending=True, stable=True)
     gains = (weights * room).gather(1, order)
     before = torch.cat([torch.zeros_like(gains[:, :1]), gains[:, :-1].cumsum(1)], dim=1)

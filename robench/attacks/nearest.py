@@ -1,4 +1,4 @@
-"""What searches for the nearest adversarial example keep: of all points that the victim was seen to get wrong, one."""
+"""Nearest adversarial point of each example among all points visited by a minimum-norm attack."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Nearest:
-    """The nearest point of each example at which a search was seen to succeed.
+    """Nearest successful point of each example.
 
     Attributes:
-        points: (B, ...) those points; the starting points where there is none.
-        distances: (B,) float64, from ``origin`` in ``norm``; infinite where there is none.
+        points: (B, ...) nearest successful points; the starting points if there are none.
+        distances: (B,) float64, from ``origin`` in ``norm``; infinite if there is none.
     """
 
     def __init__(self, origin: Tensor, norm: str) -> None:
@@ -25,11 +25,11 @@ class Nearest:
 
     @property
     def found(self) -> Tensor:
-        """(B,) whether there is one."""
+        """Return a mask (B,) of the examples with a successful point."""
         return self.distances < torch.inf
 
     def offer(self, places: Tensor, points: Tensor, succeeded: Tensor) -> None:
-        """Keep the points that succeeded and are nearer than before; ``places`` are those of the rows in the batch."""
+        """Keep successful points that are nearer than before; ``places`` are the rows' indices in the batch."""
         if not bool(succeeded.any()):
             return
         places, points = places[succeeded], points[succeeded]

@@ -1,4 +1,4 @@
-"""Noise within a budget; no defaults of strength: suites state it."""
+"""Declarations of noise within a budget; suites state its strength."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robench.attacks.base import BoundedAttack, Norm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniformNoise(BoundedAttack):
-    """Uniform noise of the budget's full width, blind to the victim: what any attack must beat."""
+    """Uniform noise over the full budget, independent of the victim: a baseline that any attack must beat."""
 
     kind: ClassVar[str] = "uniform-noise"
     implementation: ClassVar[str] = "robench.attacks.noise_impl:uniform_noise"
@@ -20,7 +20,7 @@ class UniformNoise(BoundedAttack):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianNoise(BoundedAttack):
-    """Gaussian noise of the budget's full length (l2), or of deviation epsilon cut to the ball (linf)."""
+    """Gaussian noise of length epsilon (l2), or of standard deviation epsilon clipped to the ball (linf)."""
 
     kind: ClassVar[str] = "gaussian-noise"
     implementation: ClassVar[str] = "robench.attacks.noise_impl:gaussian_noise"

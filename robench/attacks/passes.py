@@ -1,7 +1,7 @@
-"""A pass through the victim: how many rows it has, whoever attacks, and the gradients that are taken of it.
+"""Forward passes through the victim: their number of rows, and their gradients.
 
-Where examples leave an attack, a pass has the next multiple of four rows, its last one repeated: few shapes occur, at
-most three rows are wasted, and none of the sizes whose results differ in the last bits from those of larger ones
+When examples leave an attack, a pass has the next multiple of four rows, with the last one repeated: few shapes occur,
+at most three rows are wasted, and it avoids the sizes whose results differ in the last bits from those of larger ones
 (measured on the digits checkpoints: one to three rows of a vision transformer, and in FAN most sizes that are no
 multiple of four).
 """
@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 4
 
 
 def pass_size(num_rows: int, batch_size: int) -> int:
-    """Return how many rows a pass has for ``num_rows`` examples: the next multiple of 4, at most the batch.
+    """Return the number of rows of a pass for ``num_rows`` examples: the next multiple of 4, at most the batch size.
 
     >>> [pass_size(n, 99) for n in (3, 9, 70, 98)]
     [4, 12, 72, 99]
@@ -33,18 +33,18 @@ def pass_size(num_rows: int, batch_size: int) -> int:
 
 
 def padded(points: Tensor, batch_size: int) -> Tensor:
-    """Return points (B, ...), B at most the batch size, with the last repeated until they fill a pass."""
+    """Return points (B, ...), B at most the batch size, padded to a full pass by repeating the last."""
     missing = pass_size(len(points), batch_size) - len(points)
     return torch.cat([points, points[-1:].expand(missing, *points.shape[1:])]) if missing else points
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One pass, of which gradients can be taken.
+    """Forward pass that gradients can be computed from.
 
     Attributes:
-        shown: (B, ...) the points, padded; ``outputs``: (N, classes) of those N rows that are no padding.
-        of_rows: (N,) each, labels and what else losses take beside outputs.
+        shown: (B, ...) the padded points; ``outputs``: (N, classes) of the N rows that are not padding.
+        of_rows: (N,) each, labels and other arguments of losses beside outputs.
     """
 
     shown: Tensor
@@ -52,7 +52,7 @@ class Graph:
     of_rows: Sequence[Tensor]
 
     def slope(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs, losses (N,) and their gradient (N, ...); ``again`` says that more will be taken."""
+        """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients."""
         with torch.enable_grad():
             values = loss(self.outputs, *self.of_rows)
         (gradient,) = torch.autograd.grad(values.sum(), self.shown, retain_graph=again)

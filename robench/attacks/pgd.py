@@ -1,4 +1,4 @@
-"""Projected gradient descent; no defaults of strength: suites state it.
+"""Declaration of projected gradient descent; suites state its strength.
 
 Budgets and steps are in pixel units, images lie in [0, 1], unless ``space`` says otherwise.
 """
@@ -22,9 +22,10 @@ class Pgd(SearchingAttack):
     """Projected gradient descent. Madry et al. 2018, arXiv:1706.06083.
 
     Attributes:
-        step_size: length of a step; or ``relative_step``, the same as a share of epsilon.
-        momentum: share of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 is none.
-        loss: what is to rise. ``num_draws``: passes that a gradient is the mean over, for victims that draw.
+        step_size: length of a step; or ``relative_step``, the same as a fraction of epsilon.
+        momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 is none.
+        loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
+            numbers.
     """
 
     kind: ClassVar[str] = "pgd"
@@ -46,11 +47,11 @@ class Pgd(SearchingAttack):
 
     @property
     def step_length(self) -> Fraction:
-        """Length of a step in units of the space."""
+        """Return the length of a step in units of the space."""
         return self.step_size or (self.relative_step or Fraction(0)) * self.epsilon
 
     def contradictions(self) -> list[FieldProblem]:
-        """One step size; none above the budget; no restarts that would all begin at the clean input."""
+        """Return problems between fields: exactly one step size, at most the budget; restarts need random starts."""
         problems = SearchingAttack.contradictions(self)
         if (self.step_size is None) == (self.relative_step is None):
             met = "neither" if self.step_size is None else "both"

@@ -1,4 +1,4 @@
-"""Projected gradient descent.
+"""Projected gradient descent: iterated steps along the gradient, projected onto the budget.
 
 Source: Madry et al. 2018, arXiv:1706.06083, section 2.1: x <- project(x + step * direction), with the direction of
 steepest ascent in the norm; momentum after Dong et al. 2018, arXiv:1710.06081, equation 6 (gradients over their mean
@@ -6,7 +6,7 @@ absolute value, summed with a decay). In l1 a step goes along the largest 1 % of
 in Tramer & Boneh 2019, since a step along one coordinate alone gets nowhere in few steps.
 
 Where libraries differ: torchattacks, cleverhans and the paper return the last point (``returns: last``), foolbox too;
-``best`` is at least as strong for one pass more. foolbox' default step is relative to epsilon; here both can be said.
+``best`` is at least as strong for one pass more. foolbox' default step is relative to epsilon; here both are supported.
 ART and torchattacks draw the l2 start from within a cube. cleverhans (torch) has no l1 form.
 """
 
@@ -33,13 +33,13 @@ L1_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PgdState(State):
-    """Points, and the sum of past gradients; None without momentum."""
+    """Points, and the accumulated gradients; None without momentum."""
 
     direction: Tensor | None = None
 
 
 class PgdSearch:
-    """One search: steps of one length."""
+    """Search with steps of constant length."""
 
     def __init__(self, declaration: Pgd, loss: Loss) -> None:
         self.declaration = declaration
@@ -47,7 +47,7 @@ class PgdSearch:
         self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> PgdState:
-        """Return the clean inputs, or random points of the ball; or the points that are given."""
+        """Return the clean inputs, random points of the ball, or the given starting points."""
         if (given := problem.start_of(restart)) is not None:
             return PgdState(points=given)
         if not self.declaration.random_start:
@@ -56,7 +56,7 @@ class PgdSearch:
         return PgdState(points=random_start(problem.region, problem.inputs, problem.draws, stream))
 
     def step(self, problem: Problem, state: PgdState, step: int) -> PgdState:
-        """Return the points one projected step further."""
+        """Return the points after one projected step."""
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
         gradient = direction = seen.slope()
         if self.declaration.momentum:
@@ -81,7 +81,7 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
 
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
-    """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
+    """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
     return search(
         PgdSearch(declaration, problem.loss(declaration.loss)),
         problem,

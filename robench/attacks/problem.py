@@ -1,13 +1,13 @@
-"""What an attack meets: examples, what it may search, and a victim whose every pass is counted.
+"""Problem given to an attack: examples, search region, and a victim that counts every forward pass.
 
-An algorithm works on rows; which examples of a batch these are, with which random numbers the victim is asked, and how
-many rows a pass has, is settled here. So every attack treats the victim alike: it asks for gradients of the inputs
-alone, its black-box passes build no graph, each of its passes has draws of its own that are never those of the
-prediction, and one example's pass does not depend on who else is still attacked.
+An algorithm works on rows; the mapping of rows to examples, the random numbers of the victim, and the number of rows
+per pass are handled here. So all attacks use the victim in the same way: gradients are taken with respect to inputs
+alone, black-box passes build no graph, each pass has its own draws, different from those of the prediction, and one
+example's pass does not depend on the other examples still under attack.
 
-A pass has an address: the part of the attack, the search and the step that it belongs to (``Problem.at``), and how many
-passes the example has gone through there. Its draws are a function of the address and the example alone. A pass without
-an address is refused, whether the victim draws or not.
+A pass has an address: the part of the attack, the search and the step that it belongs to (``Problem.at``), and the
+number of earlier passes of the example there. Its draws are a function of the address and the example alone. A pass
+without an address is refused, even if the victim is deterministic.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The place of passes within an attack.
+    """Address of passes within an attack.
 
     Attributes:
-        parts: of the attack, from the outermost: member of an ensemble, target of a search; () where there are none.
-        search: number of the search, None where no pass can be made; ``step``: number of the step within it.
+        parts: parts of the attack, from the outermost: member of an ensemble, target of a search; () for none.
+        search: number of the search, None if passes are not allowed; ``step``: number of the step within it.
     """
 
     parts: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Address:
     step: int = 0
 
     def stream(self, number: int) -> Stream:
-        """Return the stream of the pass with this number here."""
+        """Return the random stream of the pass with this number at this address."""
         purpose = "/".join(("victim", *self.parts))
         if self.search is None:
             raise ContractError(
@@ -56,7 +56,7 @@ class Address:
 
 
 class Ledger:
-    """Passes of the victim that each example of a batch went through, and how many of them at the current address."""
+    """Counts of forward and backward passes of each example of a batch, in total and at the current address."""
 
     def __init__(self, num_examples: int) -> None:
         self.num_queries = torch.zeros(num_examples, dtype=torch.int64)
@@ -64,9 +64,9 @@ class Ledger:
         self._num_passes: dict[Address, Tensor] = {}
 
     def number(self, address: Address, rows: Tensor) -> Tensor:
-        """Return how many passes each of these rows has made at an address, (B,), and count one more.
+        """Return the number of earlier passes (B,) of each row at an address, and count one more.
 
-        Each example has a count of its own, so that no other can change it.
+        Counts are per example, independent of the others.
         """
         counts = self._num_passes.setdefault(address, torch.zeros(len(self.num_queries), dtype=torch.int64))
         numbers = counts.index_select(0, rows)
@@ -82,7 +82,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Where an attack ended: (B, ...) points in its space; of a search for the nearest, (B,) whether it found one."""
+    """Result of an attack: (B, ...) points in its space; for minimum-norm attacks, (B,) whether one was found."""
 
     points: Tensor
     found: Tensor | None = None
@@ -90,14 +90,14 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one pass of the victim gave.
+    """Result of one forward pass of the victim.
 
     Attributes:
-        points: (B, ...) what it was shown.
-        outputs: (B, classes); the mean over the draws, where there were several.
+        points: (B, ...) inputs of the pass.
+        outputs: (B, classes); the mean over the draws, if there were several.
         values: (B,) the attack's loss.
-        gradient: of the loss with respect to the points, in their shape; None where none was asked for.
-        is_final: the final prediction would give the same outputs, since the victim drew nothing.
+        gradient: gradient of the loss with respect to the points, in their shape; None if not requested.
+        is_final: whether the final prediction would give the same outputs, since the victim drew nothing.
     """
 
     points: Tensor
@@ -110,29 +110,29 @@ class Passed:
         """Return the gradient.
 
         Raises:
-            ContractError: none was asked for.
+            ContractError: it was not requested.
         """
         if self.gradient is None:
-            raise ContractError("an attack wanted the gradient of a pass that it had asked for values alone")
+            raise ContractError("an attack read the gradient of a pass for which it had requested values alone")
         return self.gradient
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Rows to be attacked.
+    """Rows to be attacked, with region, victim and counters.
 
     Attributes:
-        inputs: (B, ...) clean inputs in the attack's space, cut where ``uncut`` is given; ``labels``: (B,) classes to
+        inputs: (B, ...) clean inputs in the attack's space, clipped if ``uncut`` is given; ``labels``: (B,) classes to
             move away from.
-        region: what may be searched; ``draws``: random numbers of these rows.
-        rows: (B,) int64 on the CPU, places of these rows in the batch, whose passes ``ledger`` counts.
-        scale, shift: pixels are points times ``scale`` plus ``shift``; 1 and 0 where the attack's space is pixels.
-        batch_size: most rows of one pass.
-        start: (B, ...) points of the region at which the first search begins; None for an attack's usual start.
-        uncut: (B, ...) the clean inputs before they were cut; None where they lie within the limits.
-        address: where passes are made; a problem has none until ``at`` gives it one.
-        task: rules of what is asked of the victim.
-        limits: least and greatest value of the domain's inputs, in their own units.
+        region: search region; ``draws``: random numbers of these rows.
+        rows: (B,) int64 on the CPU, indices of these rows in the batch, whose passes ``ledger`` counts.
+        scale, shift: pixels are points times ``scale`` plus ``shift``; 1 and 0 if the attack's space is pixels.
+        batch_size: maximum number of rows per pass.
+        start: (B, ...) starting points of the first search, in the region; None for an attack's usual start.
+        uncut: (B, ...) the clean inputs before clipping; None if they are within the limits.
+        address: address of passes; None until set by ``at``.
+        task: rules of the task.
+        limits: minimum and maximum of the domain's inputs, in their own units.
     """
 
     victim: Model
@@ -156,23 +156,23 @@ class Problem:
 
     @property
     def clean(self) -> Tensor:
-        """(B, ...) the clean inputs as they were before any cut, in the attack's space."""
+        """Return the clean inputs (B, ...) before any clipping, in the attack's space."""
         return self.inputs if self.uncut is None else self.uncut
 
     def pixels(self, points: Tensor) -> Tensor:
-        """Return what the victim sees of points in the attack's space."""
+        """Convert points in the attack's space to the victim's inputs."""
         return points if self.scale.ndim == 0 else points * self.scale + self.shift
 
     def within(self, part: str) -> Problem:
-        """Return the problem for a part of the attack, whose passes have draws that no other part's have."""
+        """Return the problem for a part of the attack, whose passes have draws different from all other parts."""
         return replace(self, address=Address((*self.address.parts, part)))
 
     def at(self, *, search: int, step: int) -> Problem:
-        """Return the problem with the address of one step of one search, at which passes can be made."""
+        """Return the problem with the address of one step of one search, at which passes are allowed."""
         return replace(self, address=Address(self.address.parts, search, step))
 
     def take(self, chosen: Tensor) -> Problem:
-        """Return the problem of some of the rows: (B,) truth values, or places."""
+        """Return the problem of a subset of the rows, selected by mask (B,) or indices."""
         places = (chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen).cpu()
         here = places.to(self.inputs.device)
         return replace(
@@ -187,13 +187,13 @@ class Problem:
         )
 
     def start_of(self, restart: int) -> Tensor | None:
-        """Return the points (B, ...) at which a search begins; None where it begins as usual, as all but the first."""
+        """Return the given starting points (B, ...) of a search; None for the usual start."""
         return self.start if restart == 0 else None
 
     def evaluate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
         """Return the victim's outputs and the loss at points (B, ...), without a gradient.
 
-        ``beside`` (B,) each is what the loss takes after outputs and labels.
+        ``beside`` (B,) each are the loss's arguments after outputs and labels.
         """
         seeds = [self._fresh_seeds(len(points)) for _ in range(num_draws)]
         with torch.inference_mode():
@@ -205,10 +205,10 @@ class Problem:
         return Passed(points, outputs, loss(outputs, self.labels, *beside), is_final=is_final)
 
     def differentiate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
-        """Return outputs, loss and the loss's gradient at points (B, ...), means over ``num_draws`` passes.
+        """Return outputs, loss and the loss's gradient at points (B, ...), averaged over ``num_draws`` passes.
 
         The losses of a batch are summed and not averaged: a mean would scale each gradient by the size of the batch.
-        ``beside`` (B,) each is what the loss takes after outputs and labels.
+        ``beside`` (B,) each are the loss's arguments after outputs and labels.
         """
         passes = [self._differentiated(points, loss, beside) for _ in range(num_draws)]
         self.ledger.count(self.rows, gradients=num_draws)
@@ -219,9 +219,9 @@ class Problem:
         return Passed(points, outputs, torch.stack([each.values for each in passes]).mean(0), gradient)
 
     def differentiate_each(self, points: Tensor, losses: Iterable[Loss]) -> Iterator[Passed]:
-        """Yield outputs, loss and gradient for one loss after the other, of one pass where the victim draws nothing.
+        """Yield outputs, loss and gradient for one loss after another, from one pass if the victim draws nothing.
 
-        A victim that draws is asked anew for each.
+        A victim that draws random numbers runs a new pass for each.
         """
         seeds, graphs = None, []
         for loss in losses:
@@ -235,7 +235,7 @@ class Problem:
     def sample(self, points: Tensor, loss: Loss, draws: Sequence[int]) -> Tensor:
         """Return the losses (B, S) at S points of each row, (B, S, ...), without a gradient.
 
-        ``draws`` has S numbers: points of a row with the same one meet the same random numbers of the victim.
+        ``draws`` has S numbers: points of a row with equal numbers share the victim's random numbers.
         """
         num_samples = points.shape[1]
         flat, of_rows = points.flatten(0, 1), self._fresh_seeds(len(points))
@@ -243,19 +243,19 @@ class Problem:
         with torch.inference_mode():
             outputs = self._passed(flat, seeds)
         self.ledger.count(self.rows, queries=num_samples)
-        return loss(outputs.clone(), self.labels.repeat_interleave(num_samples)).view(-1, num_samples)
+        return loss(outputs.clone(), self.labels.repeat_interleave(num_samples, 0)).view(-1, num_samples)
 
     def predict(self, points: Tensor) -> Tensor:
-        """Return the outputs (B, classes) of the final prediction at these points: its draws, and no graph."""
+        """Return the outputs (B, classes) of the final prediction at these points: its draws, no graph."""
         with torch.no_grad():
             return self._outputs(points, LazySeeds(lambda: self.draws.prediction_seeds, len(points)))
 
     def fooled(self, outputs: Tensor) -> Tensor:
-        """Return (B,) whether these outputs are a success of the attack, such as another class than the label."""
+        """Return (B,) whether these outputs are a success of the attack, such as a class other than the label."""
         return self.task.is_fooled(outputs, self.labels)
 
     def loss(self, name: str) -> Loss:
-        """Return what the attack makes larger, by the name in its declaration.
+        """Return the loss to maximise, by the name in the attack's declaration.
 
         Raises:
             DeclarationError: the task has no such loss.
@@ -266,7 +266,7 @@ class Problem:
         return losses[name]
 
     def _differentiated(self, points: Tensor, loss: Loss, beside: Sequence[Tensor]) -> Passed:
-        """Return one pass, batch after batch, so that one batch's graph is held at a time."""
+        """Return one pass, computed batch by batch so that only one batch's graph is in memory."""
         seeds = self._fresh_seeds(len(points))
         self.ledger.count(self.rows, queries=1)
         return self._passed_with(points, seeds, (each.slope(loss) for each in self._graphs(points, seeds, beside)))
@@ -285,18 +285,18 @@ class Problem:
         return Passed(points.detach(), outputs, values, gradient, is_final=self._drew_nothing(seeds))
 
     def _fresh_seeds(self, num_rows: int) -> LazySeeds:
-        """Return the seeds of another pass.
+        """Return the seeds of a new pass.
 
         Raises:
             ContractError: the problem has no address.
         """
-        # Predictions have none and are not counted: whether one is made can depend on the other examples.
+        # Predictions have no address and are not counted: whether one is made can depend on the other examples.
         self.address.stream(0)
         numbers = self.ledger.number(self.address, self.rows)
         return LazySeeds(lambda: self._seeds_of(numbers.tolist()), num_rows)
 
     def _seeds_of(self, numbers: Sequence[int]) -> Sequence[int]:
-        """Return the seeds of a pass that is this one for each row at the address."""
+        """Return the seeds of the pass with this number for each row at the address."""
         if len(set(numbers)) == 1:
             return self.draws.seeds(self.address.stream(numbers[0]))
         seeds = [0] * len(numbers)
@@ -325,10 +325,10 @@ class Problem:
         return [slice(start, min(start + self.batch_size, num_rows)) for start in range(0, num_rows, self.batch_size)]
 
     def _shown(self, points: Tensor, seeds: LazySeeds, first: int) -> Tensor:
-        """Return the victim's outputs at the points of one pass, which begins with row ``first``."""
+        """Return the victim's outputs at the points of one pass, which starts at row ``first``."""
         outputs = self.victim.outputs(self.pixels(points), seeds.part(first, first + len(points), len(points)))
         if not bool(torch.isfinite(outputs).all()):
-            raise ContractError("the model returned NaN or infinite outputs for what an attack showed it")
+            raise ContractError("the model returned NaN or infinite outputs for inputs of an attack")
         return outputs
 
 

@@ -1,4 +1,4 @@
-"""Projections of changes onto balls, for each example alone."""
+"""Projections of changes onto balls, per example."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from robench.attacks.rows import spread
 
 NUM_CORRECTIONS = 6
 MOST_ITERATIONS = 100
-# Shares of the budget: a sum this close below it counts as equal, and halfway there is where an iteration aims, so that
-# the rounding of sums does not decide when it ends.
+# Fractions of the budget: a sum this close below it counts as equal, and an iteration aims halfway there, so that the
+# rounding of sums does not decide when it ends.
 TOLERANCE = 1e-9
-# Share of the budget by which a length measured in float32 is wrong at most.
+# Maximum error of a length measured in float32, as a fraction of the budget.
 CERTAINTY = 1e-4
 
 
@@ -43,11 +43,11 @@ def onto_l1_ball(change: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -
 
 
 def _thresholds(sizes: Tensor, rooms: Tensor, epsilon: float) -> Tensor:
-    """Return the (B, 1) least t >= 0 for which the sum of min(max(size - t, 0), room) is within the budget.
+    """Return the smallest t >= 0 (B, 1) for which the sum of min(max(size - t, 0), room) is within the budget.
 
     The sum falls with t along straight pieces, so that Newton's method ends after few steps; where it would leave the
-    interval in which t is known to lie, as it can where rooms make the sum bend upwards, the interval is halved. A row
-    that has arrived stays, so that its result does not depend on the others.
+    interval in which t is known to lie, as it can where rooms make the sum bend upwards, the interval is halved. A
+    converged row stays, so that its result does not depend on the others.
     """
     low, high = torch.zeros_like(sizes[:, :1]), sizes.amax(1, keepdim=True)
     thresholds = low
@@ -99,6 +99,6 @@ def _shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Ten
 
 
 def _factors(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
-    """Return by what each change must be multiplied, (B, 1...): less than 1 where it is too long."""
+    """Return the factors (B, 1...) that scale each change to the budget: less than 1 if it is too long."""
     lengths = (points.double() - clean).flatten(1).norm(p=order, dim=1).view(-1, *[1] * (points.ndim - 1))
     return torch.where(lengths > epsilon, epsilon / lengths, 1.0)

@@ -1,8 +1,8 @@
-"""What an attack may search: a ball around each clean input, cut by the range of pixels.
+"""Search regions of attacks: a ball around each clean input, intersected with the domain's limits.
 
 Libraries clip x' - x and add it to x again, which in float32 leaves the ball by a rounding error. Here l-infinity
-bounds are rounded toward the clean input once, and longer norms are measured again in float64 after rounding, so that
-no point ever exceeds the exact budget.
+bounds are rounded toward the clean input once, and other norms are measured again in float64 after rounding, so that no
+point ever exceeds the exact budget.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 
 class Region(Protocol):
-    """A set around each of B clean inputs."""
+    """Set around each of B clean inputs."""
 
     @property
     def epsilon(self) -> float:
-        """The budget."""
+        """Return the budget."""
 
     @property
     def norm(self) -> str:
-        """In which it is a length."""
+        """Return the norm of the budget."""
 
     @property
     def lower(self) -> Tensor:
-        """(B, ...) the least value that each coordinate may have."""
+        """Return the lower bound (B, ...) of each coordinate."""
 
     @property
     def upper(self) -> Tensor:
-        """(B, ...) the greatest."""
+        """Return the upper bound (B, ...) of each coordinate."""
 
     def project(self, points: Tensor) -> Tensor:
-        """Return points (B, ...) of the set: the nearest ones (l2 with a box: first into the ball, then the box)."""
+        """Return the nearest points (B, ...) of the set (l2 with a box: first into the ball, then the box)."""
 
     def take(self, rows: Tensor) -> Region:
-        """Return the sets of some of the inputs."""
+        """Return the sets of a subset of the inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinfRegion:
-    """All points between two bounds: those with |x' - x| <= epsilon in every coordinate, cut to the box."""
+    """Box between two bounds: points with |x' - x| <= epsilon in every coordinate, intersected with the limits."""
 
     epsilon: float
     lower: Tensor
@@ -60,13 +60,13 @@ class LinfRegion:
         return torch.clamp(points, self.lower, self.upper)
 
     def take(self, rows: Tensor) -> LinfRegion:
-        """Return the sets of some of the inputs."""
+        """Return the sets of a subset of the inputs."""
         return LinfRegion(self.epsilon, self.lower.index_select(0, rows), self.upper.index_select(0, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRegion:
-    """All points with |x' - x| <= epsilon in l2 or l1, within the box."""
+    """Ball of points with |x' - x| <= epsilon in l2 or l1, intersected with the box."""
 
     norm: str
     clean: Tensor
@@ -75,13 +75,13 @@ class RoundRegion:
     upper: Tensor
 
     def project(self, points: Tensor) -> Tensor:
-        """Return points of the set; cutting to the box, in which the clean input lies, makes no change longer."""
+        """Return points of the set; clipping to the box, which contains the clean input, lengthens no change."""
         onto_ball, order = _BALLS[self.norm]
         cut = torch.clamp(self.clean + onto_ball(points - self.clean, self), self.lower, self.upper)
         return shortened(cut, self.clean, self.epsilon, order)
 
     def take(self, rows: Tensor) -> RoundRegion:
-        """Return the sets of some of the inputs."""
+        """Return the sets of a subset of the inputs."""
         clean, lower, upper = (each.index_select(0, rows) for each in (self.clean, self.lower, self.upper))
         return RoundRegion(self.norm, clean, self.epsilon, lower, upper)
 
@@ -97,12 +97,12 @@ def _linf(clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> LinfRe
     below, above = (
         torch.cat(bounds) for bounds in zip(*(_bounds(rows, epsilon) for rows in clean.split(64)), strict=True)
     )
-    # Both limits of both bounds: around a clean input outside of the box, all of the ball is cut to it.
+    # Both limits for both bounds: around a clean input outside the box, the whole ball is clipped to it.
     return LinfRegion(epsilon, torch.clamp(below, lower, upper), torch.clamp(above, lower, upper))
 
 
 def _bounds(clean: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Return the least and greatest float32 values that are no farther from the clean ones than epsilon."""
+    """Return the extreme float32 values that are no farther from the clean ones than epsilon."""
     exact = clean.double()
     above, below = (exact + epsilon).float(), (exact - epsilon).float()
     above = torch.where(above.double() - exact > epsilon, torch.nextafter(above, clean), above)
@@ -119,7 +119,7 @@ def _onto_l1_ball(change: Tensor, region: RoundRegion) -> Tensor:
     return onto_l1_ball(change, region.epsilon, region.lower - region.clean, region.upper - region.clean)
 
 
-# By norm: what makes a change (B, ...) short enough, and the order of the norm.
+# By norm: the projection of changes (B, ...) onto the ball, and the order of the norm.
 _BALLS: Mapping[str, tuple[Callable[[Tensor, RoundRegion], Tensor], int]] = {
     "l2": (_onto_l2_ball, 2),
     "l1": (_onto_l1_ball, 1),

@@ -1,4 +1,4 @@
-"""Whole examples of tensors (B, ...), and one number for each beside them."""
+"""Row-wise operations on tensors (B, ...)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def spread(values: Tensor, like: Tensor) -> Tensor:
 def chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     """Return the rows of ``yes`` where the condition (B,) holds, else those of ``no``; possibly one of them itself.
 
-    Rows are copied whole, which is faster than to ask the condition of each number, as torch.where does.
+    Rows are copied whole, which is faster than testing the condition per number, as torch.where does.
     """
     places = condition.nonzero()[:, 0]
     if not len(places):

@@ -1,8 +1,8 @@
-"""The loop of every attack that visits points one after the other: restarts, steps, what is kept, who leaves.
+"""Loop of all iterative attacks: restarts, steps, best points, early stopping.
 
-An attack is an ``Algorithm``: how to begin, and how to go from one state to the next. It never decides success, never
-keeps score and never drops an example; that is done here, alike for all. Each step is given the problem with its own
-address, so that the draws of its passes do not depend on who else is still attacked.
+An attack is an ``Algorithm``, which defines the initial state and the step from one state to the next. Success, best
+points and early stopping are handled here, identically for all attacks. Each step receives the problem with its own
+address, so that the draws of its passes do not depend on the other examples still under attack.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a search stands; algorithms add what else they remember, tensors whose first axis is the example.
+    """State of a search; algorithms add their own tensors, with examples along the first axis.
 
     Attributes:
-        points: (B, ...) the next points to be shown to the victim.
+        points: (B, ...) next points to be evaluated.
         seen: the last pass, None before the first.
     """
 
@@ -38,27 +38,27 @@ AnyState = TypeVar("AnyState", bound=State)
 
 
 class Algorithm(Protocol[AnyState]):
-    """An attack's own part.
+    """Initial state and step of an attack.
 
     Attributes:
-        num_steps: steps of one search.
-        loss: what it makes larger, by which the points of all searches are compared.
+        num_steps: number of steps per search.
+        loss: loss to maximise, also used to compare the points of all searches.
     """
 
     num_steps: int
     loss: Loss
 
     def begin(self, problem: Problem, restart: int) -> AnyState:
-        """Return where search number ``restart`` begins."""
+        """Return the initial state of search number ``restart``."""
 
     def step(self, problem: Problem, state: AnyState, step: int) -> AnyState:
-        """Return the state after step ``step``, with the pass in ``seen`` that it made at the points before."""
+        """Return the state after step ``step``, given the pass in ``seen`` at the current points."""
 
 
 class Kept:
-    """The best point of each example so far: fooled before not fooled, and of these the one of highest loss.
+    """Best point of each example so far: fooled before not fooled, then by highest loss.
 
-    With ``published`` the last that is fooled, and until there is one the clean input, as it was before any cut.
+    With ``published`` the last fooled point, and until there is one the clean input before any clipping.
     """
 
     def __init__(self, problem: Problem, *, published: bool = False) -> None:
@@ -68,7 +68,7 @@ class Kept:
         self._fooled = torch.zeros(len(problem), dtype=torch.bool, device=problem.inputs.device)
 
     def offer(self, problem: Problem, places: Tensor, seen: Passed) -> None:
-        """Keep what is better than before; ``places`` are those of the problem's rows in the batch."""
+        """Keep points that are better than before; ``places`` are the indices of the problem's rows in the batch."""
         fooled, was_fooled = problem.fooled(seen.outputs), self._fooled.index_select(0, places)
         is_higher = seen.values > self._values.index_select(0, places)
         is_better = fooled if self._published else (fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)
@@ -76,11 +76,11 @@ class Kept:
         self._put(places, rows, seen.points, seen.values, fooled)
 
     def fooled(self, places: Tensor) -> Tensor:
-        """Return (B,) whether a point that fools the victim is kept of these examples."""
+        """Return (B,) whether a fooling point is kept for these examples."""
         return self._fooled.index_select(0, places)
 
     def settle(self, places: Tensor, rows: Tensor, points: Tensor) -> None:
-        """Keep the points of some of the rows for good."""
+        """Fix the points of some of the rows permanently."""
         self._put(places, rows, points, torch.full_like(places, torch.inf, dtype=self._values.dtype), places >= 0)
 
     def _put(self, places: Tensor, rows: Tensor, points: Tensor, values: Tensor, fooled: Tensor) -> None:
@@ -102,14 +102,13 @@ def search(
 ) -> Reached:
     """Return the best points of all searches; with ``returns`` last, the best of their last points.
 
-    ``num_draws`` passes tell how good a last point is, as many as the algorithm itself takes for the others.
+    Last points are evaluated with ``num_draws`` passes, as many as the algorithm uses for the other points.
 
-    With ``stop`` at_success an example that the victim gets wrong already is returned clean, and one that is fooled
-    leaves as soon as the final prediction, made anew, confirms it. Of a victim that draws nothing it would be the same
-    pass once more, and is left out.
+    With ``stop`` at_success (early stopping) a misclassified example is returned clean, and a fooled one leaves as soon
+    as a new final prediction confirms it; that pass is skipped for a victim that draws nothing.
 
-    With ``returns`` published the last point of a search that is fooled is kept, what a search fooled begins no other,
-    and what the victim gets wrong already, or nothing fools, is returned clean.
+    With ``returns`` published the last fooled point of a search is kept, fooled examples start no other search, and
+    examples that are misclassified or never fooled are returned clean.
     """
     published = returns == "published"
     kept, standing = Kept(problem, published=published), _Standing(problem, leaves=stop == "at_success")
@@ -137,7 +136,7 @@ def search(
 def _finish(
     algorithm: Algorithm[Any], problem: Problem, standing: _Standing, state: State, kept: Kept, num_draws: int
 ) -> None:
-    """Look at the last points of a search; ``problem`` is that of what is standing, with an address."""
+    """Evaluate the last points of a search; ``problem`` contains the remaining examples, with an address."""
     if not num_draws:
         kept.settle(standing.places, torch.arange(len(state.points), device=state.points.device), state.points)
         return
@@ -147,7 +146,7 @@ def _finish(
 
 
 class _Standing:
-    """The examples that are still attacked."""
+    """Examples still under attack."""
 
     def __init__(self, problem: Problem, *, leaves: bool) -> None:
         self.problem = problem
@@ -158,17 +157,17 @@ class _Standing:
         return len(self.problem)
 
     def drop(self, points: Tensor, kept: Kept) -> None:
-        """Let go of those whose final prediction at these points is wrong."""
+        """Drop examples misclassified by the final prediction at these points."""
         self._let_go(self.problem.fooled(self.problem.predict(points)), points, kept)
 
     def drop_kept(self, kept: Kept) -> None:
-        """Let go of those of which a point that fools the victim is kept."""
+        """Drop examples with a kept point that fools the victim."""
         stays = ~kept.fooled(self.places)
         if not bool(stays.all()):
             self.problem, self.places = self.problem.take(stays), self.places[stays]
 
     def drop_fooled(self, state: AnyState, kept: Kept) -> AnyState:
-        """Let go of those that the last pass saw fooled, and whose final prediction confirms it."""
+        """Drop examples that the last pass misclassified, if the final prediction confirms it."""
         if not self._leaves or state.seen is None:
             return state
         gone = self.problem.fooled(state.seen.outputs)
@@ -182,7 +181,7 @@ class _Standing:
         return remaining
 
     def _confirmed(self, candidates: Tensor, points: Tensor) -> Tensor:
-        """Return (B,) which of the candidates the final prediction gets wrong too."""
+        """Return (B,) which candidates the final prediction misclassifies, too."""
         some, gone = self.problem.take(candidates), torch.zeros_like(candidates)
         gone[candidates] = some.fooled(some.predict(points[candidates]))
         return gone
@@ -195,7 +194,7 @@ class _Standing:
 
 
 def rows_of(state: Any, chosen: Tensor) -> Any:
-    """Return a state, or what it is made of, for some of its examples: (B,) truth values, or places."""
+    """Return a state, or a part of it, for a subset of its examples, selected by mask (B,) or indices."""
     return _at(state, chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen)
 
 

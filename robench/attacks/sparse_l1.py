@@ -1,4 +1,4 @@
-"""Sparse l1 descent."""
+"""Declaration of sparse l1 descent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from robench.declarations.base import LARGEST, FieldProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseL1(SearchingAttack):
-    """Projected ascent in l1 whose steps go along the largest gradients alone. Tramer & Boneh 2019, arXiv:1904.13000.
+    """Projected ascent in l1 with steps along the largest gradients only. Tramer & Boneh 2019, arXiv:1904.13000.
 
     Attributes:
         step_size: l1 length of a step.
-        sparsity: share of the coordinates that a step leaves alone, those of smallest gradient; 0.99 in the papers.
-        projection: back to the budget by the nearest point (``exact``), or by making the change shorter (``rescale``,
-            as cleverhans does).
-        random_start: begin at a random point of the budget, or at the clean input.
-        loss: what is to rise. ``num_draws``: passes that a gradient is the mean over, for victims that draw.
+        sparsity: proportion of the coordinates that a step leaves unchanged, those of smallest gradient; 0.99 in the
+            papers.
+        projection: projection onto the budget: the nearest point (``exact``), or scaling of the change (``rescale``, as
+            in cleverhans).
+        random_start: whether to start at a random point of the ball instead of the clean input.
+        loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
+            numbers.
     """
 
     kind: ClassVar[str] = "sparse-l1"
@@ -42,7 +44,7 @@ class SparseL1(SearchingAttack):
     num_draws: Count = 1
 
     def contradictions(self) -> list[FieldProblem]:
-        """No step above the budget; no restarts that would all begin at the clean input."""
+        """Return problems between fields: steps are at most the budget, and restarts need random starts."""
         problems = SearchingAttack.contradictions(self)
         if self.epsilon and self.step_size > self.epsilon:
             problems.append(("step_size", f"must be at most epsilon {self.epsilon}, got {self.step_size}"))

@@ -1,11 +1,11 @@
-"""Sparse l1 descent.
+"""Sparse l1 descent: projected ascent along the coordinates of largest gradient.
 
 Source: Tramer & Boneh 2019, arXiv:1904.13000, section 4: x <- project(x + step * e), where e has l1 length 1 and the
 gradient's signs where its size is at least the q-th percentile, so that a step moves (1 - q) of the coordinates alike.
 Coordinates at a bound of the box towards which they would go count as zero, as in foolbox.
 
-Where libraries differ: cleverhans makes a change that is too long shorter (``projection: rescale``) in place of taking
-the nearest point, knows no bounds unless told, and then loses its random start. Its steps move the d - floor(q d) + 1
+Where libraries differ: cleverhans scales changes that are too long (``projection: rescale``) in place of taking the
+nearest point, has no bounds by default, and loses its random start with bounds. Its steps move the d - floor(q d) + 1
 largest of d coordinates and all that equal the last of them, as here; foolbox interpolates the percentile, which can
 make it one fewer. foolbox projects onto the ball and then the box, here onto both at once. The papers' code calls
 cleverhans with its defaults, whatever epsilon it is run with: epsilon 10, step 1, 20 steps, q = 0.99, no bounds,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class SparseL1Search:
-    """One search."""
+    """Search along the coordinates of largest gradient."""
 
     def __init__(self, declaration: SparseL1, loss: Loss) -> None:
         self.declaration = declaration
@@ -41,7 +41,7 @@ class SparseL1Search:
         self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> State:
-        """Return the clean inputs, or random points of the ball; or the points that are given."""
+        """Return the clean inputs, random points of the ball, or the given starting points."""
         if (given := problem.start_of(restart)) is not None:
             return State(given)
         if not self.declaration.random_start:
@@ -50,7 +50,7 @@ class SparseL1Search:
         return State(random_start(problem.region, problem.inputs, problem.draws, stream))
 
     def step(self, problem: Problem, state: State, step: int) -> State:
-        """Return the points one projected step further."""
+        """Return the points after one projected step."""
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
         gradient, region = seen.slope(), problem.region
         has_room = torch.where(gradient > 0, state.points < region.upper, state.points > region.lower)
@@ -63,7 +63,7 @@ class SparseL1Search:
 
 
 def num_largest(sparsity: float, size: int) -> int:
-    """Return how many of ``size`` coordinates are at least at the percentile.
+    """Return the number of ``size`` coordinates at or above the percentile.
 
     >>> num_largest(0.99, 1000)
     11
@@ -72,7 +72,7 @@ def num_largest(sparsity: float, size: int) -> int:
 
 
 def rescaled(points: Tensor, clean: Tensor, region: Region) -> Tensor:
-    """Return points (B, ...) of the region whose changes are those of ``points`` cut to the box and made shorter."""
+    """Return points (B, ...) of the region: the changes of ``points``, clipped to the box and scaled."""
     change = (torch.clamp(points, region.lower, region.upper) - clean).flatten(1)
     lengths = change.abs().sum(dim=1, keepdim=True)
     change = torch.where(lengths > region.epsilon, change * (region.epsilon / lengths), change)
@@ -81,7 +81,7 @@ def rescaled(points: Tensor, clean: Tensor, region: Region) -> Tensor:
 
 
 def sparse_l1(declaration: SparseL1, problem: Problem) -> Reached:
-    """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
+    """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
     return search(
         SparseL1Search(declaration, problem.loss(declaration.loss)),
         problem,

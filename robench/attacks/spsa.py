@@ -1,4 +1,4 @@
-"""Simultaneous perturbation stochastic approximation as an attack."""
+"""Declaration of simultaneous perturbation stochastic approximation as an attack."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from robench.declarations.base import LARGEST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spsa(SearchingAttack):
-    """Ascent by gradients estimated from values of the loss alone. Uesato et al. 2018, arXiv:1802.05666.
+    """Ascent along gradients estimated from losses alone. Uesato et al. 2018, arXiv:1802.05666.
 
     Attributes:
-        learning_rate: Adam's; ``delta``, the distance of the samples from the point, in units of the space.
-        num_steps: updates. ``num_samples``: pairs of opposite samples that one estimate is made from.
-        loss: what is to rise. ``random_start``: begin at a random point of the budget, or at the clean input.
-        formula: samples lie around the point that was reached (``paper``), or around twice the clean input, wherever
-            the search has got to (``released``: what cleverhans 4.0, which the papers' code calls, does for torch).
+        learning_rate: Adam's learning rate; ``delta``: distance of the samples from the point, in units of the space.
+        num_steps: number of updates. ``num_samples``: number of pairs of opposite samples per estimate.
+        loss: loss to maximise. ``random_start``: whether to start at a random point of the ball instead of the clean
+            input.
+        formula: samples lie around the current point (``paper``), or always around twice the clean input (``released``:
+            the behaviour of cleverhans 4.0 for torch, which the papers' code calls).
     """
 
     kind: ClassVar[str] = "spsa"

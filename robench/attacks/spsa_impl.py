@@ -1,4 +1,4 @@
-"""Simultaneous perturbation stochastic approximation.
+"""Simultaneous perturbation stochastic approximation: ascent along gradients estimated from losses.
 
 Source: Uesato et al. 2018, arXiv:1802.05666, Algorithm 1: the gradient at x is estimated as the mean over random signs
 v of (loss(x + delta v) - loss(x - delta v)) / (2 delta) * v, and Adam (Kingma & Ba 2015, Algorithm 1) climbs along it,
@@ -7,11 +7,11 @@ projected onto the budget after each step. The samples themselves may leave budg
 Where libraries differ: cleverhans 4.0 estimates, in its torch code, the gradient at twice the clean input in all steps,
 since it hands the clean input, not the change, to a loss of changes (its issue 1249); ``formula: released`` does the
 same, and is what the papers ran. Both cleverhans and this code start at a random point; torchattacks starts at the
-clean input, draws its signs once for the whole batch, and takes a single step unless told otherwise. cleverhans attacks
-one image at a time. Its TensorFlow code multiplied the gradient by delta (its issue 1087), which Adam undoes.
+clean input, draws its signs once for the whole batch, and takes a single step by default. cleverhans attacks one image
+at a time. Its TensorFlow code multiplied the gradient by delta (its issue 1087), which Adam undoes.
 
-Few samples estimate roughly: of 600 digits, with 16 pairs, 94 % of the verdicts are those of torchattacks at the same
-settings, and 95 % of its verdicts those of its own with another seed.
+Few samples give rough estimates: of 600 digits, with 16 pairs, 94 % of the verdicts are those of torchattacks at the
+same settings, and 95 % of its verdicts those of its own with another seed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DECAY, SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpsaState(State):
-    """Points, Adam's running means of the estimated gradients and of their squares, and the number of the restart."""
+    """Points, Adam's running means of the estimated gradients and their squares, and the number of the restart."""
 
     mean: Tensor
     square: Tensor
@@ -46,7 +46,7 @@ class SpsaState(State):
 
 
 class SpsaSearch:
-    """One ascent."""
+    """Search by ascent along estimated gradients."""
 
     def __init__(self, declaration: Spsa, loss: Loss) -> None:
         self.declaration = declaration
@@ -54,7 +54,7 @@ class SpsaSearch:
         self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> SpsaState:
-        """Return the clean inputs, or random points of the ball; or the points that are given."""
+        """Return the clean inputs, random points of the ball, or the given starting points."""
         points = problem.inputs
         if (given := problem.start_of(restart)) is not None:
             points = given
@@ -88,7 +88,7 @@ class SpsaSearch:
         return total / self.declaration.num_samples
 
     def _rises(self, problem: Problem, centre: Tensor, signs: Tensor) -> Tensor:
-        """Return slopes (B, S) of the loss along ``signs`` (B, S, ...), both points of a pair with the same draw."""
+        """Return slopes (B, S) of the loss along ``signs`` (B, S, ...); both points of a pair share the draw."""
         delta, num_pairs = float(self.declaration.delta), signs.shape[1]
         points = centre[:, None] + delta * torch.cat([signs, -signs], dim=1)
         values = problem.sample(points, self.loss, [*range(num_pairs)] * 2)
@@ -96,7 +96,7 @@ class SpsaSearch:
 
 
 def spsa(declaration: Spsa, problem: Problem) -> Reached:
-    """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
+    """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
     return search(
         SpsaSearch(declaration, problem.loss(declaration.loss)),
         problem,

@@ -1,4 +1,4 @@
-"""The Square attack: random search by squares."""
+"""Declaration of the Square attack: random search by squares."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 class Square(SearchingAttack):
     """Random search that changes one square at a time, without gradients. Andriushchenko et al. 2020, arXiv:1912.00049.
 
-    In l1 it is that of AutoAttack. Croce and Hein 2021, arXiv:2103.01208.
+    In l1 it follows AutoAttack. Croce and Hein 2021, arXiv:2103.01208.
 
     Attributes:
-        num_queries: passes of one search, the first point's included.
-        p_init: share of the pixels that the first squares cover; it falls as the search goes on.
-        loss: what is to rise.
-        schedule: when squares become smaller. The steps of the paper's code are for 10,000 queries: ``rescaled`` to
-            ``num_queries``, as in that code and in other libraries' Square; or ``fixed`` at the same queries whatever
-            their number, as in AutoAttack, whose 5,000 then end at 1/128 of ``p_init`` and not at 1/512.
-        trials: what a trial is. Signs are turned where they would change nothing, and squares lie anywhere
-            (``changing``); or signs are taken as they are drawn, and no square lies at the last row or column unless it
-            fills the image (``as_drawn``), as in AutoAttack's code.
+        num_queries: number of forward passes per search, including that of the first point.
+        p_init: proportion of the pixels that the first squares cover; it decreases during the search.
+        loss: loss to maximise.
+        schedule: schedule of the square sizes. The paper's code defines it for 10,000 queries: ``rescaled`` to
+            ``num_queries``, as in that code and in other libraries' Square; or ``fixed``, as in AutoAttack, whose 5,000
+            queries then end at 1/128 of ``p_init`` and not at 1/512.
+        trials: sampling of trials. Signs that would change nothing are flipped, and squares lie anywhere
+            (``changing``); or signs are used as drawn, and no square touches the last row or column unless it fills the
+            image (``as_drawn``), as in AutoAttack's code.
     """
 
     kind: ClassVar[str] = "square"
@@ -44,7 +44,7 @@ class Square(SearchingAttack):
     trials: Literal["changing", "as_drawn"] = "changing"
 
     def contradictions(self) -> list[FieldProblem]:
-        """What a random search tried last is no result: half of its trials are steps back."""
+        """Refuse returns last, since half of the trials of a random search are worse than its best point."""
         problems = SearchingAttack.contradictions(self)
         if self.returns == "last":
             problems.append(("returns", "must be best for square, whose last trial may be its worst, got last"))

@@ -1,15 +1,14 @@
-"""Square attack: random search that changes one square of the image at a time and keeps what raises the loss.
+"""Square attack: random search that changes one square of the image at a time and keeps improvements.
 
-Source: Andriushchenko et al. 2020, arXiv:1912.00049, Algorithms 1 to 3. The share p of the pixels that a square covers
-falls from ``p_init`` as in the authors' code, whose steps are for 10,000 queries and are rescaled to ``num_queries``;
-with ``schedule: fixed`` they are not rescaled, as in AutoAttack's Square (Croce & Hein 2020, ``resc_schedule=False`` in
-its code).
-l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to +-epsilon, a sign for each channel.
-l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump
-(equation 2) to what is there and spends the budget that is not used yet.
-l1: the same with absolute values in place of squares, steeper bumps, and changes that are projected onto the budget and
-the box together, as in AutoAttack (Croce & Hein 2021, arXiv:2103.01208, section 4 and its code). Each channel of a new
-window is given as many times its part of the budget as there are channels, before the projection.
+Source: Andriushchenko et al. 2020, arXiv:1912.00049, Algorithms 1 to 3. The proportion p of the pixels that a square
+covers falls from ``p_init`` as in the authors' code, whose steps are for 10,000 queries and are rescaled to
+``num_queries``; with ``schedule: fixed`` they are not rescaled, as in AutoAttack's Square (Croce & Hein 2020,
+``resc_schedule=False`` in its code). l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to
++-epsilon, a sign for each channel. l2: starts at a grid of bumps; a trial moves the change of one window into another,
+where it adds a bump (equation 2) to what is there and spends the budget that is not used yet. l1: the same with
+absolute values in place of squares, steeper bumps, and changes that are projected onto the budget and the box together,
+as in AutoAttack (Croce & Hein 2021, arXiv:2103.01208, section 4 and its code). Each channel of a new window is given as
+many times its part of the budget as there are channels, before the projection.
 
 Where libraries differ: pyautoattack and torchattacks draw place and signs of a square once for the whole batch, the
 authors' l-infinity code and this one for each example. The authors' code draws signs again until a trial changes
@@ -21,8 +20,8 @@ the grid of bumps of all three leaves the image (of side 14 they fail), here it 
 torchattacks count the first point beside ``num_queries``; here it is one of them.
 
 Two seeds of any of them give different verdicts on many images while queries are few: of 600 digits, at 200 queries,
-two of this one's agree on 83 % and two of pyautoattack's on 81 %. With squares of the examples' own the robust accuracy
-itself is steady (0.525 and 0.527 in l-infinity at 24/255; pyautoattack, whose batch shares them, 0.490 and 0.607).
+two of this one's agree on 83 % and two of pyautoattack's on 81 %. With per-example squares the robust accuracy itself
+is stable (0.525 and 0.527 in l-infinity at 24/255; pyautoattack, whose batch shares them, 0.490 and 0.607).
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ if TYPE_CHECKING:
     from robench.attacks.square import Square
     from robench.tasks.base import Loss
 
-# Queries after which the squares of a search become smaller, of SCHEDULED.
+# Queries after which the squares of a search shrink, out of SCHEDULED.
 SCHEDULED = 10_000
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 TRIALS_AT_ONCE = 64
-# Rows and columns of two windows, and whether the bump lies or stands.
+# Rows and columns of two windows, and whether the bump is horizontal or vertical.
 NUM_PLACES = 5
-# Share of the budget left alone, so that a change is not a little too long, which would take another pass to mend.
+# Fraction of the budget left unused, so that rounding does not exceed it, which would take another pass to fix.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SquareState(State):
-    """The next trial, the best points so far with their values, and the random numbers (B, trials, ...) of some."""
+    """Next trial, best points so far with their values, and the random numbers (B, trials, ...) of some trials."""
 
     best: Tensor
     values: Tensor
@@ -66,11 +65,11 @@ class SquareState(State):
 
 
 class SquareSearch:
-    """One random search."""
+    """Random search over squares."""
 
     def __init__(self, declaration: Square, loss: Loss) -> None:
         self.declaration = declaration
-        # The last trial is looked at when the search is over.
+        # The last trial is evaluated when the search is over.
         self.num_steps = declaration.num_queries - 1
         self.loss = loss
         self.num_scheduled = declaration.num_queries if declaration.schedule == "rescaled" else SCHEDULED
@@ -99,7 +98,7 @@ class SquareSearch:
 
 
 def square(declaration: Square, problem: Problem) -> Reached:
-    """Return points (B, C, H, W) of the region, the best that ``num_restarts`` random searches came across."""
+    """Return the best points (B, C, H, W) of ``num_restarts`` random searches in the region."""
     return search(
         SquareSearch(declaration, problem.loss(declaration.loss)),
         problem,
@@ -110,7 +109,7 @@ def square(declaration: Square, problem: Problem) -> Reached:
 
 
 def share_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:
-    """Return the share of the pixels that the square of trial ``step`` covers, of a schedule for so many queries.
+    """Return the proportion of pixels covered by the square of trial ``step``, in a schedule for this many queries.
 
     >>> [share_of_pixels(step, 10_000, 0.8) for step in (0, 10, 11, 51, 9_999)]
     [0.8, 0.8, 0.4, 0.2, 0.0015625]
@@ -128,7 +127,7 @@ def _stripes(problem: Problem, restart: int) -> Tensor:
 def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
     """Return best points with one square at the edge of the budget; ``drawn`` are numbers (B, places and channels).
 
-    Unless signs are taken as they are drawn, those of a trial that changes nothing are turned around.
+    Unless signs are used as drawn, those of a trial that changes nothing are flipped.
     """
     height, width = best.shape[2:]
     side = min(max(round(sqrt(share * height * width)), 1), height, width)
@@ -152,10 +151,10 @@ def _bumps(problem: Problem, restart: int) -> Tensor:
 
 
 def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
-    """Return best points with the change of one window moved to another; ``drawn`` as of ``_flipped``.
+    """Return best points with the change of one window moved to another; ``drawn`` as in ``_flipped``.
 
-    What lies in both windows counts as the one that is moved to. The new window gets, channel by channel, the energy of
-    both and of what was not spent yet, so that the whole change is as long as the budget again.
+    Pixels in both windows belong to the destination. The new window receives, channel by channel, the energy of both
+    windows and the unused part, so that the whole change has the length of the budget again.
     """
     norm, (channels, height, width) = problem.region.norm, best.shape[1:]
     side = min(max(round(sqrt(share * height * width)), 3) | 1, height, width)
@@ -175,7 +174,7 @@ def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_dr
 
 
 def _spent(problem: Problem, change: Tensor) -> Tensor:
-    """Return the points of changes as long as the budget, but for what the box cuts away and what rounding may add."""
+    """Return the points of changes scaled to the budget, except for clipping by the box and rounding."""
     return problem.region.project(problem.inputs + change * (1 - ROUNDING))
 
 
@@ -186,7 +185,7 @@ def _energies(change: Tensor, norm: str) -> Tensor:
 
 
 def _per_channel(change: Tensor, norm: str) -> Tensor:
-    """Return the same of each channel, (B, C, 1, 1)."""
+    """Return the same for each channel, (B, C, 1, 1)."""
     return (change.square() if norm == "l2" else change.abs()).sum((2, 3), keepdim=True)
 
 

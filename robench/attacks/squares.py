@@ -1,4 +1,4 @@
-"""Windows of images, one for each example, and the bumps that the Square attack puts into them in l2 and l1.
+"""Windows of images, one per example, and the bumps that the Square attack puts into them in l2 and l1.
 
 Source: Andriushchenko et al. 2020, arXiv:1912.00049, section 3.4 and equation 2; in l1 the code of AutoAttack, whose
 hills fall with the fourth power of the ring's number and not with its square (Croce & Hein 2021, arXiv:2103.01208).
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 TINY = 1e-12
 NUM_TILES = 5
 ORDERS = {"l2": 2, "l1": 1}
-# Of a ring's number, by which a hill falls.
+# Power of a ring's number by which a hill decreases.
 POWERS = {"l2": 2, "l1": 4}
 
 
 def window_cells(drawn: Tensor, side: int, shape: Sequence[int], *, spares_last: bool = False) -> Tensor:
-    """Return which pixels of images of ``shape`` (B, C, H, W) one square each has, (B, C * S * S), counted in an image.
+    """Return the cells (B, C * S * S) of one square for each image of ``shape`` (B, C, H, W), counted within an image.
 
-    ``drawn`` (B, 2), numbers in [0, 1), say where the squares are: all places are alike. With ``spares_last`` no square
-    reaches the last row or column, unless it is as high or as wide as the image.
+    ``drawn`` (B, 2), numbers in [0, 1), determine the squares' places, which are equally likely. With ``spares_last``
+    no square reaches the last row or column, unless it is as high or as wide as the image.
     """
     _, channels, height, width = shape
     first, places = _first_window(side, channels, height, width, drawn.device)
@@ -41,7 +41,7 @@ def window_cells(drawn: Tensor, side: int, shape: Sequence[int], *, spares_last:
 
 @lru_cache(maxsize=64)
 def _first_window(side: int, channels: int, height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the cells (C * S * S,) of the square at the top left, and how many rows and columns it could begin at."""
+    """Return the cells (C * S * S,) of the top left square, and the number of rows and columns it could start at."""
     steps = torch.arange(side, device=device)
     planes = torch.arange(channels, device=device)[:, None, None] * (height * width)
     places = torch.tensor([height - side + 1, width - side + 1], device=device)
@@ -61,7 +61,7 @@ def put_in(images: Tensor, cells: Tensor, windows: Tensor) -> Tensor:
 
 
 def bump(side: int, like: Tensor, drawn: Tensor, norm: str = "l2") -> Tensor:
-    """Return bumps (B, 1, S, S) of length 1 in ``norm``: a hill above or beside its hollow, as ``drawn`` (B,) says."""
+    """Return bumps (B, 1, S, S) of length 1 in ``norm``: a hill above or beside its hollow, as drawn (B,)."""
     standing = _bump(side, norm).to(like)
     return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, standing.T, standing)
 
@@ -74,7 +74,7 @@ def _bump(side: int, norm: str) -> Tensor:
 
 
 def _hill(height: int, width: int, norm: str) -> Tensor:
-    """Return (height, width) float64 values of length 1 that rise in rings towards the middle (equation 2)."""
+    """Return (height, width) float64 values of length 1 that increase in rings towards the middle (equation 2)."""
     rows, columns = torch.arange(height) - height // 2, torch.arange(width) - width // 2
     rings = torch.maximum(rows.abs()[:, None], columns.abs()[None, :])
     steps = 1 / torch.arange(1, max(height, width) // 2 + 2, dtype=torch.float64) ** POWERS[norm]
@@ -84,9 +84,9 @@ def _hill(height: int, width: int, norm: str) -> Tensor:
 
 
 def bump_grid(images: Tensor, draw: Callable[[Sequence[int]], Tensor], norm: str = "l2") -> Tensor:
-    """Return changes in the shape of images (B, C, H, W): bumps side by side, a fifth of its shorter side wide.
+    """Return changes in the shape of images (B, C, H, W): adjacent bumps, a fifth of the shorter side wide.
 
-    ``draw`` gives numbers in [0, 1), (B, *shape): how each bump lies, and its sign in each channel.
+    ``draw`` returns numbers in [0, 1), (B, *shape): orientation of each bump, and its sign in each channel.
     """
     batch, channels, height, width = images.shape
     side = max(min(height, width) // NUM_TILES, 1)

@@ -1,8 +1,8 @@
-"""Attention mechanisms: ``x.py`` declares one, ``x_impl.py`` computes it; no torch until one is built (``build.py``).
+"""Attention mechanisms: ``x.py`` declares a mechanism without torch, ``x_impl.py`` computes it.
 
-An implementation is a module over tokens (B, N, C) and the state of the forward pass that stands where timm's
-``block.attn`` stood. Each is made from its declaration and the sizes of its layer, and may hold any parameters. A layer
-that stands alone may be called without a state.
+An implementation is a module over tokens (B, N, C) and the state of the forward pass that replaces timm's
+``block.attn``. It is built from its declaration and the sizes of its layer, and may have any parameters. A layer used
+on its own may be called without a state.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ Source: Press et al. 2022, arXiv:2108.12409, section 3:
     H = softmax(Q K^T / sqrt(D) - m_h |i - j|) V,  m_h = 2^(-8 h / H), h = 1..H
 
 Nothing is learned beyond ``qkv`` and ``proj``. The paper's attention is causal, so that its distance is i - j; for
-tokens that see both sides it becomes |i - j|, the form that the Bilateral paper compares with (remark 3.4). The
-distance runs over the token index, from patch to patch and row to row, class token included: neither paper speaks of
-two dimensions. Paper and code differ in the slopes where the number of heads is no power of two; see ``positions``.
+tokens that see both sides it becomes |i - j|, the form used for comparison in the Bilateral paper (remark 3.4). The
+distance runs over the token index, from patch to patch and row to row, class token included: neither paper mentions two
+dimensions. Paper and code differ in the slopes where the number of heads is no power of two; see ``positions``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from robench.attention.base import AttentionBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttnScale(AttentionBase):
-    """AttnScale: the part of the softmax weights above their mean is scaled by 1 + lambda, learned for each head."""
+    """AttnScale: scaling of the softmax weights' deviation from their mean by 1 + lambda, learned for each head."""
 
     kind: ClassVar[str] = "attnscale"
     implementation: ClassVar[str] = "robench.attention.attnscale_impl:AttnScaleAttention"

@@ -1,4 +1,4 @@
-"""AttnScale: the part of the softmax weights that differs from uniform is scaled by 1 + lambda, learned for each head.
+"""AttnScale: scaling of the softmax weights' deviation from uniform by 1 + lambda, learned for each head.
 
 Source: Wang et al. 2022, arXiv:2203.05962 (Anti-Oversmoothing in Deep Vision Transformers):
 
@@ -6,7 +6,7 @@ Source: Wang et al. 2022, arXiv:2203.05962 (Anti-Oversmoothing in Deep Vision Tr
 
 ``lamb`` is [H], zero at start, as in the released code (ViT-Anti-Oversmoothing), which agrees. Rows of A' sum to one,
 but single weights may be negative. Here uniform weights are applied by taking the mean value, so that A' itself is
-never made: H = mean V + (1 + lambda) (A V - mean V).
+never formed: H = mean V + (1 + lambda) (A V - mean V).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Base of the declarations of attention mechanisms, and the types that their fields share."""
+"""Base class of the declarations of attention mechanisms, and shared types of their fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 
-# The two readings of a mechanism: what is printed, and what the authors' public code computes.
+# The two definitions of a mechanism: as printed in the paper, and as computed by the authors' public code.
 Formula = Literal["paper", "released"]
 Layers = Literal["all"] | tuple[int, ...]
 Count = Annotated[int, Ge(1), Le(LARGEST)]
@@ -23,30 +23,30 @@ class AttentionBase(DeclarationBase):
 
     @property
     def layers(self) -> Layers:
-        """0-based layers that have the mechanism, or ``all``."""
+        """Return the 0-based layers with this mechanism, or ``all``."""
         return "all"
 
     @property
     def elsewhere(self) -> str:
-        """Kind of the mechanism of all other layers."""
+        """Return the kind of the mechanism in all other layers."""
         return "softmax"
 
     @property
     def is_coupled(self) -> bool:
-        """True where the rows of a batch influence each other, so that outputs depend on their neighbours."""
+        """Return whether rows of a batch influence each other, so that outputs depend on the batch."""
         return False
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many parameters a layer has beside those of softmax attention."""
+        """Return the number of parameters of a layer beyond those of softmax attention."""
         return 0
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
-        """Return what does not fit a backbone of so many tokens and layers."""
+        """Return the incompatibilities with a backbone of this many tokens and layers."""
         return []
 
 
 def too_many(field: str, asked: int, num_tokens: int) -> list[FieldProblem]:
-    """Return a message where more is asked for than there are tokens, no message elsewhere."""
+    """Return a message if more is requested than there are tokens, otherwise no message."""
     return (
         [(field, f"must be at most the {num_tokens} tokens of the backbone, got {asked}")] if asked > num_tokens else []
     )

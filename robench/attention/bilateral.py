@@ -1,4 +1,4 @@
-"""Declaration of attention over contents and positions."""
+"""Declaration of bilateral attention over contents and positions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from robench.declarations.base import LARGEST, FieldProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bilateral(AttentionBase):
-    """Bilateral attention: logits of contents and logits of positions, through the same W_Q and W_K, are added.
+    """Bilateral attention: the sum of logits of contents and logits of positions, through the same W_Q and W_K.
 
     Attributes:
-        content_bandwidth, position_bandwidth: h^2 of the paper, by which logits are divided; None for sqrt(d).
-        positions: what stands for a token's place: the backbone's learned vectors, sinusoids, ALiBi's distances in
-            place of the positional logits, or nothing (``none``, the paper's Nonlocal attention).
+        content_bandwidth, position_bandwidth: h^2 in the paper, the divisor of the logits; None for sqrt(d).
+        positions: encoding of a token's position: the backbone's learned vectors, sinusoids, ALiBi's distances in place
+            of the positional logits, or nothing (``none``, the paper's Nonlocal attention).
     """
 
     kind: ClassVar[str] = "bilateral"
@@ -29,7 +29,7 @@ class Bilateral(AttentionBase):
     positions: Literal["learned", "sinusoid", "alibi", "none"] = "learned"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Without vectors of positions there is nothing for their bandwidth to divide."""
+        """Refuse a position bandwidth without vectors of positions."""
         if self.position_bandwidth is None or self.positions in ("learned", "sinusoid"):
             return []
         return [("position_bandwidth", f"has no effect with positions {self.positions}, got {self.position_bandwidth}")]

@@ -1,4 +1,4 @@
-"""Bilateral attention: logits of contents and logits of positions, through one and the same W, are added.
+"""Bilateral attention: the sum of logits of contents and logits of positions, through the same W.
 
 Source: the Bilateral/Boost paper, arXiv:2506.10371, equation 24: weights proportional to
 
@@ -20,8 +20,9 @@ There is no released code. Where the paper is silent or contradicts itself:
   sqrt(D), so that Nonlocal is softmax attention. ALiBi's logits are not divided by h_p^2, or remark 3.4 would not
   recover ALiBi.
 
-Positional logits hold for all examples and are made once a pass. Outside training mode, and where no gradient is wanted
-for ``qkv`` or p, they are kept until one of these changes (table 5, 1.08 GMac at inference); switching modes forgets.
+Positional logits are the same for all examples and computed once per pass. Outside training mode, and without gradients
+for ``qkv`` or p, they are cached until one of these changes (table 5, 1.08 GMac at inference); switching modes clears
+the cache.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class BilateralAttention(ProjectedAttention):
         self._kept = Kept()
 
     def train(self, mode: bool = True) -> Self:
-        """Switch to training mode, or with False out of it, and forget what was kept."""
+        """Switch to training mode (with False to evaluation mode), and clear the cache."""
         self._kept.forget()
         return super().train(mode)
 

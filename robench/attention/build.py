@@ -1,4 +1,4 @@
-"""From a mechanism's declaration to the module of one layer."""
+"""Construction of one layer's module from a mechanism's declaration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def build_attention(declaration: AttentionBase, geometry: Geometry) -> nn.Module
     """Return the declared mechanism for one layer, with initial weights from torch's global generator.
 
     Raises:
-        ContractError: a mechanism that is not robench's is no module.
+        ContractError: a third-party mechanism did not return a module.
     """
     declared = declaration_at(declaration, geometry.layer)
     module: nn.Module = declared.implemented()(declared, geometry)
@@ -33,7 +33,7 @@ def build_attention(declaration: AttentionBase, geometry: Geometry) -> nn.Module
 
 
 def _check_tokens(title: str, module: nn.Module, given: tuple[object, ...], output: object) -> None:
-    """Refuse what an attention mechanism of others made of tokens (B, N, C) where it is no such tokens."""
+    """Refuse outputs of a third-party mechanism that are not tokens like its inputs (B, N, C)."""
     tokens = given[0]
     assert isinstance(tokens, Tensor)  # the blocks are robench's
     if not isinstance(output, Tensor):
@@ -44,7 +44,7 @@ def _check_tokens(title: str, module: nn.Module, given: tuple[object, ...], outp
 
 
 def declaration_at(declaration: AttentionBase, layer: int) -> AttentionBase:
-    """Return what the declaration asks for at a layer: itself, or the mechanism that it names for elsewhere."""
+    """Return the declaration for a layer: itself, or the mechanism that it names for other layers."""
     if declaration.layers == "all" or layer in declaration.layers:
         return declaration
     return ATTENTIONS[declaration.elsewhere]()

@@ -15,12 +15,12 @@ DEFAULT_DELTA = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elliptical(AttentionBase):
-    """Elliptical attention: coordinates along which attention changes much weigh more in the scores.
+    """Elliptical attention: coordinates in which attention changes much have more weight in the scores.
 
     Attributes:
-        delta: step between layers, by which the change is divided; it cancels, since the largest change counts as 1.
-        estimator: the change is that of the values since the layer before (``over_layers``), or that of the layer's
-            own output when each coordinate of its queries is moved (``finite_differences``).
+        delta: step between layers, the divisor of the change; it cancels, since the largest change is normalised to 1.
+        estimator: change of the values since the previous layer (``over_layers``), or of the layer's own output when
+            each coordinate of its queries is moved (``finite_differences``).
     """
 
     kind: ClassVar[str] = "elliptical"
@@ -30,7 +30,7 @@ class Elliptical(AttentionBase):
     estimator: Literal["over_layers", "finite_differences"] = "over_layers"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Finite differences have a step of their own."""
+        """Refuse delta with finite differences, which define their own step."""
         if self.estimator == "over_layers" or self.delta == DEFAULT_DELTA:
             return []
         return [("delta", f"has no effect with estimator finite_differences, got {self.delta}")]

@@ -1,4 +1,4 @@
-"""Elliptical attention: coordinates along which attention changes most count most in the scores.
+"""Elliptical attention: coordinates in which attention changes most have the most weight in the scores.
 
 Source: Nielsen, Abdullaev, Teo & Nguyen 2024 (Elliptical Attention), arXiv:2406.13770, in the form of its code
 (Elliptical-Attention, Elliptical_ImageNet/models.py, MahalaAttention). With a diagonal W of one example's head
@@ -11,21 +11,21 @@ Source: Nielsen, Abdullaev, Teo & Nguyen 2024 (Elliptical Attention), arXiv:2406
 
       W = diag(m) / max m,  m_d = mean over tokens of |V_d - V'_d| / delta
 
-  with V' the values of layer l - 1. Layer 0 is softmax attention. The code hands on keys as well, of which nothing
-  depends, since its delta is the constant 5. delta cancels in the division by the maximum, so it does not enter the
-  arithmetic here: models that differ in it alone are one model up to rounding. Where this differs: a head in which no
-  value changes at all (the code divides 0 by 0) has W = I, that is, no coordinate changes more than another, and is
+  with V' the values of layer l - 1. Layer 0 is softmax attention. The code also passes keys on, which affect nothing,
+  since its delta is the constant 5. delta cancels in the division by the maximum, so it does not enter the arithmetic
+  here: models that differ in it alone are one model up to rounding. Where this differs: a head in which no value
+  changes at all (the code divides 0 by 0) has W = I, that is, no coordinate changes more than another, so that it is
   softmax attention.
 * ``finite_differences`` (compute_W): in every layer, layer 0 as well
 
       W_dd = mean over tokens of |F(Q + t e_d) - F(Q - t e_d)|_1 / 2t,  F(Q) = softmax(Q K^T / sqrt(D)) V
 
   with e_d the coordinate's unit vector, added to every query, and t = 1 / (2 sqrt(D)). There is no division by the
-  maximum. None of the code's command lines trains such a model, so that the layers its authors had in mind are not
-  known. It takes two softmax attentions more for each of the D coordinates.
+  maximum. None of the code's command lines trains such a model, so that the layers intended by its authors are unknown.
+  It takes two more softmax attentions for each of the D coordinates.
 
-What else the code has is not here: change over layers divided by that of the queries, token by token (delta None, which
-no call passes), and two ablations, of which the one that moves all coordinates at once does not run.
+Not implemented here: change over layers divided by that of the queries, token by token (delta None, which no call
+passes), and two ablations, one of which (moving all coordinates at once) does not run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class EllipticalAttention(ProjectedAttention):
 
 
 def relevance(v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:
-    """Return the diagonal of W, (B, H, 1, D), in [0, 1]: how much each coordinate changed, over the largest change."""
+    """Return the diagonal of W, (B, H, 1, D), in [0, 1]: the change of each coordinate over the largest change."""
     change_BH1D = (v_BHND - earlier_BHND).detach().abs().mean(dim=-2, keepdim=True)
     largest_BH11 = change_BH1D.amax(dim=-1, keepdim=True)
     return (change_BH1D / largest_BH11).where(largest_BH11 > 0, 1.0)
@@ -83,7 +83,7 @@ def sensitivity(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
     scores_BHNN = dot_scores(q_BHND, k_BHND)
     changes = []
     for k_BHN in k_BHND.unbind(dim=-1):
-        # To move a coordinate of all queries by the step moves the scores of each key by its own coordinate.
+        # Moving a coordinate of all queries by the step moves the scores of each key by the key's own coordinate.
         moved_BH1N = (step * root * k_BHN).unsqueeze(-2)
         weights_BHNN = (scores_BHNN + moved_BH1N).softmax(dim=-1) - (scores_BHNN - moved_BH1N).softmax(dim=-1)
         changes.append((weights_BHNN @ v_BHND).abs().sum(dim=-1).mean(dim=-1) / (2 * step))

@@ -16,7 +16,7 @@ class Fourier(AttentionBase):
     """FourierFormer: products of sinc functions with one learned radius. Nguyen et al. 2022, arXiv:2206.00206.
 
     Attributes:
-        power: of each sinc; even, so that no kernel is negative.
+        power: exponent of each sinc; even, so that no kernel is negative.
     """
 
     kind: ClassVar[str] = "fourier"
@@ -25,5 +25,5 @@ class Fourier(AttentionBase):
     power: Annotated[int, Ge(2), Le(LARGEST)] = 4
 
     def contradictions(self) -> list[FieldProblem]:
-        """Odd powers of a sinc are negative in places, where weights have no sense and their sum may be zero."""
+        """Refuse odd powers, whose kernels are negative in places, so that their sum may be zero."""
         return [("power", f"must be even, got {self.power}")] if self.power % 2 else []

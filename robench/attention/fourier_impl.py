@@ -2,15 +2,15 @@
 
 Source: Nguyen et al. 2022, FourierFormer: Transformer Meets Generalized Fourier Integral Theorem, arXiv:2206.00206,
 with sinc(x) = sin(x) / x and phi(x) = x^p. ``paramR`` is R, of shape [1], one at start, as in the authors' code for
-images (FourierFormer_NeurIPS, robust_transformer). The paper's quotient has no 1e-6; the code has it, and so has this,
-because the kernels of a query that is far from all keys may all vanish: its output is then zero.
+images (FourierFormer_NeurIPS, robust_transformer). The 1e-6 is missing in the paper but present in the code, and used
+here, because all kernels of a query that is far from all keys may vanish: its output is then zero.
 
 Where this differs from the code: its CUDA kernel reads ``paramR[d]``, past the end of the parameter; here one R serves
 all coordinates. Kernels are added up as logarithms, since products over 64 coordinates leave float32. ``power`` must be
 even, because odd powers make kernels negative, and their sum possibly zero.
 
-Coordinates are visited one by one in both directions, so that nothing of shape N x N x D is ever held: memory is that
-of a few N x N matrices, for D times the passes over them.
+Coordinates are visited one by one in both directions, so that no tensor of shape N x N x D is formed: memory is that of
+a few N x N matrices, for D times the passes over them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LogSincProducts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradients for queries and keys; the differences are computed again."""
+        """Return the gradients for queries and keys; the differences are recomputed."""
         q_BHND, k_BHMD = ctx.saved_tensors
         of_q, of_k = [], []
         for d in range(q_BHND.shape[-1]):

@@ -12,10 +12,10 @@ from robench.attention.mom import MedianOfMeans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FourierMom(MedianOfMeans):
-    """Median-of-means over FourierFormer's kernel, whose keys are not normalised. Han et al. 2022, appendix C.
+    """Median of means with FourierFormer's kernel, for keys that are not normalised. Han et al. 2022, appendix C.
 
     Attributes:
-        power: as of ``fourier``.
+        power: see ``fourier``.
     """
 
     kind: ClassVar[str] = "fourier-mom"

@@ -1,4 +1,4 @@
-"""Fourier attention with median of means: of random subsets of the keys, the one of median density, with sinc kernels.
+"""Fourier attention with median of means: the subset of median density among random subsets of the keys.
 
 Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794,
 appendix C, equation 27: ``mom`` with the kernel of ``fourier``, prod_d sinc(R (q_d - k_d))^p, and keys that are not
@@ -7,7 +7,7 @@ learned radius.
 
 Two formulas of the median, chosen by a field:
 
-* ``paper``: each query of each head has its own, of the sums of these kernels.
+* ``paper``: one median for each query of each head, over the sums of these kernels.
 * ``released``: one for all queries and heads, of the sum of -|q - k|^2 / sqrt(D), as in ``mom``, but for keys as they
   are: the authors' code (robust_transformer, imagenet/models.py, MomFourierAttention) has the sinc kernel and its
   radius for the weights, and does not choose by them. It differs from this as from ``mom``.

@@ -1,4 +1,4 @@
-"""Sizes that a mechanism is built for: those of its backbone, and where in it the mechanism sits."""
+"""Sizes of one attention layer and its place in the backbone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ class Geometry:
 
     Attributes:
         dim: width of a token, all heads together.
-        num_tokens: tokens of an input, the class token included; needed by mechanisms with parameters a token pair.
-        depth: layers of the backbone; ``layer``: 0-based place of this one.
+        num_tokens: number of tokens of an input, including the class token; needed by mechanisms with parameters per
+            token pair.
+        depth: number of layers of the backbone; ``layer``: 0-based index of this one.
         separate_queries: whether the backbone keeps the queries' projection apart from that of keys and values.
 
     Raises:
@@ -34,5 +35,5 @@ class Geometry:
 
     @property
     def head_dim(self) -> int:
-        """Width of one head."""
+        """Return the width of one head."""
         return self.dim // self.num_heads

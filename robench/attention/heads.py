@@ -1,4 +1,4 @@
-"""What mechanisms share: tokens split into heads, heads merged into tokens, and one step of dot-product attention.
+"""Building blocks of mechanisms: splitting and merging heads, and dot-product attention.
 
 Axes: B batch, N tokens, C width of a token, H heads, D width of a head (C = H D), M the tokens that are attended to,
 P projections (such as query, key and value) times C, F features of a query or key.
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def split_heads(projected_BNP: Tensor, num_heads: int, num_projections: int) -> tuple[Tensor, ...]:
-    """Return the projections as (B, H, N, D) tensors, in the order in which they lie side by side."""
+    """Return the projections as (B, H, N, D) tensors, in their order of concatenation."""
     B, N, P = projected_BNP.shape
     parts_PBHND = projected_BNP.reshape(B, N, num_projections, num_heads, P // (num_projections * num_heads))
     return parts_PBHND.permute(2, 0, 3, 1, 4).unbind(0)
 
 
 def merge_heads(x_BHND: Tensor) -> Tensor:
-    """Return (B, N, C): the heads of each token side by side."""
+    """Concatenate the heads of each token, (B, N, C)."""
     B, H, N, D = x_BHND.shape
     return x_BHND.transpose(1, 2).reshape(B, N, H * D)
 
@@ -48,7 +48,7 @@ def feature_factors(log_queries_BHNF: Tensor, log_keys_BHMF: Tensor) -> tuple[Te
 
         S_fj = softmax_j(log phi_f(k_j)),  P_if = softmax_f(log phi_f(q_i) + log sum_j phi_f(k_j))
 
-    so that no sum of features is divided by, and (P (S V)) takes O(N F) memory where A would take O(N M).
+    so that nothing is divided by a sum of features, and (P (S V)) takes O(N F) memory where A would take O(N M).
     """
     totals_BH1F = log_keys_BHMF.logsumexp(dim=-2, keepdim=True)
     gather_BHFM = log_keys_BHMF.softmax(dim=-2).transpose(-2, -1)

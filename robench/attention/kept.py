@@ -1,8 +1,8 @@
-"""A result of parameters alone, kept from pass to pass for as long as none of them has changed.
+"""Cache of a result that depends on parameters alone, valid until one of them changes.
 
-Whether one has is read off where its numbers lie, how they are laid out there, and the version that torch counts up
-with every write. The memory is held for as long as the result is, so that no new tensor comes to lie where an old one
-was. Writes through ``tensor.data`` are counted by nobody: who makes them has to ``forget``.
+Changes are detected by address, layout and the version counter that torch increments with every write. The memory is
+held as long as the result, so that no new tensor can reuse the address. Writes through ``tensor.data`` are not counted:
+callers that make them must call ``forget``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """What changes whenever the numbers of a tensor do, while its memory is held."""
+    """Fingerprint of a tensor that changes with its numbers, while its memory is held."""
 
     address: int
     version: int
@@ -28,7 +28,7 @@ class Trace(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A result, and what it was made of."""
+    """Cached result and the fingerprints it depends on."""
 
     result: Tensor
     traces: tuple[Trace, ...]
@@ -37,7 +37,7 @@ class Held(NamedTuple):
 
 
 class Kept:
-    """At most one result; a copy or a pickle of it is empty."""
+    """Cache of at most one result; copies and pickles of it are empty."""
 
     def __init__(self) -> None:
         self._held: Held | None = None
@@ -46,13 +46,14 @@ class Kept:
         return Kept, ()
 
     def forget(self) -> None:
-        """Let go of the result."""
+        """Clear the cache."""
         self._held = None
 
     def get(self, parameters: tuple[Tensor, ...], setting: object, compute: Callable[[], Tensor]) -> Tensor:
-        """Return ``compute()``, kept where it was called for the same parameters and setting before.
+        """Return ``compute()``, from the cache if it was called for the same parameters and setting before.
 
-        Nothing is kept where gradients may flow to the parameters. ``setting`` is whatever else decides the result.
+        Nothing is cached if gradients may flow to the parameters. ``setting`` contains everything else that determines
+        the result.
         """
         gradients_flow = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in parameters)
         # Tensors made in inference mode have no version.
@@ -69,5 +70,5 @@ class Kept:
 
 
 def trace_of(tensor: Tensor) -> Trace:
-    """Return the trace of a tensor as it is now."""
+    """Return the current fingerprint of a tensor."""
     return Trace(tensor.data_ptr(), tensor._version, tensor.shape, tensor.stride(), tensor.dtype, tensor.device)

@@ -1,4 +1,4 @@
-"""Steps that kernel attentions share: Gaussian kernels of tokens, and kernels made into weights.
+"""Gaussian kernels of tokens, and normalisation of kernels to weights.
 
 Axes as in ``heads``: B batch, H heads, N queries, M keys, D width of a head. Kernels that
 are divided by their sum are kept as logarithms until then, since each of them may be too small for the number format.
@@ -29,7 +29,7 @@ def unit(x_BHND: Tensor) -> Tensor:
 
 
 def gaussian_scores(q_BHND: Tensor, k_BHMD: Tensor, precision: float) -> Tensor:
-    """Return ln exp(-c |q - k|^2) of shape (B, H, N, M), but for c |q|^2, which no row of weights depends on."""
+    """Return ln exp(-c |q - k|^2), (B, H, N, M), without c |q|^2, which cancels in each row of weights."""
     squares_BH1M = k_BHMD.square().sum(dim=-1).unsqueeze(-2)
     return (2 * precision * q_BHND) @ k_BHMD.transpose(-2, -1) - precision * squares_BH1M
 
@@ -38,7 +38,7 @@ def gaussian_gram(x_BHMD: Tensor, precision: float) -> Tensor:
     """Return exp(-c |x_i - x_j|^2), of shape (B, H, M, M), with a diagonal of exactly 1."""
     scaled_BHMD = math.sqrt(2 * precision) * x_BHMD
     products_BHMM = scaled_BHMD @ scaled_BHMD.transpose(-2, -1)
-    # The squares are read off the products, so that the diagonal cancels exactly however large the vectors are.
+    # The squares are taken from the products, so that the diagonal cancels exactly however large the vectors are.
     halves_BHM = products_BHMM.diagonal(dim1=-2, dim2=-1) / 2
     exponents_BHMM = products_BHMM - halves_BHM.unsqueeze(-1) - halves_BHM.unsqueeze(-2)
     return exponents_BHMM.clamp(max=0).exp()

@@ -10,7 +10,7 @@ from robench.attention.base import AttentionBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(AttentionBase):
-    """Linear attention: the softmax is replaced by the feature map elu(x) + 1, with neither a scale nor an epsilon.
+    """Linear attention: the feature map elu(x) + 1 in place of the softmax, with neither a scale nor an epsilon.
 
     Katharopoulos et al. 2020, arXiv:2006.16236.
     """

@@ -4,7 +4,7 @@ Source: Katharopoulos et al. 2020, arXiv:2006.16236, equations 5 to 7. With phi(
 
     H = A V,  A_ij = phi(q_i) . phi(k_j) / sum_j' phi(q_i) . phi(k_j')
 
-and A never formed: its two factors, (N, D) and (D, N), meet the values one after the other. Weights are those of
+and A is never formed: its two factors, (N, D) and (D, N), multiply the values one after the other. Weights are those of
 softmax attention: ``qkv`` is [3C, C], order q, k, v, with bias, and ``proj``.
 
 There is neither a scale nor an epsilon, as in the paper. The authors' code adds 1e-6 to the denominator; that of

@@ -1,4 +1,4 @@
-"""Twicing over linear attention: what the smoothing by A lost is smoothed and added again, (2A - A^2) V.
+"""Twicing over linear attention: the residual of smoothing by A is smoothed and added again, (2A - A^2) V.
 
 Source: Abdullaev & Nguyen 2025 (Twicing Attention), appendix B.1, "Non-conventional attention mechanisms", with A the
 normalised weights of linear attention, phi(x) = elu(x) + 1 (see ``linear``). Computed as
@@ -6,8 +6,8 @@ normalised weights of linear attention, phi(x) = elu(x) + 1 (see ``linear``). Co
     H = A V + A (V - A V)
 
 so that neither A nor its square is formed: each product with A goes through its two factors, and the cost stays linear
-in the number of tokens. The paper says that its own experiments construct A; the results agree up to rounding. The
-released code has no twicing in its linear attention, so there is no other reading. Weights are those of ``linear``.
+in the number of tokens. According to the paper, its own experiments construct A; the results agree up to rounding. The
+released code has no twicing in its linear attention, so there is no other definition. Weights are those of ``linear``.
 """
 
 from __future__ import annotations

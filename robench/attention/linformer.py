@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linformer(AttentionBase):
-    """Linformer: keys and values are projected to fewer tokens by one learned matrix for each head and layer.
+    """Linformer: projection of keys and values to fewer tokens by one learned matrix for each head and layer.
 
     Wang et al. 2020, arXiv:2006.04768.
 
     Attributes:
-        projection_length: tokens after the projection, at most those before it.
+        projection_length: number of tokens after the projection, at most the number before it.
     """
 
     kind: ClassVar[str] = "linformer"
@@ -27,9 +27,9 @@ class Linformer(AttentionBase):
     projection_length: Count
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many parameters a layer has beside those of softmax attention."""
+        """Return the number of parameters of a layer beyond those of softmax attention."""
         return num_heads * self.projection_length * num_tokens
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
-        """Return what does not fit a backbone: a projection to more tokens than it has."""
+        """Refuse a projection to more tokens than the backbone has."""
         return too_many("projection_length", self.projection_length, num_tokens)

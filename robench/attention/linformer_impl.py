@@ -1,4 +1,4 @@
-"""Linformer: keys and values are projected to fewer tokens, K' = E K and V' = E V, before softmax attention.
+"""Linformer: projection of keys and values to fewer tokens, K' = E K and V' = E V, before softmax attention.
 
 Source: Wang et al. 2020, arXiv:2006.04768, equation 7, H = softmax(Q (E K)^T / sqrt(D)) F V, here with F = E. Weights:
 ``qkv`` is [3C, C], order q, k, v, with bias, ``proj``, and ``E``, [H, projection_length, num_tokens], normal with

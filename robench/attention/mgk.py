@@ -12,10 +12,10 @@ from robench.attention.base import AttentionBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mgk(AttentionBase):
-    """Mixture of Gaussian keys: several keys a token, weighed by learned shares. Nguyen et al. 2022, arXiv:2110.08678.
+    """Mixture of Gaussian keys: several weighted keys per token. Nguyen et al. 2022, arXiv:2110.08678.
 
     Attributes:
-        num_mixtures: keys of each token.
+        num_mixtures: number of keys per token.
     """
 
     kind: ClassVar[str] = "mgk"
@@ -24,5 +24,5 @@ class Mgk(AttentionBase):
     num_mixtures: Annotated[int, Ge(2), Le(1000)] = 2
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many parameters a layer has beside those of softmax attention."""
+        """Return the number of parameters of a layer beyond those of softmax attention."""
         return (self.num_mixtures - 1) * dim**2

@@ -1,4 +1,4 @@
-"""Mixture of Gaussian keys: each token has several keys, whose kernels are added with learned shares.
+"""Mixture of Gaussian keys: each token has several keys, whose kernels are added with learned weights.
 
 Source: Nguyen et al. 2022, Improving Transformers with Probabilistic Attention Keys, arXiv:2110.08678, in the form of
 the authors' code (transformer-mgk, language model, ``rbf2keys``):
@@ -8,13 +8,13 @@ the authors' code (transformer-mgk, language model, ``rbf2keys``):
 so that with two keys the factors are 0.5 and 1.5; for more, where the code is silent, the row 0.5, 1.5, 2.5 ... goes
 on. ``qkv`` is [(M + 2) C, C] for M keys, order q, k0, k1, ..., v. Queries and keys are not normalised.
 
-``pi0``, ``pi1``, ... are the shares, 1 / M at start, held within [0, 1] where they are used; they need not add up to
-one. In the language model each is [H, 1, 1, 256], a share for each head and each place of a key in a text of 256
-tokens; here it is [H, 1, 1, 1], one share for all places, so that any number of tokens is taken and a token's place
-does not count. (The code for long sequences has one share for all heads, too.)
+``pi0``, ``pi1``, ... are the mixture weights, 1 / M at start, clamped to [0, 1] in use; they need not add up to one. In
+the language model each is [H, 1, 1, 256], a weight for each head and each position of a key in a text of 256 tokens;
+here it is [H, 1, 1, 1], one weight for all positions, so that any number of tokens is accepted and positions do not
+matter. (The code for long sequences has one weight for all heads, too.)
 
-The paper's quotient has no 1e-6; the code has it, and so has this, because all shares of a head may be zero, and then
-so is its output.
+The 1e-6 is missing in the paper but present in the code, and used here, because all weights of a head may be zero, and
+then so is its output.
 """
 
 from __future__ import annotations

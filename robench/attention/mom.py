@@ -1,4 +1,4 @@
-"""Declaration of attention by the median-of-means principle: random subsets of the keys, and the median one counts."""
+"""Declaration of median-of-means attention: random subsets of the keys, of which the median one is used."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MedianOfMeans(AttentionBase):
-    """What both mechanisms are asked for.
+    """Common fields of the median-of-means mechanisms.
 
     Attributes:
-        num_blocks: random subsets of the keys; odd, so that one of them is the median.
-        block_fraction: share of the keys that a subset has.
-        formula: the median is each query's own (``paper``), or one for the whole example (``released``).
+        num_blocks: number of random subsets of the keys; odd, so that one of them is the median.
+        block_fraction: proportion of the keys in a subset.
+        formula: one median per query (``paper``), or one for the whole example (``released``).
     """
 
     num_blocks: Annotated[int, Ge(1), Le(1000)] = 5
@@ -28,11 +28,11 @@ class MedianOfMeans(AttentionBase):
     formula: Literal["paper", "released"] = "paper"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Of an even number of blocks none is the median."""
+        """Refuse an even number of blocks, of which none is the median."""
         return [("num_blocks", f"must be odd, got {self.num_blocks}")] if self.num_blocks % 2 == 0 else []
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
-        """Return what does not go with a backbone of so many tokens."""
+        """Refuse blocks that would be empty with this number of tokens."""
         if int(num_tokens * self.block_fraction) >= 1:
             return []
         return [("block_fraction", f"must leave at least one of {num_tokens} tokens, got {self.block_fraction}")]

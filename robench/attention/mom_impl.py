@@ -1,4 +1,4 @@
-"""Median-of-means attention: of random subsets of the keys, each query attends to the one of median density.
+"""Median-of-means attention: each query attends to the random subset of the keys of median density.
 
 Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794, section
 3.2, equation 12, and algorithm 1. With kernels k(q, k_j) on keys of unit length and subsets I_1..I_L of S keys each,
@@ -11,10 +11,10 @@ shared by its heads and queries; the class token may be left out.
 
 Two formulas, chosen by a field (robust_transformer, imagenet/models.py, 606-669):
 
-* ``paper``: k(q, k) = exp(-|q - k|^2 / (2 sqrt(D))); each query of each head has a median of its own.
+* ``paper``: k(q, k) = exp(-|q - k|^2 / (2 sqrt(D))); one median for each query of each head.
 * ``released``: k(q, k) = exp(-|q - k|^2 / sqrt(D)); one subset for all queries and heads, the median of the sum of
   -|q - k|^2 / sqrt(D) over them. The code sums over the batch as well and draws from numpy's global generator, so that
-  a prediction depends on its neighbours and is never the same twice; here each example has its own subset and seed.
+  a prediction depends on its neighbours and is not reproducible; here each example has its own subset and seed.
 
 Which subset is the median is a choice, through which no gradient flows.
 """
@@ -56,7 +56,7 @@ class MomAttention(ProjectedAttention):
 
 
 def subsets_of(declaration: MedianOfMeans, k_BHND: Tensor, layer: int, state: ForwardState | None) -> Tensor:
-    """Return the random subsets of each example's tokens, (B, L, N) truth values on the tokens' device."""
+    """Return the random subsets of each example's tokens, (B, L, N) booleans on the tokens' device."""
     num_tokens = k_BHND.shape[-2]
     members_BLN = random_subsets(
         None if state is None else state.seeds,
@@ -70,7 +70,7 @@ def subsets_of(declaration: MedianOfMeans, k_BHND: Tensor, layer: int, state: Fo
 
 
 def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -> Tensor:
-    """Return which keys are of the median subset, (B, H, N, M) truth values; no gradient flows through the choice."""
+    """Return a mask of the keys in the median subset, (B, H, N, M); no gradient flows through the choice."""
     with torch.no_grad():
         densities_BHNL = torch.stack(
             [_density(log_kernel_BHNM, members_BM, formula) for members_BM in members_BLM.unbind(1)], dim=-1
@@ -82,7 +82,7 @@ def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -
 
 
 def _density(log_kernel_BHNM: Tensor, members_BM: Tensor, formula: str) -> Tensor:
-    """Return what the median is taken of, (B, H, N)."""
+    """Return the values that the median is taken of, (B, H, N)."""
     members_B11M = members_BM[:, None, None, :]
     if formula == "paper":
         density_BHN: Tensor = log_kernel_BHNM.masked_fill(~members_B11M, -torch.inf).logsumexp(dim=-1)

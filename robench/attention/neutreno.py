@@ -16,7 +16,7 @@ class Neutreno(AttentionBase):
     """NeuTRENO: A V + alpha (V0 - V) with V0 the values of layer 0; softmax attention in layer 0 itself.
 
     Attributes:
-        alpha: how far the values are drawn towards those of layer 0; 0 is softmax attention.
+        alpha: weight of the regularisation towards the values of layer 0; 0 is softmax attention.
     """
 
     kind: ClassVar[str] = "neutreno"

@@ -1,4 +1,4 @@
-"""NeuTRENO: softmax attention whose output is drawn towards the values of the first layer, so that tokens stay apart.
+"""NeuTRENO: softmax attention with outputs regularised towards the values of the first layer against over-smoothing.
 
 Source: Nguyen, Nguyen & Baraniuk 2023 (Mitigating Over-smoothing in Transformers via Regularized Nonlocal
 Functionals), arXiv:2312.00751. In layer 0, and in each later one,

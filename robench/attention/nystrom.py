@@ -16,9 +16,9 @@ class Nystrom(AttentionBase):
     """Nystrom attention: softmax attention approximated through landmarks. Xiong et al. 2021, arXiv:2102.03902.
 
     Attributes:
-        num_landmarks: segments of tokens, of equal length or one more, whose means are the landmarks.
-        formula: the pseudo-inverse starts at a scale of its own for each example and head (``paper``), or at one for
-            all heads of the batch (``released``).
+        num_landmarks: number of segments of tokens, equal in length up to one token, whose means are the landmarks.
+        formula: the pseudo-inverse starts at one scale for each example and head (``paper``), or at one scale for all
+            heads of the batch (``released``).
     """
 
     kind: ClassVar[str] = "nystrom"
@@ -33,5 +33,5 @@ class Nystrom(AttentionBase):
         return self.formula == "released" and self.num_landmarks > 1
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
-        """Return what does not fit a backbone: more landmarks than it has tokens."""
+        """Refuse more landmarks than the backbone has tokens."""
         return too_many("num_landmarks", self.num_landmarks, num_tokens)

@@ -1,4 +1,4 @@
-"""Nystrom attention: softmax attention approximated through landmarks, and a convolution over the values beside it.
+"""Nystrom attention: softmax attention approximated through landmarks, plus a convolution over the values.
 
 Source: Xiong et al. 2021 (Nystromformer), arXiv:2102.03902, algorithm 1. With q and k over D^(1/4), and landmarks Q~
 and K~ that are means over M segments of consecutive tokens,
@@ -16,12 +16,12 @@ for each head, along the tokens in their order, the class token first.
 column, and for as many landmarks as tokens:
 
 * ``paper``: |A|_1 is that of each example and head. So it is in the authors' T2T-ViT too (mlpen/Nystromformer,
-  ImageNet/T2T-ViT/models/token_nystromformer.py, init_option "exact"). With M = N the equations hold as they stand, and
+  ImageNet/T2T-ViT/models/token_nystromformer.py, init_option "exact"). With M = N the equations hold unchanged, and
   tend to softmax attention.
 * ``released``: one |A|_1, the largest of all heads of the whole batch, as in the authors' other code by default
-  (LRA/code/attention_nystrom.py, code/attention_nystrom.py, init_option "original"); what an example gives depends on
-  its neighbours then, and on its other heads where it stands alone. Six steps do not make up for a start that is too
-  small. With M = N it is softmax attention, and the convolution beside it.
+  (LRA/code/attention_nystrom.py, code/attention_nystrom.py, init_option "original"); an example's output then depends
+  on the rest of the batch, and on its other heads even in a batch of one. Six steps do not make up for a start that is
+  too small. With M = N it is softmax attention, and the convolution beside it.
 
 N not a multiple of M, which that code refuses: segments have floor(N / M) or one more tokens, the shorter ones first,
 as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
@@ -109,7 +109,7 @@ def segment_means(x_BHND: Tensor, num_segments: int) -> Tensor:
 def pseudo_inverse(weights_BHMM: Tensor, num_steps: int = NUM_STEPS, *, shares_scale: bool = False) -> Tensor:
     """Return the approximate Moore-Penrose inverse of matrices whose rows are positive and sum to one.
 
-    Where ``shares_scale``, all of them start at the scale of the one with the largest sum of a column.
+    With ``shares_scale``, all of them start at the scale of the one with the largest sum of a column.
     """
     identity_MM = torch.eye(weights_BHMM.shape[-1], dtype=weights_BHMM.dtype, device=weights_BHMM.device)
     columns_BH1M = weights_BHMM.sum(dim=-2, keepdim=True)

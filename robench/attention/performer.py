@@ -18,10 +18,10 @@ class Performer(AttentionBase):
     """Performer: softmax attention approximated by positive random features. Choromanski et al. 2021, arXiv:2009.14794.
 
     Attributes:
-        num_features: random features of a query or key.
-        redraw_seed: from which each layer draws their projection, once; what was drawn is kept in the state dict.
-        formula: features as printed (``paper``), or each over the largest of them, plus epsilon (``released``).
-        epsilon: what ``released`` adds to each feature.
+        num_features: number of random features of a query or key.
+        redraw_seed: seed from which each layer draws its projection, once; the projection is part of the state dict.
+        formula: features as printed (``paper``), or divided by the largest one, plus epsilon (``released``).
+        epsilon: constant that ``released`` adds to each feature.
     """
 
     kind: ClassVar[str] = "performer"
@@ -33,12 +33,12 @@ class Performer(AttentionBase):
     epsilon: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_EPSILON
 
     def contradictions(self) -> list[FieldProblem]:
-        """Features as printed have nothing added to them."""
+        """Refuse epsilon with the features as printed."""
         if self.formula == "released" or self.epsilon == DEFAULT_EPSILON:
             return []
         return [("epsilon", f"has no effect with formula paper, got {self.epsilon}")]
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many numbers a layer has beside those of softmax attention, drawn in blocks and with 64 bits."""
+        """Return the number of values of a layer beyond softmax attention's, drawn in blocks and with 64 bits."""
         head_dim = dim // num_heads
         return 4 * (self.num_features + head_dim) * head_dim

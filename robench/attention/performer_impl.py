@@ -12,20 +12,20 @@ those of softmax attention: ``qkv`` is [3C, C], order q, k, v, with bias, and ``
 
 Two formulas, chosen by a field:
 
-* ``paper``: the features above, kept as logarithms, so that all that is common to a query cancels exactly, and no
-  epsilon is needed.
+* ``paper``: the features above, kept as logarithms, so that factors common to a query cancel exactly, and no epsilon is
+  needed.
 * ``released``: phi_f(x) = (exp(w_f . x - |x|^2 / 2 - m) + ``epsilon``) / sqrt(F), with m the largest w_f . x of a query
-  over f, or of a head's keys over f and all tokens. Added after the exponential, the epsilon does not cancel: where
-  |x|^2 / 2 is so large that nothing else is left of a query or key, it is alike to all others. 1e-4 is the default of
-  the authors' features (google-research, performer/fast_attention/jax/fast_attention.py), whose
+  over f, or of a head's keys over f and all tokens. Added after the exponential, the epsilon does not cancel: if |x|^2
+  / 2 is so large that only the epsilon remains of a query or key, it is equally similar to all others. 1e-4 is the
+  default of the authors' features (google-research, performer/fast_attention/jax/fast_attention.py), whose
   make_fast_softmax_attention passes 1e-6, and of performer_pytorch, which the code of Nystromformer calls. Gradients
   flow through m, as in the authors' code; later versions of performer_pytorch stop them, and its earlier ones take m
   over the keys of the whole batch, which is not here.
 
-Where this differs from all that code: the signs of the QR factorisation are put right, without which its orthogonal
-matrix is not uniform. It draws anew during training and does not save what was drawn; here a layer draws once, from
-``redraw_seed`` and its place, by a generator of its own, and the state dict carries what was drawn. The authors also
-add 2e-6 to denominators of at most 1e-6; here nothing is added to them. The language models of lmtool-fwp have other
+Where this differs from all that code: the signs of the QR factorisation are corrected, without which its orthogonal
+matrix is not uniform. That code redraws during training and does not save its projection; here a layer draws once, from
+``redraw_seed`` and its index, by a separate generator, and the state dict contains the projection. The authors also add
+2e-6 to denominators of at most 1e-6; here nothing is added to them. The language models of lmtool-fwp have other
 features, (exp(+-w_f . x - |x|^2 / 2) + 1e-4) / sqrt(2 F) without a maximum, and add 1e-5 to denominators.
 """
 

@@ -1,7 +1,7 @@
-"""Fixed functions of the tokens' places, for mechanisms that add positional logits.
+"""Fixed positional encodings for mechanisms that add positional logits.
 
-Sources: ALiBi, Press et al. 2022, arXiv:2108.12409; sinusoids, Vaswani et al. 2017, section 3.5. A token's place is its
-index in the sequence, the class token's being 0; rows of patches follow one another.
+Sources: ALiBi, Press et al. 2022, arXiv:2108.12409; sinusoids, Vaswani et al. 2017, section 3.5. A token's position is
+its index in the sequence, 0 for the class token; rows of patches follow one another.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 def falling_logits(num_heads: int, num_tokens: int, like: Tensor) -> Tensor:
     """Return -slope_h |i - j|, of shape (H, N, N), with the dtype and device of ``like``.
 
-    The slopes are 2^(-8 h / H), h = 1..H, for any number of heads. The ALiBi paper says so; its code does for powers of
-    two alone, and picks slopes of the next one otherwise.
+    The slopes are 2^(-8 h / H), h = 1..H, for any number of heads. This follows the ALiBi paper; its code does so for
+    powers of two only, and otherwise picks slopes of the next one.
     """
     heads_H = torch.arange(1, num_heads + 1, dtype=like.dtype, device=like.device)
     places_N = torch.arange(num_tokens, dtype=like.dtype, device=like.device)

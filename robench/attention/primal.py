@@ -1,4 +1,4 @@
-"""Declaration of Primal-Attention: tokens projected on the singular directions of a kernel that is never formed."""
+"""Declaration of Primal-Attention: projection of tokens on the singular directions of a kernel that is never formed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Primal(AttentionBase):
     """Primal-Attention: scores of the asymmetric kernel SVD of queries and keys. Chen et al. 2023, arXiv:2305.19798.
 
     Attributes:
-        num_directions: s of the paper, the singular directions of a head; at most as many as there are tokens.
-        rank_multiplier: the projection weights are made of num_directions times as many tokens, at most of all.
-        data_dependent: the projection weights are mixtures of the tokens; without, they are parameters themselves.
-        layers: 0-based layers that do so, or ``all`` (the authors' DeiT-small does in its last layer alone);
+        num_directions: s in the paper, the number of singular directions of a head; at most the number of tokens.
+        rank_multiplier: the projection weights combine num_directions times this many tokens, at most all.
+        data_dependent: whether the projection weights are mixtures of the tokens instead of parameters.
+        layers: 0-based layers with this mechanism, or ``all`` (the authors' DeiT-small has it in its last layer only);
             ``elsewhere``: mechanism of the other layers.
-        formula: of the KSVD loss, which no output depends on: the objective as printed, sums weighted by Lambda
+        formula: formula of the KSVD loss, which no output depends on: the objective as printed, sums weighted by Lambda
             (``paper``); or the square of means weighted by Lambda squared (``released``).
     """
 
@@ -38,17 +38,17 @@ class Primal(AttentionBase):
     formula: Formula = "paper"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Where no tokens are mixed, nothing says how many of them are."""
+        """Refuse rank_multiplier unless tokens are mixed."""
         if self.data_dependent or self.rank_multiplier == DEFAULT_RANK_MULTIPLIER:
             return []
         return [("rank_multiplier", f"has no effect unless data_dependent, got {self.rank_multiplier}")]
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many parameters a layer has beside those of softmax attention."""
+        """Return the number of parameters of a layer beyond those of softmax attention."""
         num_sampled = min(num_tokens, self.num_directions * self.rank_multiplier)
         num_rows = num_sampled if self.data_dependent else dim // num_heads
         return 2 * num_heads * num_rows * self.num_directions
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
-        """Return what does not fit a backbone: more directions than its kernel matrix has singular vectors."""
+        """Refuse more directions than the kernel matrix has singular vectors."""
         return too_many("num_directions", self.num_directions, num_tokens)

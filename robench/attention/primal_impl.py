@@ -11,19 +11,19 @@ Weights: ``qk`` is [2C, C], order q, k, with bias; ``we`` and ``wr`` [H, n, s] (
 [H, s]; ``concate_weight``, which is W_o with a bias, [D, 2s], shared by the heads; ``proj``.
 
 The KSVD loss J is zero where W_e and W_r solve the SVD of K (lemma 4.2). It is to be added to the task's, times eta
-(0.05 on ImageNet); no output depends on Lambda. Averaged over the heads, in the two readings of ``formula``:
+(0.05 on ImageNet); no output depends on Lambda. Averaged over the heads, for the two values of ``formula``:
 
     paper     J = sum_i (e_i^T Lambda e_i + r_i^T Lambda r_i) / 2 - tr(W_e^T W_r)
     released  J^2 with J = mean_i (|Lambda e_i|^2 + |Lambda r_i|^2) / 2 - tr(W_e^T W_r)
 
 The printed J has no lower bound. The authors' code (PrimalAttention_CV) averages over the batch too before it squares;
-here each example's own J is squared, so that no example's loss depends on its neighbours. The supplement averages over
-no heads, since it speaks of one. It has Lambda positive; as in the code, nothing keeps it so.
+here each example's own J is squared, so that no example's loss depends on its neighbours. The supplement treats a
+single head, so has no average over heads. There Lambda is positive; as in the code, this is not enforced.
 
 "Uniformly sampled" tokens are evenly spaced ones, as in the code: token floor(i (N - 1) / (n - 1)) for i = 0..n-1. The
-code rounds this in float32 and is one token off now and then, but never for 197 tokens and a rank_multiplier of 10.
-Where it takes all tokens it refuses inputs of another length; here n of them are taken by the same rule. A vector of
-length zero has no direction: as in the code it is divided by 1e-12, and gives zero.
+code rounds this in float32 and is occasionally one token off, but never for 197 tokens and a rank_multiplier of 10. If
+it uses all tokens it refuses inputs of another length; here n of them are selected by the same rule. A vector of length
+zero has no direction: as in the code it is divided by 1e-12, and gives zero.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PrimalAttention(nn.Module):
         self.proj = nn.Linear(geometry.dim, geometry.dim)
 
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
-        """Return (B, N, C); the KSVD loss is added to the losses of the state, where it asks for them."""
+        """Return (B, N, C); the KSVD loss is added to the losses of the state if requested there."""
         q_BHND, k_BHND = split_heads(self.qk(x_BNC), self.num_heads, num_projections=2)
         e_BHNS = normalize(q_BHND, dim=-1) @ self.projection(self.we, x_BNC)
         r_BHNS = normalize(k_BHND, dim=-1) @ self.projection(self.wr, x_BNC)
@@ -72,7 +72,7 @@ class PrimalAttention(nn.Module):
         return mixed_BNC
 
     def projection(self, weight_HMS: Tensor, x_BNC: Tensor) -> Tensor:
-        """Return F^T W, (B, H, D, S), or W itself, (H, D, S), where it does not depend on the tokens."""
+        """Return F^T W, (B, H, D, S), or W itself, (H, D, S), if it does not depend on the tokens."""
         if not self.data_dependent:
             return weight_HMS
         sampled_BMC = x_BNC[:, evenly_spaced(weight_HMS.shape[1], x_BNC.shape[1], x_BNC.device)]
@@ -90,7 +90,7 @@ class PrimalAttention(nn.Module):
 
 
 def evenly_spaced(count: int, num_tokens: int, device: torch.device) -> Tensor:
-    """Return ``count`` places among ``num_tokens``, first and last included; repeated where there are fewer.
+    """Return ``count`` evenly spaced indices among ``num_tokens``, both ends included, repeated if necessary.
 
     >>> evenly_spaced(4, 7, torch.device("cpu")).tolist()
     [0, 2, 4, 6]

@@ -1,8 +1,8 @@
-"""What most mechanisms have in common: tokens projected into heads, a mechanism over the heads, its output projected.
+"""Common base of most mechanisms: tokens projected into heads, a mechanism over the heads, and an output projection.
 
 Parameters are named as in timm and DeiT: ``qkv``, [3C, C] with bias, order q, k, v, and ``proj``, [C, C] with bias. In
-a backbone with separate queries (FAN) ``qkv`` is two, ``q`` [C, C] and ``kv`` [2C, C]; a mechanism without queries of
-its own then has ``kv`` alone.
+a backbone with separate queries (FAN) ``qkv`` is two, ``q`` [C, C] and ``kv`` [2C, C]; a mechanism without separate
+queries then has ``kv`` alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ProjectedAttention(nn.Module, ABC):
-    """Attention over tokens (B, N, C) -> (B, N, C); a mechanism says how its heads are mixed."""
+    """Attention over tokens (B, N, C) -> (B, N, C); subclasses define the mixing of each head."""
 
     def __init__(self, declaration: DeclarationBase, geometry: Geometry, num_projections: int = 3) -> None:
         super().__init__()

@@ -13,13 +13,13 @@ from robench.declarations.base import LARGEST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rkde(AttentionBase):
-    """Robust kernel density attention: outlying keys get less weight, by iteratively re-weighted least squares.
+    """Robust kernel density attention: less weight for outlying keys, by iteratively re-weighted least squares.
 
     Attributes:
         loss: robust loss; ``threshold``: a of that loss.
-        num_iterations: re-weightings; weights start uniform, and stay so where all vanish.
-        formula: kernel as of ``kde``; the distance of a key from the mean as printed (``paper``), or with the sign of
-            its middle term turned, so that outliers weigh more, and a tail of 0.01 for Hampel's loss (``released``).
+        num_iterations: number of re-weightings; weights start uniform, and stay so if all vanish.
+        formula: kernel as in ``kde``; distance of a key from the mean as printed (``paper``), or with the opposite sign
+            of its middle term, so that outliers have more weight, and a tail of 0.01 for Hampel's loss (``released``).
     """
 
     kind: ClassVar[str] = "rkde"

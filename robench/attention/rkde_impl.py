@@ -1,4 +1,4 @@
-"""Robust KDE attention: h_i = sum_j v_j w_j k(q_i - k_j) / sum_j u_j k(q_i - k_j), where outliers weigh less.
+"""Robust KDE attention: h_i = sum_j v_j w_j k(q_i - k_j) / sum_j u_j k(q_i - k_j), with less weight for outliers.
 
 Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Density Estimation, arXiv:2210.05794,
 Algorithm 1 and appendix B. k is the Gaussian kernel of ``kde``, keys normalised. The weights w of the joint density,
@@ -7,16 +7,16 @@ of x_j = [k_j, v_j], and u of the marginal one, of x_j = k_j, are each found by 
 
     h_j^2 = k(x_j, x_j) - 2 sum_m w_m k(x_m, x_j) + sum_mn w_m w_n k(x_m, x_n),    w_j = psi(h_j) / sum_m psi(h_m)
 
-with psi from ``robust_losses``. They start uniform (the paper says random, the code does this) and stay as they are
+with psi from ``robust_losses``. They start uniform (random in the paper, uniform in the code) and stay as they are
 where all would vanish. Values are not normalised, and both densities have the same bandwidth.
 
 Two formulas, chosen by a field:
 
 * ``paper``: as above, k(x, y) = exp(-|x - y|^2 / (2 sqrt(D))), so that k(x, x) = 1.
 * ``released``: the authors' code (robust_transformer, imagenet/models.py) has exp(-|x - y|^2 / sqrt(D)), and adds
-  sum_m w_m k(x_m, x_j) where the paper takes it away twice, so that h lies in [1, sqrt(3)] and is *smaller* for
+  sum_m w_m k(x_m, x_j) where the paper subtracts it twice, so that h lies in [1, sqrt(3)] and is *smaller* for
   outliers. So Huber with a <= 1 weighs all by 1 / h whatever a is, and Hampel with a <= 1/3 is plain KDE. Weights from
-  Hampel's c on are 0.01. Welsch and Tukey are not in the code: here they read its h by their own psi, without a tail.
+  Hampel's c on are 0.01. Welsch and Tukey are not in the code: here they apply their own psi to its h, without a tail.
 
 Where this differs: from the second iteration on the code averages weights over the batch and all heads; here each head
 of each example has its own, so that no example depends on its neighbours. Rows do not sum to one, in either formula. A
@@ -78,7 +78,7 @@ def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde) -> Tensor:
 
 
 def squared_distances(gram_BHMM: Tensor, log_weights_BHM: Tensor, formula: Formula) -> Tensor:
-    """Return h^2 of each point, (B, H, M): in the kernel's space, from the weighted mean of all; as the code has it."""
+    """Return h^2 of each point, (B, H, M): its squared distance from the weighted mean in the kernel's space."""
     weights_BHM = log_weights_BHM.exp()
     to_mean_BHM = (gram_BHMM @ weights_BHM.unsqueeze(-1)).squeeze(-1)
     of_mean_BH1 = (weights_BHM * to_mean_BHM).sum(dim=-1, keepdim=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def log_huber(squared: Tensor, threshold: float, tail: float) -> Tensor:
-    """Return ln psi; never vanishes, so that ``tail`` has no use."""
+    """Return ln psi; it never vanishes, so that ``tail`` is unused."""
     return -0.5 * (squared / threshold**2).clamp(min=1).log()
 
 
@@ -38,7 +38,7 @@ def log_hampel(squared: Tensor, threshold: float, tail: float) -> Tensor:
 
 
 def log_welsch(squared: Tensor, threshold: float, tail: float) -> Tensor:
-    """Return ln psi; never vanishes, so that ``tail`` has no use."""
+    """Return ln psi; it never vanishes, so that ``tail`` is unused."""
     return -squared / threshold**2
 
 
@@ -49,7 +49,7 @@ def log_tukey(squared: Tensor, threshold: float, tail: float) -> Tensor:
 
 
 def _log_where(positive: Tensor, x: Tensor) -> Tensor:
-    # Elsewhere 1 stands in, since a logarithm that is not used would still spoil the gradient.
+    # 1 elsewhere, since an unused logarithm would still corrupt the gradient.
     return torch.where(positive, x, 1.0).log()
 
 

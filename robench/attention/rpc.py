@@ -13,11 +13,11 @@ from robench.declarations.base import LARGEST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rpc(AttentionBase):
-    """Robust principal component attention: the keys are cleaned of sparse corruption by principal attention pursuit.
+    """Robust principal component attention: keys cleaned of sparse corruption by principal attention pursuit.
 
     Attributes:
-        num_iterations: iterations of principal attention pursuit, the last softmax included.
-        sparsity: lambda of the paper, the weight of the sparse term.
+        num_iterations: number of iterations of principal attention pursuit, including the last softmax.
+        sparsity: lambda in the paper, the weight of the sparse term.
         layers: 0-based layers that clean their keys, or ``all``.
         elsewhere: mechanism of the other layers.
         formula: threshold lambda / mu per head (``paper``), or lambda * mu with the full width (``released``).

@@ -1,4 +1,4 @@
-"""Declaration of robust principal component attention with queries of its own."""
+"""Declaration of robust principal component attention with separate queries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from robench.declarations.base import LARGEST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcAsymmetric(AttentionBase):
-    """RPC-Attention with queries of its own: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper.
+    """RPC-Attention with separate queries: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper.
 
-    Attributes: as of ``rpc``.
+    Attributes are as in ``rpc``.
     """
 
     kind: ClassVar[str] = "rpc-asymmetric"

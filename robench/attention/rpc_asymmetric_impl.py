@@ -1,4 +1,4 @@
-"""RPC-Attention with queries of its own: principal attention pursuit that cleans the keys and leaves the queries alone.
+"""RPC-Attention with separate queries: principal attention pursuit that cleans the keys alone.
 
 Source: Teo & Nguyen 2024, appendix E.10 (table 14, 4iter/layer1): Algorithm 1 with its second step replaced,
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RpcAsymmetricAttention(ProjectedAttention):
-    """Asymmetric RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is the caller's to read."""
+    """Asymmetric RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
 
     def __init__(self, declaration: RpcAsymmetric, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)

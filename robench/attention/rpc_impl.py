@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class RpcAttention(ProjectedAttention):
-    """RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is the caller's to read."""
+    """RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
 
     def __init__(self, declaration: Rpc, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=2)
@@ -61,7 +61,7 @@ def pursue(
 ) -> Tensor:
     """Return the low-rank part L, (B, H, N, D), after ``num_iterations`` of principal attention pursuit.
 
-    Without queries of their own, the cleaned keys are the queries too.
+    Without separate queries, the cleaned keys are also the queries.
     """
     low_rank_BHND = scaled_dual_BHND = torch.zeros_like(k_BHND)
     for _ in range(num_iterations):
@@ -73,7 +73,7 @@ def pursue(
 
 
 def shrink(x_BHND: Tensor, threshold_BH11: Tensor) -> Tensor:
-    """Return each entry moved towards zero by the threshold, and zero where it would pass it."""
+    """Return each entry moved towards zero by the threshold, stopping at zero."""
     return x_BHND.sign() * (x_BHND.abs() - threshold_BH11).relu()
 
 

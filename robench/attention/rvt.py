@@ -10,11 +10,11 @@ from robench.attention.base import AttentionBase, Formula
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rvt(AttentionBase):
-    """RVT's position-aware attention scaling: the logits are multiplied by sigmoid of a learned matrix.
+    """Position-aware attention scaling of RVT: the logits are multiplied by the sigmoid of a learned matrix.
 
     Attributes:
-        formula: keys as projected, as RVT has it (``paper``), or of unit length, as the code of Robust KDE, whose
-            baseline RVT is, has it (``released``).
+        formula: keys as projected, as in RVT (``paper``), or of unit length, as in the code of Robust KDE, which uses
+            RVT as a baseline (``released``).
     """
 
     kind: ClassVar[str] = "rvt"
@@ -23,5 +23,5 @@ class Rvt(AttentionBase):
     formula: Formula = "paper"
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many parameters a layer has beside those of softmax attention."""
+        """Return the number of parameters of a layer beyond those of softmax attention."""
         return num_heads * num_tokens**2

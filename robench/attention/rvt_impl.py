@@ -1,4 +1,4 @@
-"""RVT's position-aware attention scaling: the logits are multiplied by the sigmoid of a learned matrix.
+"""Position-aware attention scaling of RVT: the logits are multiplied by the sigmoid of a learned matrix.
 
 Source: Mao et al. 2022, arXiv:2105.07926 (Towards Robust Vision Transformer), with the matrix W_p as in its code:
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RvtAttention(ProjectedAttention):
-    """Position-aware scaled attention over tokens (B, N, C) -> (B, N, C), N as it was built for."""
+    """Position-aware scaled attention over tokens (B, N, C) -> (B, N, C), for a fixed N."""
 
     def __init__(self, declaration: Rvt, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)

@@ -1,4 +1,4 @@
-"""Declaration of scaled attention of the RPC paper."""
+"""Declaration of the RPC paper's scaled attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Scaled(AttentionBase):
     """Scaled attention of the RPC paper: softmax(Q K^T / sqrt(d)) (I - S) V with a learned S, zero at start.
 
     Attributes:
-        parameterization: S is a matrix for each head (``matrix``), or s softmax(K K^T / sqrt(d)) (``scalar``).
+        parameterization: parameterisation of S: a matrix for each head (``matrix``), or s softmax(K K^T / sqrt(d))
+            (``scalar``).
     """
 
     kind: ClassVar[str] = "scaled"
@@ -22,5 +23,5 @@ class Scaled(AttentionBase):
     parameterization: Literal["matrix", "scalar"] = "matrix"
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many parameters a layer has beside those of softmax attention."""
+        """Return the number of parameters of a layer beyond those of softmax attention."""
         return num_heads * num_tokens**2 if self.parameterization == "matrix" else 0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ScaledAttention(ProjectedAttention):
-    """Scaled attention over tokens (B, N, C) -> (B, N, C); ``matrix`` takes the number of tokens it was built for."""
+    """Scaled attention over tokens (B, N, C) -> (B, N, C); ``matrix`` requires a fixed number of tokens."""
 
     def __init__(self, declaration: Scaled, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)

@@ -1,4 +1,4 @@
-"""Quadratic programs on the simplex, many at once, on the device of their tensors, with gradients.
+"""Batched quadratic programs on the simplex, on the device of their tensors, with gradients.
 
 Each is, for a symmetric positive semi-definite G,
 
@@ -17,17 +17,17 @@ The weights follow from their support by one further Newton step, which is what 
 is the implicit one of the optimality conditions on the support. First derivatives are exact; second ones are not.
 
 Everything runs in float64. ``ridge`` times its mean is added to G's diagonal while solving, so that equal points, for
-which G is singular, have a solution: that in which they share alike. The last step is towards the minimum without it.
-For a mean of 1 the objective is at most ridge / 2 too high (5e-12), and weights are off by about the square of ridge
-over the smallest eigenvalue. Multipliers down to -1e-12 count as zero, which costs as much again. A program that is not
-solved after ``STEPS_PER_POINT`` N steps (none is known) keeps its last support, with weights feasible and finite.
+which G is singular, have a unique solution with equal weights. The last step is towards the minimum without it. For a
+mean of 1 the objective is at most ridge / 2 too high (5e-12), and weights are off by about the square of ridge over the
+smallest eigenvalue. Multipliers down to -1e-12 count as zero, which costs as much again. A program that is not solved
+after ``STEPS_PER_POINT`` N steps (none is known) keeps its last support, with weights feasible and finite.
 
 The last step and its gradients divide by eigenvalues down to ``ridge``. Callers whose G or whose own gradients are
 rounded more coarsely than float64's numbers around 1 raise it to that rounding, or else what is rounding in the
 difference of two equal points would come back as a weight or a gradient.
 
-Programs that are done are left alone while the others go on; a program's weights depend on no other one's, bit for bit
-where the device factors the matrices of a batch one by one.
+Solved programs are left unchanged while the others continue; a program's weights are independent of the others, bit for
+bit if the device factors the matrices of a batch one by one.
 
 Axes: P programs, N points, K programs that are still open, M points of the largest support among these.
 """
@@ -60,7 +60,7 @@ def minimise_on_simplex(gram: Tensor, linear: Tensor, *, ridge: Tensor | float =
 
 
 def supports(gram_PNN: Tensor, linear_PN: Tensor, ridge_P1: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which points have positive weight, (P, N), and the factors of G on them, (P, N, N)."""
+    """Return a mask of the points with positive weight, (P, N), and the factors of G on them, (P, N, N)."""
     support_PN = torch.ones_like(linear_PN, dtype=torch.bool)
     factor_PNN = factorise(gram_PNN, support_PN, ridge_P1)
     wrong_PN = minimum_on_plane(factor_PNN, support_PN, linear_PN)[0] < -TOLERANCE
@@ -74,7 +74,7 @@ def supports(gram_PNN: Tensor, linear_PN: Tensor, ridge_P1: Tensor) -> tuple[Ten
 
 
 class Programs(NamedTuple):
-    """G, b and the ridge of all programs; each method takes the indices of those that it is about."""
+    """G, b and the ridge of all programs; each method takes the indices of the programs to work on."""
 
     gram_PNN: Tensor
     linear_PN: Tensor
@@ -146,7 +146,7 @@ def factorise(gram_PNN: Tensor, support_PN: Tensor, ridge_P1: Tensor) -> Tensor:
     within_PNN = support_PN.unsqueeze(-1) & support_PN.unsqueeze(-2)
     matrix_PNN = gram_PNN.where(within_PNN, 0.0)
     matrix_PNN.diagonal(dim1=-2, dim2=-1).add_(ridge_P1.where(support_PN, 1.0))
-    # No error is asked for, as that would wait for the device.
+    # Errors are not checked, since that would synchronise with the device.
     factor_PNN: Tensor = torch.linalg.cholesky_ex(matrix_PNN).L
     return factor_PNN
 

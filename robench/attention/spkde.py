@@ -1,4 +1,4 @@
-"""Declaration of attention by a scaled kernel density estimate, projected on the weighted ones."""
+"""Declaration of attention by a scaled and projected kernel density estimate."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from robench.declarations.base import LARGEST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spkde(AttentionBase):
-    """Scaled and projected kernel density attention: outlying keys get less weight, by a quadratic program.
+    """Scaled and projected kernel density attention: less weight for outlying keys, by a quadratic program.
 
     Han et al. 2023, arXiv:2210.05794, equations 6, 7 and 9.
 
     Attributes:
-        beta: scale of the density that is projected, 1 / (1 - share of outliers); 1 weighs all keys alike, as ``kde``.
-        formula: kernel as of ``kde``; gradients through the weights (``paper``), or not (``released``).
+        beta: scale of the projected density, 1 / (1 - proportion of outliers); 1 weighs all keys equally, as in
+            ``kde``.
+        formula: kernel as in ``kde``; gradients through the weights (``paper``), or not (``released``).
     """
 
     kind: ClassVar[str] = "spkde"

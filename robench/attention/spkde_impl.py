@@ -13,7 +13,7 @@ beta = 1 all weights are 1 / N, and this is ``kde``; for large beta all weight g
 Two formulas, chosen by a field:
 
 * ``paper``: k(x) = exp(-|x|^2 / (2 sqrt(D))), D the width of a head, for the joint density too. Gradients flow through
-  the weights: the paper does not speak of them.
+  the weights, which the paper does not specify.
 * ``released``: the authors' code (robust_transformer, imagenet/models.py) has k(x) = exp(-|x|^2 / sqrt(D)), and solves
   for the weights apart from the graph (cvxopt), so that no gradient flows through them. The program is the same.
 
@@ -22,10 +22,10 @@ each example has its own, so that no example depends on its neighbours. The code
 fraction f of 0.1 on its command line (0.05 in its classes) where none is given; here it is the paper's 1.4 in both.
 
 Rows do not sum to one. A row's quotient has no bound where u vanishes and w does not, so weights are held above 1e-15,
-their rounding (the code's solver stops short of zero, at about 1e-9), and quotients below the bound of ``rkde``. Where
-tokens are equal, G is singular, and they share their weight alike, by the solver's ridge: 1e-11 in float64, 1e-7 where
-gradients are float32 or coarser (the objective is within 1e-8 there too), and a bound on the rounding of distances,
-which counts for values of size 50 and more.
+their rounding (the code's solver stops short of zero, at about 1e-9), and quotients below the bound of ``rkde``. For
+equal tokens G is singular, and they get equal weights by the solver's ridge: 1e-11 in float64, 1e-7 where gradients are
+float32 or coarser (the objective is within 1e-8 there too), and a bound on the rounding of distances, which counts for
+values of size 50 and more.
 """
 
 from __future__ import annotations

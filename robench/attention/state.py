@@ -1,6 +1,6 @@
-"""What layers hand on to each other within one forward pass: the only way from one layer's values to another's.
+"""State of one forward pass, the only path from one layer's values to another's.
 
-The backbone makes a state for each pass and gives it to every layer in turn, so that nothing survives the pass, and no
+The backbone makes a state for each pass and gives it to every layer in turn, so that nothing outlives the pass, and no
 module holds another one's tensors.
 """
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ForwardState:
-    """One forward pass.
+    """State of one forward pass.
 
     Attributes:
-        seeds: one for each example, for mechanisms that draw random numbers; None where the caller gave none.
-        values_BHND: values of the layers that were passed, by 0-based layer.
-        positions_NC: vectors of the tokens' places, as the backbone has learned them, class token included; None where
-            it has none, or the layer stands alone.
-        losses_B: what layers ask to be added to the loss of training, (B,) each, in the order of the layers; None where
-            nobody wants them, so that none are computed.
+        seeds: one seed per example, for mechanisms that draw random numbers; None if the caller gave none.
+        values_BHND: values published by earlier layers, by 0-based layer.
+        positions_NC: the backbone's learned position vectors, class token included; None if it has none, or for a layer
+            used on its own.
+        losses_B: auxiliary training losses of the layers, (B,) each, in the order of the layers; None if not requested,
+            so that none are computed.
     """
 
     seeds: tuple[int, ...] | None = None
@@ -37,12 +37,12 @@ class ForwardState:
         """Return the values (B, H, N, D) that ``layer`` published.
 
         Raises:
-            ContractError: it has not been passed, or does not publish its values.
+            ContractError: the layer has not run yet, or does not publish its values.
         """
         if layer not in self.values_BHND:
             have = ", ".join(str(passed) for passed in sorted(self.values_BHND)) or "none"
             raise ContractError(
-                f"layer {layer} has handed on no values (layers that have: {have}); a layer that reads earlier values "
+                f"layer {layer} has published no values (layers that have: {have}); a layer that reads earlier values "
                 f"must be called with the state of a forward pass in which layer {layer} came first and publishes them"
             )
         return self.values_BHND[layer]

@@ -1,4 +1,4 @@
-"""Random subsets of tokens that belong to the example: drawn from its seed and the layer, and from nothing else."""
+"""Per-example random subsets of tokens, drawn from the example's seed and the layer alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def random_subsets(
     seeds: Sequence[int] | None, *, batch_size: int, layer: int, num_subsets: int, num_tokens: int, size: int
 ) -> Tensor:
-    """Return which tokens are members, (B, L, N) truth values: L subsets of ``size`` tokens, without repetition.
+    """Return masks of the members, (B, L, N): L subsets of ``size`` tokens, without repetition.
 
     Without seeds they are drawn from torch's global generator, as in training.
     """

@@ -1,4 +1,4 @@
-"""Declaration of attention whose keys are also its queries."""
+"""Declaration of attention with the keys as queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robench.attention.base import AttentionBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symmetric(AttentionBase):
-    """Attention in which the keys are also the queries: softmax(K K^T / sqrt(d)) V."""
+    """Attention with the keys as queries: softmax(K K^T / sqrt(d)) V."""
 
     kind: ClassVar[str] = "symmetric"
     implementation: ClassVar[str] = "robench.attention.symmetric_impl:SymmetricAttention"

@@ -10,10 +10,10 @@ from robench.attention.base import AttentionBase, Layers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twicing(AttentionBase):
-    """Twicing attention: A V + A (V - A V) with A the softmax weights, so that what smoothing lost is added again.
+    """Twicing attention: A V + A (V - A V) with A the softmax weights, which adds back the smoothed residual.
 
     Attributes:
-        layers: 0-based layers that do so, or ``all``; ``elsewhere``: mechanism of the other layers.
+        layers: 0-based layers with this mechanism, or ``all``; ``elsewhere``: mechanism of the other layers.
     """
 
     kind: ClassVar[str] = "twicing"

@@ -1,4 +1,4 @@
-"""Twicing attention: what smoothing by the weights A removed from the values is smoothed too, and added again.
+"""Twicing attention: the residual of smoothing by the weights A is smoothed and added again.
 
 Source: Abdullaev & Nguyen 2025 (Transformer Meets Twicing), definition 2 and equation 19:
 
@@ -7,8 +7,8 @@ Source: Abdullaev & Nguyen 2025 (Transformer Meets Twicing), definition 2 and eq
 which equals (2 A - A A) V of equation 18 without the product of two N x N matrices. ``qkv`` is [3C, C], order q, k, v,
 as in DeiT, whose weights it shares by name and shape.
 
-The authors' vision code (models.py) is the same but for dropout on A, which is off here, and does so in every layer,
-which is the default of ``layers``. Their language code squares A, and in the last two of sixteen layers alone.
+The authors' vision code (models.py) is the same except for dropout on A, which is off here, and applies it in every
+layer, the default of ``layers``. Their language code squares A, and in the last two of sixteen layers alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TwicingAttention(ProjectedAttention):
-    """Twicing attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is the caller's to read."""
+    """Twicing attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""

@@ -1,1 +1,1 @@
-"""The command line. Tables and data go to stdout, everything else to stderr; ``terminal`` alone prints."""
+"""Command line of robench. Tables and data go to stdout, everything else to stderr; only ``terminal`` prints."""

@@ -1,4 +1,4 @@
-"""``robench audit``: can a model's robustness number be believed."""
+"""``robench audit``: checks whether a model's robustness number is reliable."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def command(
     device: str,
     as_json: bool,
 ) -> int:
-    """Check a model under attack: masked gradients, failing attacks, random predictions; say what to do.
+    """Check a model under attack: masked gradients, failing attacks, random predictions; give advice.
 
-    Ends with 1 if a check is raised.
+    Exits with 1 if a check is raised.
     """
     checkpoints = read_registries(registries)
     if model not in checkpoints:

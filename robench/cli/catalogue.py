@@ -1,4 +1,4 @@
-"""Everything that can be named on the command line, as plain values: the same for ``list`` and ``show``."""
+"""Catalogue of everything that can be named on the command line, as plain values for ``list`` and ``show``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from robench.tasks import Task
 
 Entry = dict[str, Plain]
-LIVE = "One of ImageNet-C's corruptions, made on the fly at a severity from 1 to 5"
+LIVE = "One of ImageNet-C's corruptions, generated on the fly at a severity from 1 to 5"
 
 
 def _models(registries: Sequence[Path]) -> list[Entry]:
@@ -84,7 +84,7 @@ def _suite(suite: Suite, path: Path) -> Entry:
 
 
 def _family(members: Plugins[Any], described: Callable[[str, Any], Entry]) -> list[Entry]:
-    """Return an entry for each member, those of other distributions with their names, and what of them is broken."""
+    """Return an entry for each member, including third-party and broken ones."""
     entries: list[Entry] = []
     for name, member in members.loaded():
         entry = {"name": name, **described(name, member)}
@@ -166,7 +166,7 @@ def _corruptions(registries: Sequence[Path]) -> list[Entry]:
     return [*own, *_family(CORRUPTIONS, _declared)]
 
 
-# Kind of thing to a function from further registry files to its entries, each with `name` and `summary`.
+# Maps a kind to a function from further registry files to its entries, each with `name` and `summary`.
 CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "models": _models,
     "suites": _suites,

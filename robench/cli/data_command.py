@@ -1,4 +1,4 @@
-"""``robench data``: where datasets are to be had, whether they are whole, and how they get from archives to folders."""
+"""``robench data``: sources of datasets, verification of local copies, and unpacking of archives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_sets(as_json: bool) -> int:
-    """Say where each dataset is to be had, its size in bytes as published, its licence and its folder."""
+    """List each dataset's source, its published size in bytes, its licence and its folder."""
     entries = _entries()
     if as_json:
         out_json(entries)
@@ -55,14 +55,14 @@ def list_sets(as_json: bool) -> int:
 @click.argument("name")
 @registry_option
 @data_root_option
-@option("--decode", is_flag=True, help="Read every image, too; minutes for 50,000.")
+@option("--decode", is_flag=True, help="Also decode every image; takes minutes for 50,000.")
 @json_option
 def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, decode: bool, as_json: bool) -> int:
-    """Check folders, class lists and counts of dataset NAME against what was published.
+    """Check folders, class lists and counts of dataset NAME against its published form.
 
     A dataset of a registry file is compared with its entry.
 
-    Ends with 4 if it is missing, in part or whole, or is not what was published.
+    Exits with 4 if it is missing, in part or whole, or differs from its published form.
     """
     # Imported here, so that help needs no torch.
     from robench.datasets.verification import verify
@@ -80,19 +80,19 @@ def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, 
 @option("--archive", type=AbsolutePath(), required=True, metavar="FILE", help="A downloaded tar or zip.")
 @data_root_option
 def prepare_set(name: str, archive: Path, data_root: Path | None) -> int:
-    """Unpack a downloaded archive of dataset NAME into its folder, or go on where that was interrupted.
+    """Unpack a downloaded archive of dataset NAME into its folder, or resume an interrupted unpacking.
 
-    Nothing is written before the whole archive was checked: regular files and folders below the dataset's folder, and
-    no more than the dataset can have.
+    Nothing is written before the whole archive has been checked: regular files and folders below the dataset's folder,
+    within the size of the dataset.
     """
     from robench.datasets.unpacking import unpack
 
     if name not in PUBLISHED_SETS:
         raise UnknownNameError("published dataset", name, PUBLISHED_SETS)
     if data_root is None:
-        raise UsageError("say where datasets are to lie with --data-root DIR or the variable ROBENCH_DATA")
+        raise UsageError("give the folder of datasets with --data-root DIR or the variable ROBENCH_DATA")
     unpacked = unpack(archive, PUBLISHED_SETS[name], data_root)
-    out(f"{unpacked.folder}: {unpacked.num_written:,} files written, {unpacked.num_kept:,} were there already.")
+    out(f"{unpacked.folder}: {unpacked.num_written:,} files written, {unpacked.num_kept:,} existed already.")
     say(f"Next: robench data verify {name} --data-root {data_root}")
     return 0
 
@@ -143,7 +143,7 @@ def _plain(verification: Verification) -> dict[str, Any]:
 
 def _lines(verifications: Sequence[Verification]) -> Iterator[str]:
     for each in verifications:
-        # Of 95 datasets that are absent, each would list all that was tried.
+        # 95 absent datasets would each list all attempted folders.
         if each.is_absent and len(verifications) > 1:
             yield f"absent {each.dataset}"
         else:
@@ -151,7 +151,7 @@ def _lines(verifications: Sequence[Verification]) -> Iterator[str]:
     absent = [each for each in verifications if each.is_absent]
     if absent and len(verifications) > 1:
         first, *tried = _message_lines(absent[0].findings[0])
-        yield f"Of those that are absent, the first: {first}"
+        yield f"The first absent one: {first}"
         yield from tried
 
 
@@ -173,5 +173,5 @@ def _paragraph(verification: Verification) -> Iterator[str]:
 
 
 def _message_lines(finding: Finding) -> list[str]:
-    """Return the lines of a message: only that of an absent dataset lists what was tried; others name a file."""
+    """Return the lines of a message; only messages of absent datasets have several, with the attempted folders."""
     return finding.message.split("\n") if finding.kind == "absent" else [finding.message]

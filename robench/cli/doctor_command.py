@@ -1,4 +1,4 @@
-"""``robench doctor``: what this installation can and cannot do, and what to do about it."""
+"""``robench doctor``: checks of the installation, with advice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ LIBRARIES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", 
 @data_root_option
 @json_option
 def command(registries: tuple[Path, ...], results: Path, data_root: Path | None, as_json: bool) -> int:
-    """Say what this installation can and cannot do. Exits with 1 if robench's own parts are broken."""
+    """Check this installation, and list what works and what to do about the rest.
+
+    Exits with 1 if robench's own parts are broken.
+    """
     checks = list(_checks(registries, results, data_root))
     if as_json:
         out_json([{"name": check.name, "state": check.state, "message": "\n".join(check.lines)} for check in checks])
@@ -62,22 +65,22 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     yield _check("devices", _devices)
     yield _check("results", _results, results)
     yield _check("suites", lambda: ", ".join(shipped_suites()))
-    # Parts of a published set lie beside each other: they are there together.
+    # Parts of a published set are in one folder, so they are present together.
     for name, declared in ((name, declared) for name, declared in DATASETS.loaded() if "/" not in name):
-        # What is embedded in a library must be there; anything else is the user's to place, or is others'.
+        # Embedded datasets must be present; all others are placed by the user, or third-party.
         is_own_part = declared.folder is None and name in DATASETS.builtin
         yield _check(f"dataset {name}", _dataset, name, data_root, if_not="broken" if is_own_part else "missing")
     unplaced = []
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)
-        # Those that learn embedded data are shipped; others are the user's to place, and few users need them all.
+        # Models of embedded data are shipped; others are placed by the user, and few users need them all.
         if check.state == "ok" or (checkpoint.training is not None and checkpoint.training.is_embedded):
             yield check
         else:
             unplaced.append(checkpoint.name)
     if unplaced:
         message = (
-            f"{', '.join(unplaced)}; 'robench show NAME' says where to put the weights of one, and how to get them"
+            f"{', '.join(unplaced)}; 'robench show NAME' tells where to put a model's weights, and how to get them"
         )
         yield _Check(f"weights of {len(unplaced)} models", "missing", (message,))
     yield from _plugins()
@@ -85,7 +88,7 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
 
 
 def _plugins() -> Iterator[_Check]:
-    """Yield a check of each distribution that declares plug-ins, and a note of each plug-in that is broken."""
+    """Yield a check of each distribution that declares plug-ins, and a note on each broken plug-in."""
     # Imported here, so that help needs no pydantic.
     from robench.cli.catalogue import CATALOGUE
     from robench.core.plugins import claims

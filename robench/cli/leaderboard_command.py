@@ -9,6 +9,7 @@ import click
 
 from robench.cli.options import (
     AbsolutePath,
+    all_seeds_option,
     dataset_option,
     limit_option,
     model_option,
@@ -18,6 +19,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
+from robench.cli.report_command import names_with_seeds
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole
@@ -54,6 +56,7 @@ NAME = "leaderboard"
 )
 @results_option
 @seed_option
+@all_seeds_option
 def command(
     suites: tuple[str, ...],
     dataset: str | None,
@@ -64,6 +67,7 @@ def command(
     output: Path | None,
     results: Path,
     seed: int | None,
+    all_seeds: bool,
 ) -> int:
     """Write one table over one or several suites from kept results; no model, data or GPU is needed.
 
@@ -75,10 +79,11 @@ def command(
     board = leaderboard_of(
         find_suites(suites, registries, dataset),
         FolderStore(results),
-        models=list(dict.fromkeys(models)) or None,
+        models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
         limit=limit,
         seed=seed,
         checkpoints=read_registries(registries),
+        average_seeds=all_seeds,
     )
     for name, path in zip(names, paths, strict=True):
         _put(RENDERERS[name](board), path)

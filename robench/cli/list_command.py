@@ -1,4 +1,4 @@
-"""``robench list``: what there is, by kind."""
+"""``robench list``: names of models, suites and plug-ins, by kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robench.cli.terminal import out_json, out_table
 @registry_option
 @json_option
 def command(kind: str, registries: tuple[Path, ...], as_json: bool) -> int:
-    """List all models, suites, or plug-ins of a family, those of other distributions included."""
+    """List all models, suites, or plug-ins of a family, including those of other distributions."""
     entries = CATALOGUE[kind](registries)
     if as_json:
         out_json(entries)

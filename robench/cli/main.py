@@ -1,7 +1,7 @@
-"""The ``robench`` command: its subcommands are imported when they are called, so that help needs no torch.
+"""Command ``robench``: its subcommands are imported when called, so that help needs no torch.
 
-Exit codes: 0 ok; 1 failures; 2 usage or configuration; 3 internal error; 4 data or weights missing or of the wrong
-digest; 130 interrupted; 141 the reader of stdout is gone; 143 terminated.
+Exit codes: 0 ok; 1 failures; 2 usage or configuration; 3 internal error; 4 data or weights missing or with a wrong
+checksum; 130 interrupted; 141 the reader of stdout is gone; 143 terminated.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ INTERRUPTED = 130
 TERMINATED = 143
 _SILENT_TRACKER = "ignore:resource_tracker:UserWarning"
 
-# Name to one line of help; each lives in the module robench.cli.<name>_command as `command`.
+# Maps names to one line of help; each is in the module robench.cli.<name>_command as `command`.
 COMMANDS = {
     "run": "Measure models under suites and print the leaderboard.",
     "transfer": "Score each model's adversarial examples on every other model.",
-    "audit": "Check whether a model's robustness can be believed.",
-    "report": "Print the leaderboard of a suite from kept results.",
+    "audit": "Check whether a model's robustness is reliable.",
+    "report": "Print the leaderboard of a suite from stored results.",
     "leaderboard": "Write one table over suites: a page, or Markdown, CSV, JSON, LaTeX.",
     "list": "List models, suites, or plug-ins of a family.",
     "show": "Show everything known about one of them.",
     "validate": "Check suite and registry files; list all problems.",
-    "status": "Say how much of each suite is measured.",
-    "doctor": "Say what this installation can and cannot do.",
+    "status": "Show how much of each suite is measured.",
+    "doctor": "Check the installation and give advice.",
     "data": "List, verify and unpack datasets.",
     "train": "Train models of the registry.",
-    "timm": "Run a script of timm's with the models of the registry.",
+    "timm": "Run a timm script with the models of the registry.",
 }
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one only when it runs."""
+    """Group of commands that knows their names and imports a command only when it runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command, or say which one may have been meant."""
+        """Import the command, or suggest a similar name."""
         if cmd_name not in COMMANDS:
             ctx.fail(f"No such command {cmd_name!r}.{did_you_mean(cmd_name, COMMANDS)}")
         command: click.Command = import_module(f"robench.cli.{cmd_name}_command").command
@@ -84,7 +84,7 @@ def cli() -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a command as Ctrl-C does, with an exit code of its own."""
+    """SIGTERM, which ends a command like Ctrl-C but with its own exit code."""
 
 
 def main() -> NoReturn:
@@ -93,7 +93,7 @@ def main() -> NoReturn:
         route_messages()
         _let_trackers_clean_up_silently()
         code = _exit_code()
-    # All is said; functions that a model registered for the end of the process have nothing to add to it.
+    # All output is written; exit functions registered by a model are not run.
     divert_at_exit()
     sys.exit(code)
 
@@ -105,7 +105,7 @@ def _exit_code() -> int:
     except OutputError as error:
         if error.lines:
             _say_error(error)
-        # An interruption or a wrong request says more than the loss of what was printed of it.
+        # An interruption or a usage error takes precedence over lost output.
         return error.exit_code if code in (0, 1) else code
     return code
 
@@ -136,14 +136,14 @@ def _say_error(error: RobenchError) -> None:
 
 
 def _say_wrong_use(error: click.ClickException) -> None:
-    """Say what click finds wrong with the arguments, as click does."""
+    """Print click's message about wrong arguments, as click does."""
     message = error.format_message()
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         say(*message.split("\n"))
         return
     if isinstance(error, click.UsageError) and error.ctx is not None:
         say(*error.ctx.get_usage().split("\n"), f"Try '{error.ctx.command_path} --help' for help.", "")
-    # The choices that are named where an argument is missing are robench's own, a line each.
+    # The choices listed for a missing argument are robench's own, one per line.
     is_own = isinstance(error, click.MissingParameter)
     first, *others = message.expandtabs(4).split("\n") if is_own else [message]
     say(f"Error: {first}", *others)
@@ -161,7 +161,7 @@ def _say_internal(error: Exception) -> None:
 
 @contextmanager
 def _sigterm_raised() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that processes and what they share are cleared away."""
+    """Raise on SIGTERM, like on Ctrl-C, so that processes and shared resources are cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -177,12 +177,12 @@ def _raise_terminated(number: int, frame: FrameType | None) -> None:
 
 
 def _let_trackers_clean_up_silently() -> None:
-    """Keep Python's resource tracker from warning of semaphores.
+    """Prevent Python's resource tracker from warning about semaphores.
 
-    Workers in the middle of a shard are killed when a run is stopped twice, on purpose. The tracker removes what their
-    decoding processes shared, and then warns the author of the program.
+    Workers in the middle of a shard are killed when a run is stopped twice, on purpose. The tracker removes the shared
+    resources of their decoding processes, and then warns the author of the program.
     """
     settings = os.environ.get("PYTHONWARNINGS", "")
     if _SILENT_TRACKER not in settings:
-        # The last one counts most.
+        # The last one takes precedence.
         os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [settings, _SILENT_TRACKER]))

@@ -1,4 +1,4 @@
-"""A prepared run measured under a progress display, with Ctrl-C and SIGTERM doing what they say."""
+"""Measuring of a prepared run under a progress display, with handling of Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
-    """Measure what ``store`` lacks; return the exit code of what stopped it, or 0, and how far it came.
+    """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
 
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt.
     """
@@ -35,7 +35,7 @@ def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
 
 
 class _Interrupts:
-    """A signal handler that drains, then stops; ``exit_code`` is that of the first signal, 0 before it."""
+    """Signal handler that first drains, then stops; ``exit_code`` is that of the first signal, 0 before it."""
 
     def __init__(self, executor: Executor) -> None:
         self.exit_code = 0

@@ -1,4 +1,4 @@
-"""Options that several commands share, each with its environment variable."""
+"""Options common to several commands, each with its environment variable."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 class AbsolutePath(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click alone
-    """A path, made absolute before anything runs: a model may change the current folder. ``~`` is the user's home."""
+    """Parameter type of paths, made absolute at once since a model may change the current folder; ``~`` is expanded."""
 
     name = "path"
-    # Several in one variable stand as in PATH.
+    # Several in one variable are separated as in PATH.
     envvar_list_splitter = os.path.pathsep
 
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path, or refuse it: empty, or of no user's home."""
+        """Return the path, or refuse it if it is empty or uses an unknown user's home."""
         try:
             return absolute(value)
         except UsageError as error:
@@ -33,12 +33,12 @@ class AbsolutePath(click.ParamType):  # type: ignore[type-arg]  # generic in new
 
 
 class SuiteName(click.ParamType):  # type: ignore[type-arg]  # as above
-    """The name of a shipped suite as it is, or the path of a file, made absolute."""
+    """Parameter type of suites: the name of a shipped one, or the path of a file, made absolute."""
 
     name = "suite"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name or path, or refuse it: empty, or of no user's home."""
+        """Return the name or path, or refuse it if it is empty or uses an unknown user's home."""
         if value and not is_file_name(value):
             return value
         return str(AbsolutePath().convert(value, param, ctx))
@@ -52,7 +52,7 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
 
 
 def suite_option(*, required: bool) -> Callable[[Command], Command]:
-    """``--suite``, repeatable."""
+    """Return the repeatable option ``--suite``."""
     return option(
         "--suite",
         "suites",
@@ -65,22 +65,20 @@ def suite_option(*, required: bool) -> Callable[[Command], Command]:
 
 
 def model_option(*, required: bool) -> Callable[[Command], Command]:
-    """``--model``, repeatable."""
+    """Return the repeatable option ``--model``."""
     return option(
         "--model", "models", multiple=True, required=required, metavar="NAME", help="A model of the registry."
     )
 
 
-dataset_option = option(
-    "--dataset", metavar="NAME", help="The dataset of a suite that names none, such as pgd-standard."
-)
+dataset_option = option("--dataset", metavar="NAME", help="Dataset for a suite that names none, such as pgd-standard.")
 registry_option = option(
     "--registry",
     "registries",
     multiple=True,
     type=AbsolutePath(),
     metavar="FILE",
-    help="Registry file that adds checkpoints and datasets of your own.",
+    help="Registry file with your own checkpoints and datasets.",
 )
 results_option = option(
     "--results",
@@ -88,11 +86,11 @@ results_option = option(
     default="results",
     show_default=True,
     metavar="DIR",
-    help="Folder in which every outcome is kept.",
+    help="Folder in which every outcome is stored.",
 )
 device_option = option("--device", default="auto", show_default=True, help="auto, cpu, cuda (every GPU) or cuda:N.")
 workers_option = option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one a GPU, or one a core."
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one per GPU, or per core."
 )
 executor_option = option(
     "--executor",
@@ -105,11 +103,14 @@ shard_timeout_option = option(
     "--shard-timeout",
     type=float,
     metavar="SECONDS",
-    help="Time a shard may take in a worker process before it is tried again; default: a day.",
+    help="Time limit of a shard in a worker process before it is retried; default: a day.",
 )
 limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
 seed_option = option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness, in place of the suite's."
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness; replaces the suite's."
+)
+all_seeds_option = option(
+    "--all-seeds", is_flag=True, help="All training seeds of each model; a row is then their mean with a t interval."
 )
 data_root_option = option(
     "--data-root",

@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a run on stderr: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 @contextmanager
 def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
-    """Yield what ``measure`` tells its progress to: shards done, examples a second, time left."""
+    """Yield a callback for the progress of ``measure``: shards done, examples per second, time left."""
     if is_interactive():
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -65,7 +65,7 @@ class _BarDisplay:
         completed = progress.num_kept_before + progress.num_done
         self._bar.update(self._task, total=progress.num_shards, completed=completed, rate=self._rate.text(progress))
         if isinstance(progress.result, Failure):
-            # rich lets what is written to stderr stand above its bar.
+            # rich prints other output to stderr above its bar.
             say(_failure_text(progress.result))
 
 
@@ -95,7 +95,7 @@ def _failure_text(failure: Failure) -> str:
 
 @contextmanager
 def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
-    """Yield what training tells its epochs to: a bar on a terminal, a line now and then elsewhere."""
+    """Yield a callback for the epochs of a training: a bar on a terminal, occasional lines elsewhere."""
     if not is_interactive():
         yield _EpochLines(name)
         return

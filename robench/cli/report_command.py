@@ -1,4 +1,4 @@
-"""``robench report``: the leaderboard from the store alone."""
+"""``robench report``: the leaderboard of a suite from the store alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.options import (
+    all_seeds_option,
     dataset_option,
     limit_option,
     model_option,
@@ -18,8 +19,8 @@ from robench.cli.options import (
     suite_option,
 )
 from robench.cli.terminal import out_document, say
-from robench.declare import find_suites
-from robench.reports import RENDERERS, report_of_store
+from robench.declare import find_checkpoints, find_suites
+from robench.reports import RENDERERS, over_seeds, report_of_store
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ if TYPE_CHECKING:
     type=click.Choice(sorted(RENDERERS)),
     default="text",
     show_default=True,
-    help="How the table is written.",
+    help="Format of the table.",
 )
 @option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @results_option
 @seed_option
+@all_seeds_option
 def command(
     suites: tuple[str, ...],
     dataset: str | None,
@@ -53,10 +55,11 @@ def command(
     as_json: bool,
     results: Path,
     seed: int | None,
+    all_seeds: bool,
 ) -> int:
-    """Print the leaderboard of a suite from kept results; no model, data or GPU is needed.
+    """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
 
-    Rows that were measured with --limit alone are left out unless the same --limit is given here.
+    Rows measured only with --limit are left out unless the same --limit is given here.
     """
     store = FolderStore(results)
     render = RENDERERS["json" if as_json else format_name]
@@ -64,13 +67,19 @@ def command(
         report = report_of_store(
             suite,
             store,
-            models=list(dict.fromkeys(models)) or None,
+            models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
             limit=limit,
             seed=seed,
         )
+        report = over_seeds(report) if all_seeds else report
         out_document(render(report))
         _explain_empty(report, results, dataset)
     return 0
+
+
+def names_with_seeds(models: tuple[str, ...], registries: tuple[Path, ...]) -> list[str] | None:
+    """Return the names of all seeds of the models; None for all models that have results."""
+    return [checkpoint.name for checkpoint in find_checkpoints(models, registries, all_seeds=True)] or None
 
 
 def _explain_empty(report: Report, results: Path, dataset: str | None) -> None:

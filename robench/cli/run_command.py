@@ -1,4 +1,4 @@
-"""``robench run``: measure, keep, and print the leaderboard."""
+"""``robench run``: measures models under suites, stores the results, and prints the leaderboard."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from robench.cli.options import (
+    all_seeds_option,
     data_root_option,
     dataset_option,
     device_option,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from robench.runs.request import ExecutorName, KeptDtype
 
 
-# Options that say where or how much a smoke run would measure or keep.
+# Options that would change where or how much a smoke run measures or stores.
 _CONTRADICTING = ("results", "limit", "keep_adversarial")
 
 
@@ -51,17 +52,18 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @option(
     "--keep-adversarial",
     type=click.Choice(["float32", "float16"]),
-    help="Keep what every attack makes: as it is, or rounded toward the clean image before it is scored.",
+    help="Store adversarial examples: exactly, or rounded toward the clean image before scoring.",
 )
 @seed_option
+@all_seeds_option
 @data_root_option
-@option("--no-audit", is_flag=True, help="Leave out the checks of every model that come before attacks.")
+@option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")
 @option(
     "--smoke",
     is_flag=True,
-    help="Only see that the models go through: 4 examples of each condition, no audit, nothing kept.",
+    help="Only check that the models run: 4 examples of each condition, no audit, nothing stored.",
 )
-@option("--dry-run", is_flag=True, help="Check everything and say what would be measured.")
+@option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
 @json_option
 def command(
     suites: tuple[str, ...],
@@ -76,25 +78,25 @@ def command(
     results: Path,
     keep_adversarial: KeptDtype | None,
     seed: int | None,
+    all_seeds: bool,
     data_root: Path | None,
     no_audit: bool,
     smoke: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Measure models under suites, keep every outcome, and print the leaderboard.
+    """Measure models under suites, store every outcome, and print the leaderboard.
 
-    The same command again measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
+    Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.measuring import measured
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, smoke_request
-    from robench.store import FolderStore, MemoryStore
 
     request = RunRequest(
         suites=find_suites(suites, registries, dataset),
-        checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
+        checkpoints=tuple(find_checkpoints(models, registries, all_seeds=all_seeds)),
         limit=limit,
         seed=seed,
         device=device,
@@ -104,12 +106,11 @@ def command(
         data_root=data_root,
         audit=not no_audit,
         keep_adversarial=keep_adversarial,
+        all_seeds=all_seeds,
     )
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
-    store = MemoryStore() if smoke else FolderStore(results)
-    if isinstance(store, FolderStore) and not dry_run:
-        store.check_writable()
+    store = _store(results, smoke=smoke, dry_run=dry_run)
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
@@ -125,6 +126,17 @@ def command(
     return 0 if all(report.is_complete for report in reports) and not progress.num_failed else 1
 
 
+def _store(results: Path, *, smoke: bool, dry_run: bool) -> Store:
+    from robench.store import FolderStore, MemoryStore
+
+    if smoke:
+        return MemoryStore()
+    store = FolderStore(results)
+    if not dry_run:
+        store.check_writable()
+    return store
+
+
 def _say_how_it_ended(num_failed: int, *, is_interrupted: bool, smoke: bool) -> None:
     if num_failed:
         say(f"{num_failed} shards failed; the same command tries them again.")
@@ -135,7 +147,7 @@ def _say_how_it_ended(num_failed: int, *, is_interrupted: bool, smoke: bool) -> 
 
 
 def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
-    """Return those options that were written in the command itself, as they are written there."""
+    """Return the options given on the command line itself, as written there."""
     context = click.get_current_context()
     written = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     return [f"--{name.replace('_', '-')}" for name in written]

@@ -1,4 +1,4 @@
-"""``robench show``: everything known about one model, suite, attack, dataset, attention or metric."""
+"""``robench show``: everything known about one model, suite or plug-in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from robench.core.errors import UnknownNameError
 @registry_option
 @json_option
 def command(name: str, registries: tuple[Path, ...], as_json: bool) -> int:
-    """Show everything known about NAME, whatever kind of thing it is."""
+    """Show everything known about NAME, of any kind."""
     entries = [(kind, entry) for kind, listed in CATALOGUE.items() for entry in listed(registries)]
     found = [{"is_one_of": kind, **entry} for kind, entry in entries if entry["name"] == name]
     if not found:
@@ -32,6 +32,6 @@ def command(name: str, registries: tuple[Path, ...], as_json: bool) -> int:
 
 def _yaml(entry: Entry) -> str:
     text = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True)
-    # YAML leaves bidi marks and the like as they are unless it escapes all that is not ASCII.
+    # YAML does not escape bidi marks and the like unless it escapes everything outside ASCII.
     is_inert = text.replace("\n", "").isprintable()
     return text if is_inert else yaml.safe_dump(entry, sort_keys=False, allow_unicode=False)

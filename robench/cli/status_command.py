@@ -1,4 +1,4 @@
-"""``robench status``: how much of each suite is measured, from the store alone."""
+"""``robench status``: coverage of each suite, from the store alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(
     seed: int | None,
     as_json: bool,
 ) -> int:
-    """Say how much of each suite is measured.
+    """Show how much of each suite is measured.
 
     Without --suite these are the shipped ones that name their datasets or, with --dataset, those that name none.
     """
@@ -59,7 +59,7 @@ def command(
     out_table(COLUMNS, [["?" if row[column] is None else str(row[column]) for column in COLUMNS] for row in rows])
     if show_failures:
         for failure in store.failures():
-            # Indented, so that no line of a traceback can pass for another failure.
+            # Indented, so that no line of a traceback can be mistaken for another failure.
             traceback = [f"  {line}" for line in failure.traceback.rstrip().splitlines()]
             out("", f"{failure.shard.title}: {failure.error}", *traceback)
     return 0

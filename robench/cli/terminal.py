@@ -1,9 +1,8 @@
-"""The one place that prints: data to stdout, everything else to stderr, and nothing that a terminal would obey.
+"""Output of all commands: data to stdout, everything else to stderr, with escaped control characters.
 
-Names, paths and messages come from files that strangers write, so every line goes through ``core.inert.printable``: the
-line breaks are those between the arguments, and one inside an argument is escaped. Where stderr cannot be written, what
-was to be said is lost and the command goes on. Where stdout cannot, the command goes on too, and ends with
-``OutputError``.
+Names, paths and messages may be untrusted, so every line goes through ``core.inert.printable``: line breaks separate
+the arguments, and those inside an argument are escaped. If stderr cannot be written, the output is lost and the command
+continues. If stdout cannot, the command continues too, and ends with ``OutputError``.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-# Longer lines on stderr are cut: no message of robench's own is as long, but what a library raises may be.
+# Longer lines on stderr are truncated: robench's own messages are shorter, but those of libraries may not be.
 LINE_WIDTH = 4000
 
 
 class OutputError(RobenchError):
-    """Error of output that stdout refused: all that was to be printed is lost, or some of it."""
+    """Error for output that stdout refused, in whole or in part."""
 
 
 class ReaderGoneError(OutputError):
-    """The reader of stdout left, as ``head`` does; the exit code is that of programs which SIGPIPE ends."""
+    """Error for a closed reader of stdout, such as ``head``; the exit code is that of programs ended by SIGPIPE."""
 
     exit_code = 141
 
@@ -42,12 +41,12 @@ class ReaderGoneError(OutputError):
 def out(*lines: str) -> None:
     """Print lines of data."""
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
-    # Here a full disk or a reader that left is known at once.
+    # A full disk or a closed reader is detected here at once.
     sys.stdout.flush()
 
 
 def out_document(text: str, *, if_lost: str = "") -> None:
-    """Print text that robench has laid out itself; ``if_lost`` says where it is kept, should stdout refuse it."""
+    """Print text formatted by robench; ``if_lost`` names its other location, should stdout refuse it."""
     out(*text.removesuffix("\n").split("\n"))
     if isinstance(sys.stdout, _Guard):
         sys.stdout.advice = if_lost
@@ -59,8 +58,8 @@ def out_json(value: Any) -> None:
 
 
 def out_table(headers: Sequence[str], rows: Iterable[Sequence[str]], alignment: Sequence[str] = ()) -> None:
-    """Print a table of texts, each cut to the width of a note."""
-    # Imported here, so that help does without.
+    """Print a table of texts, each truncated to the width of a note."""
+    # Imported here, so that help does not need it.
     from tabulate import tabulate
 
     shown = [[clipped(cell, NOTE_WIDTH) for cell in row] for row in rows]
@@ -70,7 +69,7 @@ def out_table(headers: Sequence[str], rows: Iterable[Sequence[str]], alignment: 
 
 
 def say(*lines: str) -> None:
-    """Tell the user something on stderr, or not, where that cannot be written."""
+    """Print a message to stderr, or drop it if that cannot be written."""
     text = "".join(f"{clipped(line, LINE_WIDTH)}\n" for line in lines)
     # A ValueError is a stream that was closed; without stderr there is no stream at all.
     with suppress(OSError, ValueError, AttributeError):
@@ -79,12 +78,12 @@ def say(*lines: str) -> None:
 
 
 def is_interactive() -> bool:
-    """Return whether somebody watches stderr, so that a progress bar can be drawn there."""
+    """Return whether stderr is a terminal, so that a progress bar can be drawn there."""
     return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("CI")
 
 
 def bar_console() -> Console:
-    """Return the console on which a progress bar is drawn: stderr."""
+    """Return the console of progress bars: stderr."""
     # Imported here, so that help needs no rich.
     from rich.console import Console
 
@@ -92,10 +91,10 @@ def bar_console() -> Console:
 
 
 def check_output() -> None:
-    """Make sure that all that was printed on stdout was written.
+    """Check that everything printed on stdout was written.
 
     Raises:
-        ReaderGoneError: it is a pipe that nobody reads any more; without a message, unless there is advice.
+        ReaderGoneError: it is a pipe without a reader; the message is empty unless there is advice.
         OutputError: it is closed, or its disk is full.
     """
     sys.stdout.flush()
@@ -111,7 +110,7 @@ def check_output() -> None:
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Let no stream raise for as long as a command runs, nor when the interpreter ends."""
+    """Prevent the standard streams from raising while a command runs, and when the interpreter ends."""
     _fill_closed_descriptors()
     before = sys.stdout, sys.stderr
     guards = _Guard(before[0], gives_up=True), _Guard(before[1])
@@ -126,7 +125,7 @@ def guarded_streams() -> Iterator[None]:
 
 @contextmanager
 def unguarded_streams() -> Iterator[None]:
-    """Give a script of the user's the streams as Python opened them."""
+    """Restore Python's original streams for a user's script."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (each.stream if isinstance(each, _Guard) else each for each in before)
     try:
@@ -136,18 +135,18 @@ def unguarded_streams() -> Iterator[None]:
 
 
 def route_messages() -> None:
-    """Let the messages of robench's and of libraries' loggers, and Python's warnings, be said like all others."""
+    """Route messages of loggers and Python's warnings through ``say``."""
     handler = _Handler()
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     handler.addFilter(OnceEach())
     logging.getLogger("robench").handlers = [handler]
-    # Of loggers that nobody configured; no handler of the root logger, which a script would then not configure either.
+    # For unconfigured loggers; not a handler of the root logger, which a script would then not configure.
     logging.lastResort = _Handler(logging.WARNING)
     warnings.showwarning = _say_warning
 
 
 class OnceEach(logging.Filter):
-    """Lets each message through once: a dataset is opened for the checks, and again by whoever measures."""
+    """Filter that passes each message once: a dataset is opened for the checks, and again for measuring."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +161,7 @@ class OnceEach(logging.Filter):
 
 
 class _Handler(logging.Handler):
-    """Says what is logged."""
+    """Logging handler that prints messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(self.format(record))
@@ -181,14 +180,14 @@ def _say_warning(
 
 
 class _Guard(io.TextIOBase):
-    """A text stream that refuses nothing: what cannot be written is lost, and the reason is kept in ``refusal``.
+    """Text stream that never raises: unwritable output is dropped, and the reason is stored in ``refusal``.
 
-    It has no ``buffer``, past which click would write.
+    It has no ``buffer``, through which click would bypass it.
 
     Args:
-        stream: None where the descriptor was closed when Python started.
-        gives_up: writes nothing more after the first refusal, since what follows a gap is worth nothing. Otherwise each
-            write is tried: a disk that was full may not be any more.
+        stream: None if the descriptor was closed when Python started.
+        gives_up: whether to write nothing after the first refusal, since output after a gap is useless. Otherwise each
+            write is tried: a full disk may have space again.
     """
 
     def __init__(self, stream: TextIO | None, *, gives_up: bool = False) -> None:
@@ -201,18 +200,18 @@ class _Guard(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # a mere attribute of the base class
-        """Encoding of the stream."""
+        """Return the encoding of the stream."""
         return getattr(self.stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Write, or keep the reason why not."""
+        """Write, or store the reason for failing."""
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, got {type(text).__name__}")
         self._try("write", text)
         return len(text)
 
     def flush(self) -> None:
-        """Write what is held back, or keep the reason why not."""
+        """Flush the buffer, or store the reason for failing."""
         if self.stream is not None:
             self._try("flush")
 
@@ -224,7 +223,7 @@ class _Guard(io.TextIOBase):
                 raise OSError(errno.EBADF, "it is closed")
             getattr(self.stream, method)(*arguments)
         except (OSError, ValueError) as error:
-            # The reason of an earlier refusal stays: of a flush in which nothing was written, there is none.
+            # The reason of an earlier refusal stays: a flush without output has none.
             self.refusal = self.refusal or error
 
     def isatty(self) -> bool:
@@ -238,11 +237,11 @@ class _Guard(io.TextIOBase):
         return self.stream.fileno()
 
     def writable(self) -> bool:
-        """Return that it can be written to."""
+        """Return True: it is writable."""
         return True
 
     def settle(self) -> None:
-        """Write what is held back now, or never: when the interpreter ends, it would complain."""
+        """Flush now or drop buffered output, since failing at interpreter exit would print an error."""
         if self.stream is None:
             return
         try:
@@ -256,10 +255,10 @@ class _Guard(io.TextIOBase):
 
 
 def _fill_closed_descriptors() -> None:
-    """Open nothing in the place of standard streams that are closed, where the next file would be taken for them."""
+    """Occupy the descriptors of closed standard streams, so that newly opened files do not get them."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest that is free, which is this one; of the streams of Python there is none, as before.
+            # The lowest free descriptor is this one; Python's stream stays None, as before.
             os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""``robench timm``: run a script of timm's, or one like it, in which the registry's entries are models of timm."""
+"""``robench timm``: runs a timm script, or a similar one, with the registry's models as timm models."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 @click.argument("script", type=AbsolutePath())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ...]) -> int:
-    """Run the Python file SCRIPT with ARGS, as `python SCRIPT ARGS` does.
+    """Run the Python file SCRIPT with ARGS, like `python SCRIPT ARGS`.
 
-    Every model of the registry is one of timm's there: rpc-symvit is robench_rpc_symvit, with initial weights.
-    `robench timm train.py DATA --model robench_rpc_symvit` trains it with timm's own script; options of robench
-    stand before SCRIPT. On several GPUs: `torchrun --nproc-per-node N -m robench timm train.py ...`.
+    Every model of the registry is a timm model there: rpc-symvit is robench_rpc_symvit, with initial weights. `robench
+    timm train.py DATA --model robench_rpc_symvit` trains it with timm's own script; options of robench precede SCRIPT.
+    On several GPUs: `torchrun --nproc-per-node N -m robench timm train.py ...`.
     """
     # pathlib raises for a name that is too long.
     if not os.path.isfile(script):  # noqa: PTH113
@@ -58,7 +58,7 @@ def _run(script: Path) -> int:
         raise
     except KeyboardInterrupt:
         return INTERRUPTED
-    # Broad because the script is the user's: what it raises is shown as Python shows it, and is no fault of robench.
+    # Broad because the script is the user's: its errors are displayed as by Python.
     except Exception as error:
         say(*"".join(traceback.format_exception(error)).splitlines())
         return 1
@@ -67,7 +67,7 @@ def _run(script: Path) -> int:
 
 @contextmanager
 def _as_main(script: Path, arguments: tuple[str, ...]) -> Iterator[None]:
-    """Let the script find its arguments, and modules beside it, where Python puts them, and end by SIGTERM at once."""
+    """Set up arguments, module path and SIGTERM handling for the script, like Python does."""
     before = sys.argv, sys.path
     sys.argv = [str(script), *arguments]
     sys.path = [str(script.resolve().parent), *sys.path]

@@ -1,8 +1,9 @@
-"""``robench train``: train models of the registry, from the ``training`` fields of their entries."""
+"""``robench train``: trains models of the registry, by the ``training`` fields of their entries."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,19 +12,24 @@ import click
 
 from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
 from robench.cli.terminal import out, say
-from robench.core.checkpoint import Weights
+from robench.core.checkpoint import SEED_MARK, Weights
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
-from robench.declare import read_registry, set_weights, shipped_registry
+from robench.declare import add_seed, read_registry, set_weights, shipped_registry
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from robench.core.checkpoint import Checkpoint
+
+# A mistyped range is none of thousands of trainings.
+MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the options ask for beside the models."""
+    """Options of the command beside the models."""
 
     data_root: Path | None
     device: str
@@ -33,27 +39,60 @@ class Asked:
     output: Path | None
 
 
+class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
+    """Seeds as ``3``, ``0-4`` or ``0-2,7``."""
+
+    name = "seeds"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Return the seeds, each once, in order."""
+        seeds: list[int] = []
+        for part in value.split(","):
+            found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
+            if found is None:
+                self.fail(f"{value!r} is no list of seeds such as 0-4 or 0,3,7", param, ctx)
+            first, last = int(found[1]), int(found[2] or found[1])
+            if not first <= last < first + MOST_SEEDS:
+                self.fail(f"{part.strip()!r} must be 1 to {MOST_SEEDS} seeds, the smallest first", param, ctx)
+            seeds.extend(range(first, last + 1))
+        return tuple(dict.fromkeys(seeds))
+
+
 @click.command("train")
 @click.argument("names", nargs=-1)
 @option("--all", "train_all", is_flag=True, help="All models that need no dataset on disk.")
 @registry_option
 @data_root_option
-@option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N; digits are learned on the CPU.")
+@option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="auto, cpu, cuda or cuda:N; digits are trained on the CPU.",
+)
 @option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes that decode and augment images.")
 @option(
     "--micro-batch-size",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Examples that pass through the model at once; gradients add up to a batch's. Default: the whole batch.",
+    help="Examples per forward pass; gradients add up to a batch's. Default: all.",
 )
 @option(
-    "--num-epochs", type=click.IntRange(min=1), metavar="N", help="In all, in place of the entry's; needs --output."
+    "--num-epochs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Total number of epochs, replacing the entry's; needs --output.",
+)
+@option(
+    "--seeds",
+    type=SeedRange(),
+    metavar="SEEDS",
+    help="Train with these seeds, such as 0-4; seeds beside the entry's own are added to it.",
 )
 @option(
     "--output",
     type=AbsolutePath(),
     metavar="FILE",
-    help="Write the weights there and leave the registry as it is.",
+    help="Write the weights there and leave the registry unchanged.",
 )
 def command(
     names: tuple[str, ...],
@@ -64,11 +103,12 @@ def command(
     workers: int | None,
     micro_batch_size: int | None,
     num_epochs: int | None,
+    seeds: tuple[int, ...] | None,
     output: Path | None,
 ) -> int:
     """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
 
-    An interrupted training of images on disk goes on from its last whole epoch when the same command is given again.
+    An interrupted training of images on disk resumes after its last complete epoch when the command is repeated.
     """
     asked = Asked(
         data_root=data_root,
@@ -86,21 +126,46 @@ def command(
     if train_all:
         names = tuple(name for name, (_, checkpoint) in entries.items() if _is_embedded(checkpoint))
     if not names:
-        raise UsageError(
-            "nothing to train: name checkpoints, or give --all ('robench list models' says which there are)"
-        )
+        raise UsageError("nothing to train: name checkpoints, or give --all (see 'robench list models')")
     names = tuple(dict.fromkeys(names))
     for name in names:
         if name not in entries:
             raise UnknownNameError("model", name, entries)
         _check(entries[name][1], asked)
+    if seeds is not None:
+        _check_seeds([entries[name][1] for name in names], output)
     if output is not None and len(names) > 1:
         raise UsageError(f"--output is the file of one model, but {len(names)} are to be trained")
     if num_epochs is not None and output is None:
         raise UsageError("--num-epochs trains another model than the entry describes; say with --output where it goes")
     for name in names:
-        _train(*entries[name], asked)
+        path, checkpoint = entries[name]
+        for each in [checkpoint] if seeds is None else _of_seeds(checkpoint, seeds, entries):
+            _train(path, each, asked)
     return 0
+
+
+def _of_seeds(
+    checkpoint: Checkpoint, seeds: tuple[int, ...], entries: Mapping[str, tuple[Path, Checkpoint]]
+) -> list[Checkpoint]:
+    """Return the checkpoints of an entry's seeds, those that it does not have yet beside its own weights."""
+    training = checkpoint.training
+    assert training is not None  # _check has seen to it
+    found = []
+    for seed in seeds:
+        name = checkpoint.name if seed == training.seed else f"{checkpoint.name}{SEED_MARK}{seed}"
+        own = Path(checkpoint.weights.uri)
+        uri = str(own.with_name(f"{own.stem}-seed{seed}.safetensors"))
+        new = replace(
+            checkpoint,
+            name=name,
+            weights=Weights(uri=uri, sha256=None),
+            expected={},
+            training=training.seeded(seed),
+            seed_of=checkpoint.name,
+        )
+        found.append(entries[name][1] if name in entries else new)
+    return found
 
 
 def _check(checkpoint: Checkpoint, asked: Asked) -> None:
@@ -128,6 +193,16 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
         raise UsageError(f"{path} is there already; remove it, or give --output FILE")
 
 
+def _check_seeds(checkpoints: Sequence[Checkpoint], output: Path | None) -> None:
+    if output is not None:
+        raise UsageError("--seeds writes each seed's weights beside the entry's own; leave out --output")
+    for checkpoint in checkpoints:
+        if checkpoint.seed_of is not None:
+            raise UsageError(
+                f"{checkpoint.name!r} is one seed of {checkpoint.seed_of!r} already; give --seeds with the latter"
+            )
+
+
 def _is_embedded(checkpoint: Checkpoint) -> bool:
     return checkpoint.training is not None and checkpoint.training.is_embedded
 
@@ -139,7 +214,7 @@ def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
 
 
 def _uri(checkpoint: Checkpoint) -> str:
-    # Authors' files are of torch.save; what robench writes is not, and is called what it is.
+    # Authors' files are of torch.save; robench writes another format, and names it accordingly.
     uri = checkpoint.weights.uri
     return uri if _is_embedded(checkpoint) else str(Path(uri).with_suffix(".safetensors"))
 
@@ -162,18 +237,26 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     accuracy = _clean_accuracy(trained, asked)
     shown = "clean accuracy not measured" if accuracy is None else f"{100 * accuracy:.1f} % clean"
     if asked.output is None:
-        # What a paper printed stays what is expected; of robench's own weights it is what they were found to have.
+        # Expected scores from papers stay; those of robench's own weights are replaced by the measured ones.
         metric = TASKS[checkpoint.task].metric
         is_expected = metric is not None and accuracy is not None and _is_embedded(checkpoint)
         expected = {str(metric): round(accuracy or 0.0, 4)} if is_expected else {}
-        uri = _uri(checkpoint)
-        set_weights(registry, checkpoint.name, digest, expected, uri=None if uri == checkpoint.weights.uri else uri)
+        _register(registry, checkpoint, digest, expected)
     state_path(path).unlink(missing_ok=True)
     out(f"{checkpoint.name}: {shown}, {len(content)} bytes, sha256 {digest}, {path}")
 
 
+def _register(registry: Path, checkpoint: Checkpoint, digest: str, expected: Mapping[str, float]) -> None:
+    uri = _uri(checkpoint)
+    if checkpoint.seed_of is not None and checkpoint.name not in read_registry(registry):
+        assert checkpoint.training is not None  # _check has seen to it
+        add_seed(registry, checkpoint.seed_of, checkpoint.training.seed, uri, digest, expected)
+    else:
+        set_weights(registry, checkpoint.name, digest, expected, uri=None if uri == checkpoint.weights.uri else uri)
+
+
 def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
-    """Return the file of weights that training ends with."""
+    """Return the content of the weights file of a finished training."""
     from safetensors.torch import save
 
     from robench.cli.progress import epochs_shown

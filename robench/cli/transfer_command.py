@@ -1,4 +1,4 @@
-"""``robench transfer``: adversarial examples of each model, scored on every other."""
+"""``robench transfer``: scores adversarial examples of each model on every other."""
 
 from __future__ import annotations
 
@@ -34,14 +34,19 @@ if TYPE_CHECKING:
 @click.command("transfer")
 @option("--suite", required=True, type=SuiteName(), metavar="NAME|FILE", help="A shipped suite or a YAML file.")
 @dataset_option
-@option("--condition", required=True, metavar="NAME", help="An attack of the suite; of a sweep also NAME@8/255, say.")
+@option(
+    "--condition",
+    required=True,
+    metavar="NAME",
+    help="An attack of the suite; for a sweep also NAME@8/255.",
+)
 @model_option(required=True)
 @option(
     "--target",
     "targets",
     multiple=True,
     metavar="NAME",
-    help="A model that the examples are scored on; default: the models attacked.",
+    help="A model on which the examples are scored; default: the attacked models.",
 )
 @registry_option
 @limit_option
@@ -58,7 +63,7 @@ if TYPE_CHECKING:
     type=click.Choice(sorted(RENDERERS)),
     default="text",
     show_default=True,
-    help="How the matrix is written.",
+    help="Format of the matrix.",
 )
 @option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def command(
@@ -79,9 +84,9 @@ def command(
     format_name: str,
     as_json: bool,
 ) -> int:
-    """Score each model's adversarial examples on every other model: a row a target, a column a model attacked.
+    """Score each model's adversarial examples on every other model: a row per target, a column per attacked model.
 
-    What is missing of the attack is measured first, and its examples are kept. The diagonal is the attack itself.
+    Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.declare import find_checkpoints, find_suites
@@ -120,7 +125,7 @@ def command(
 
 
 def _measured(prepared: PreparedTransfer, store: FolderStore) -> tuple[int, int]:
-    """Attack, then score unless that was stopped; return the exit code of what stopped it or 0, and failed shards."""
+    """Attack, then score unless stopped; return the exit code of an interruption or 0, and the failed shards."""
     from robench.cli.measuring import measured
 
     say(f"attacking: {prepared.view.label}")

@@ -1,4 +1,4 @@
-"""``robench validate``: all problems of suite and registry files at once."""
+"""``robench validate``: lists all problems of suite and registry files at once."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The nouns and protocols of robench: frozen values, standard library alone."""
+"""Nouns and protocols of robench: frozen values that need the standard library and numpy alone."""

@@ -1,4 +1,4 @@
-"""Weights of one trained model, and how to build what they fit."""
+"""Entries of the registry: the weights of a trained model and how to build its architecture."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
+# Between the name of an entry and the seed of one of its further trainings: ``digits-vit@3``.
+SEED_MARK = "@"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Where the weights of a checkpoint are and which bytes they must be.
+    """Location and checksum of a checkpoint's weights.
 
     Attributes:
         uri: path relative to the registry file, absolute path, or ``hf-hub:owner/repository/file``.
-        sha256: 64 hexadecimal digits; or the first 8 or more, where a publisher names only those; or None where nobody
-            has published the weights, so that whatever the user places counts (its digest is still part of every key).
-        how_to_get: one sentence that is shown where the file is missing.
-        layout: name of where in the file the tensors are and how their names read, see ``models.layouts``.
+        sha256: 64 hexadecimal digits; or the first 8 or more, where a publisher names only those; or None for
+            unpublished weights, where any file the user supplies is accepted (its digest is still part of every key).
+        how_to_get: one sentence for the error message if the file is missing.
+        layout: name of the layout of the file (position and names of the tensors), see ``models.layouts``.
     """
 
     uri: str
@@ -34,13 +36,15 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """An entry of the registry.
+    """Entry of the registry.
 
     Attributes:
-        expected: published scores by metric, shares in [0, 1]; what a run is compared with, never copied into a table.
-        trained_on: name of the dataset that the weights were trained on; on it alone scores can be expected.
-        coupled: rows of a batch may influence each other, so that numbers hold at their batch size only; not part of
-            keys, which have the batch size.
+        expected: published scores by metric, proportions in [0, 1], for comparison with runs; never copied into a
+            table.
+        trained_on: name of the training dataset, the only one that ``expected`` applies to.
+        coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only; not
+            part of keys, which contain the batch size.
+        seed_of: name of the entry of which this is a further training, with another seed; None for the entry itself.
         folder: the folder of the registry file, against which relative uris are resolved.
     """
 
@@ -57,3 +61,4 @@ class Checkpoint:
     training: Recipe | None = None
     trained_on: str | None = None
     coupled: bool = False
+    seed_of: str | None = None

@@ -1,4 +1,4 @@
-"""Outcomes as columns: numpy arrays, from the model's scores to the metric."""
+"""Columns of outcomes: numpy arrays that carry results from the task's rules to the metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column's name, the Python type of its values, and whether values may be missing."""
+    """Name of a column, Python type of its values, and whether values may be missing."""
 
     name: str
     type: type
@@ -29,7 +29,7 @@ class Field:
 
 
 _DTYPES: Mapping[type, Any] = {str: np.dtypes.StringDType(), bool: np.bool_, int: np.int64, float: np.float64}
-# What a column takes without a change of value: numpy alone would turn 1.5 into the integer 1.
+# Types that a column accepts without changing a value: numpy alone would turn 1.5 into the integer 1.
 _TAKEN: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (float, int)}
 
 
@@ -40,7 +40,7 @@ def fields_of(row_type: type[Outcome]) -> Mapping[str, Field]:
     """Return the fields of an outcome by name, in the order of their declaration.
 
     Raises:
-        TypeError: a field is neither text, a truth value, an integer nor a float.
+        TypeError: a field is not a str, bool, int or float.
     """
     if row_type not in _FIELDS:
         hints = typing.get_type_hints(row_type)
@@ -50,7 +50,7 @@ def fields_of(row_type: type[Outcome]) -> Mapping[str, Field]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """One column: values, and where they are missing (the value there says nothing); None where none is."""
+    """Values of one column and a mask of the missing ones (None if none is missing)."""
 
     array: NDArray[Any]
     missing: NDArray[np.bool_] | None = None
@@ -61,7 +61,7 @@ class Values:
 
     @classmethod
     def joined(cls, parts: Sequence[Values]) -> Values:
-        """Return several columns one after the other."""
+        """Concatenate several columns."""
         if len(parts) == 1:
             return parts[0]
         missing = [np.zeros(len(each.array), np.bool_) if each.missing is None else each.missing for each in parts]
@@ -70,9 +70,9 @@ class Values:
 
 
 class Outcomes(Sequence[Outcome]):
-    """Outcomes of examples in dataset order, of a sweep one per example and budget, budgets of an example adjacent.
+    """Outcomes of examples in dataset order; those of a sweep at several budgets are adjacent.
 
-    Columns whose values are all missing take no memory. As a sequence it gives rows, which are made when asked for.
+    Columns whose values are all missing take no memory. As a sequence it contains rows, which are created on access.
 
     Args:
         row_type: dataclass that declares the fields.
@@ -80,7 +80,7 @@ class Outcomes(Sequence[Outcome]):
         length: number of rows.
 
     Raises:
-        ContractError: a column is of no field, has another length, or lacks values that are not optional.
+        ContractError: a column belongs to no field, has a different length, or lacks required values.
     """
 
     __slots__ = ("_columns", "_length", "row_type")
@@ -88,7 +88,7 @@ class Outcomes(Sequence[Outcome]):
     def __init__(self, row_type: type[Outcome], columns: Mapping[str, Values], length: int) -> None:
         declared = fields_of(row_type)
         if strangers := sorted(columns.keys() - declared.keys()):
-            raise ContractError(f"{', '.join(strangers)} are no fields of {row_type.__name__}")
+            raise ContractError(f"{', '.join(strangers)} are not fields of {row_type.__name__}")
         self.row_type = row_type
         self._length = length
         self._columns: dict[str, Values] = {}
@@ -100,7 +100,7 @@ class Outcomes(Sequence[Outcome]):
 
     @classmethod
     def of(cls, rows: Iterable[Outcome], row_type: type[Outcome] | None = None) -> Outcomes:
-        """Return rows as columns; ``row_type`` is needed where there may be none.
+        """Convert rows to columns; ``row_type`` is required if there may be no rows.
 
         Raises:
             ContractError: rows are of different types, or a value does not fit its field.
@@ -117,10 +117,10 @@ class Outcomes(Sequence[Outcome]):
 
     @classmethod
     def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
-        """Return several outcomes one after the other.
+        """Concatenate several outcomes.
 
         Raises:
-            ContractError: there are none, or they are of different tasks.
+            ContractError: there are none, or they belong to different tasks.
         """
         kinds = {part.row_type for part in parts}
         if len(kinds) != 1:
@@ -146,18 +146,18 @@ class Outcomes(Sequence[Outcome]):
         raise ContractError(f"the outcome of example {self.ids[first]!r} has no {name}")
 
     def values(self, name: str) -> Values | None:
-        """Return the values of a field; None where all are missing.
+        """Return the values of a field, or None if all are missing.
 
         Raises:
             ContractError: outcomes of this task have no such field.
         """
         if name not in fields_of(self.row_type):
             where = f"{self.row_type.__name__} (example {self.ids[0]!r})" if self._length else self.row_type.__name__
-            raise ContractError(f"{name} is no field of {where}; choose a metric of the suite's own task")
+            raise ContractError(f"{name} is not a field of {where}; choose a metric of the suite's own task")
         return self._columns.get(name)
 
     def known(self, name: str) -> NDArray[np.bool_]:
-        """Return where a field is not missing."""
+        """Return a mask of the values that are not missing."""
         values = self.values(name)
         if values is None:
             return np.zeros(self._length, np.bool_)
@@ -165,24 +165,24 @@ class Outcomes(Sequence[Outcome]):
 
     @property
     def ids(self) -> NDArray[Any]:
-        """Ids of the examples."""
+        """Return the ids of the examples."""
         return self.column("example_id")
 
     def take(self, index: slice | NDArray[Any]) -> Outcomes:
-        """Return some of the rows, by a slice, places or truth values."""
+        """Return a subset of the rows, selected by slice, indices or boolean mask."""
         columns = {name: values.take(index) for name, values in self._columns.items()}
         length = len(np.arange(self._length)[index])
         return Outcomes(self.row_type, columns, length)
 
     def at_budget(self, epsilon: str | None) -> Outcomes:
-        """Return the rows of one budget of a sweep; None of all that is no sweep."""
+        """Return the rows of one budget of a sweep; all rows if ``epsilon`` is None."""
         known, budgets = self.known("epsilon"), self.values("epsilon")
         if budgets is None:
             return self if epsilon is None else self.take(known)
         return self.take(~known if epsilon is None else known & (budgets.array == epsilon))
 
     def replaced(self, **columns: Values | None) -> Outcomes:
-        """Return the same rows with other columns in place of some; None is a column that is missing everywhere."""
+        """Return the same rows with some columns replaced; a column given as None is missing everywhere."""
         kept = {name: values for name, values in self._columns.items() if name not in columns}
         given = {name: values for name, values in columns.items() if values is not None}
         return Outcomes(self.row_type, kept | given, self._length)
@@ -226,7 +226,7 @@ class Outcomes(Sequence[Outcome]):
 
 
 def column_of(field: Field, values: Sequence[Any]) -> Values:
-    """Return Python values as a column, None where missing.
+    """Convert Python values to a column; None means missing.
 
     Raises:
         ContractError: a value does not fit the field.

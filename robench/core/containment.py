@@ -1,10 +1,10 @@
-"""Code of others, contained: what it does to the process is undone, and no error of its ends the run.
+"""Containment of third-party code: its side effects on the process are undone and its errors never end the run.
 
-A model runs in the process that measures, and so does the module that declares a plug-in. What it prints goes to
-stderr; the current folder, signal handlers, tracing, random generators and torch's settings are afterwards as they were
-before; an error that would end the process, such as ``sys.exit``, becomes a ``ContractError``. A crash, an endless loop
-and ``os._exit`` are for worker processes to survive (``scheduling/processes.py``); docs/reliability.md lists all of
-them. Torch and numpy are not imported here: what is not loaded has no settings.
+Models and the modules that declare plug-ins run in the measuring process. Their output goes to stderr; the current
+folder, signal handlers, tracing, random generators and torch's settings are afterwards as they were before; an error
+that would end the process, such as ``sys.exit``, becomes a ``ContractError``. A crash, an endless loop and ``os._exit``
+are for worker processes to survive (``scheduling/processes.py``); docs/reliability.md lists all of them. Torch and
+numpy are not imported here: what is not loaded has no settings.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     Handler = Callable[[int, FrameType | None], Any] | int | None
 
-# What a forked copy of this process ends with, when it returns from where the model forked.
+# Exit code of a forked copy of this process that returns from where the model forked.
 FORKED = 70
 
 Setting = tuple["Callable[[], Any]", "Callable[[Any], object]"]
-# How many of ``settings_of`` may change what the next pass computes; these few take nanoseconds to read.
+# Number of ``settings_of`` that affect the next forward pass; these take nanoseconds to read.
 NUM_OF_A_PASS = 5
 
 
 @cache
 def settings_of(torch: Any) -> tuple[Setting, ...]:
-    """Return a getter and a setter of each setting of torch's for the whole process, those of a pass first.
+    """Return a getter and a setter of each setting of torch's for the whole process, those of a forward pass first.
 
     Any: torch is not imported here.
     """
@@ -49,7 +49,7 @@ def settings_of(torch: Any) -> tuple[Setting, ...]:
         (torch.get_num_threads, torch.set_num_threads),
         (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
         (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
-        # Where none is set, torch says that it is the CPU.
+        # If none is set, torch reports the CPU.
         (torch.get_default_device, lambda value: torch.set_default_device(None if value.type == "cpu" else value)),
         (lambda: torch.is_autocast_enabled("cpu"), lambda value: torch.set_autocast_enabled("cpu", value)),
         (lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
@@ -59,9 +59,9 @@ def settings_of(torch: Any) -> tuple[Setting, ...]:
 
 
 class KeptSettings:
-    """A context after which torch's settings for the whole process are as they were at its start.
+    """Context manager that restores torch's process-wide settings on exit.
 
-    Of one pass through a model those that the arithmetic of the next pass depends on.
+    For a single forward pass, only the settings that affect the arithmetic of the next pass.
     """
 
     __slots__ = ("_before", "_settings")
@@ -81,14 +81,14 @@ class KeptSettings:
 
 
 class Contained:
-    """A context for code of a model's author; may be nested.
+    """Context manager for code written by a model's author; may be nested.
 
-    KeyboardInterrupt leaves it as it is when the user pressed Ctrl-C, and is an error like others when the model raised
-    it. With ``keeps_environment`` variables that the code sets stay: a module may set them when it is imported, and
-    read them when it runs.
+    KeyboardInterrupt propagates if the user pressed Ctrl-C, and is treated as any other error if the model raised it.
+    With ``keeps_environment``, environment variables that the code sets persist: a module may set them when it is
+    imported, and read them when it runs.
 
     Raises:
-        ContractError: in place of an error that is no ``Exception`` and would have ended the process.
+        ContractError: in place of an error that is not an ``Exception`` and would have ended the process.
     """
 
     def __init__(self, *, keeps_environment: bool = False) -> None:
@@ -132,7 +132,7 @@ class Contained:
 
 @contextmanager
 def blamed(title: str) -> Iterator[None]:
-    """Contain code of a model's author, and begin the message of whatever error it raises with ``title``.
+    """Contain code of a model's author, and prefix the message of any error it raises with ``title``.
 
     Raises:
         ContractError: in place of any error that robench did not raise on purpose.
@@ -161,7 +161,7 @@ class _ProcessState:
             seed(0)
 
     def restore(self) -> None:
-        """Bring them back."""
+        """Restore the settings."""
         if self._folder is not None and _folder() != self._folder:
             with suppress(OSError):
                 os.chdir(self._folder)
@@ -177,7 +177,7 @@ class _ProcessState:
 
 
 class _Interrupts:
-    """Handlers of signals that remember whether one came, around those that were there; main thread alone."""
+    """Signal handlers that record whether a signal arrived before calling the original ones; main thread only."""
 
     NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
@@ -199,7 +199,7 @@ class _Interrupts:
         handler(number, frame)
 
     def end(self) -> bool:
-        """Bring the handlers back, and return whether a signal came."""
+        """Restore the handlers, and return whether a signal arrived."""
         for number, handler in self._before.items():
             # None is a handler that Python did not set, and cannot set again.
             if handler is not None:
@@ -210,7 +210,7 @@ class _Interrupts:
 
 
 def _generators() -> list[tuple[Callable[[], Any], Callable[[Any], object], Callable[[int], object]]]:
-    """Return how to read, set and seed each generator of the whole process that is loaded."""
+    """Return functions to read, set and seed each loaded process-wide random generator."""
     found: list[tuple[Callable[[], Any], Callable[[Any], object], Callable[[int], object]]] = [
         (random.getstate, random.setstate, random.seed)
     ]
@@ -222,7 +222,7 @@ def _generators() -> list[tuple[Callable[[], Any], Callable[[Any], object], Call
 
 
 def generator_states() -> dict[str, object]:
-    """Return the state of each generator of the whole process by the library's name; two states can be compared."""
+    """Return the state of each process-wide random generator by library name; two states can be compared."""
     states: dict[str, object] = {"random": random.getstate()}
     if numpy := sys.modules.get("numpy.random"):
         name, words, *rest = numpy.get_state()
@@ -235,7 +235,7 @@ def generator_states() -> dict[str, object]:
 
 
 def _set_defaults(torch: Any) -> None:
-    """Undo what code has set that was the first to import torch."""
+    """Reset settings changed by the code that first imported torch."""
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)

@@ -1,4 +1,4 @@
-"""What plug-ins declare: the questions that generic code asks of a declaration."""
+"""Base classes of declarations: the properties that generic code reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Declaration(Protocol):
-    """What a plug-in is asked for: a frozen dataclass that checks itself; equal fields, equal behaviour.
+    """Declaration of a plug-in: a frozen dataclass that validates itself; equal fields mean equal behaviour.
 
     Attributes:
         kind: the name in YAML.
@@ -23,17 +23,18 @@ class Declaration(Protocol):
 
 
 class PerturbationDeclaration(Declaration, Protocol):
-    """Declaration of a perturbation: the questions that generic code asks of one, each with its neutral answer.
+    """Declaration of a perturbation: the properties that generic code reads, each with a neutral default.
 
     Attributes:
-        is_clean: inputs are left as they are, so that outcomes are clean ones.
-        is_attack: inputs are changed against the model, or within a budget as an attack's.
-        is_minimum_norm: an attack without a budget, which looks for the nearest adversarial example.
-        is_iterated: an attack of many gradient steps, expected to beat those of one step and those without gradients.
+        is_clean: inputs are unchanged, so that outcomes are clean ones.
+        is_attack: inputs are changed adversarially, or within a budget like an attack's.
+        is_minimum_norm: a minimum-norm attack, which has no budget and searches for the nearest adversarial example.
+        is_iterated: an attack of many gradient steps, expected to be stronger than single-step and gradient-free
+            attacks.
         is_single_step: an attack of one gradient step.
-        is_gradient_free: an attack within a budget that asks the model for no gradient.
+        is_gradient_free: an attack within a budget that uses no gradients of the model.
         can_warm_start: an attack whose first search can begin at a given point.
-        makes_inputs: inputs are changed, so that those that are scored are stored nowhere else.
+        makes_inputs: inputs are changed, so that the scored inputs are stored nowhere else.
     """
 
     is_clean: ClassVar[bool] = False
@@ -47,90 +48,90 @@ class PerturbationDeclaration(Declaration, Protocol):
 
     @classmethod
     def implemented(cls) -> Any:
-        """Import and return the implementation, a ``Perturbation`` or what the family has in its place."""
+        """Import and return the implementation: a ``Perturbation`` or the family's equivalent."""
 
     def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return what keeps the perturbation from a dataset, such as ``must serve ...``; empty where nothing does."""
+        """Return why the perturbation cannot be applied to a dataset, such as ``must serve ...``; empty if it can."""
         return ""
 
     @property
     def threat_model(self) -> ThreatModel | None:
-        """What the attacker may do; None where nothing bounds the perturbation, or where it has several budgets."""
+        """Return the threat model; None for unbounded perturbations and for several budgets."""
         return None
 
     @property
     def epsilon_name(self) -> str | None:
-        """The exact budget, such as ``4/255``; None where there is no threat model."""
+        """Return the exact budget, such as ``4/255``; None without a threat model."""
         return None if self.threat_model is None else str(self.threat_model.epsilon)
 
     @property
     def search_norm(self) -> str | None:
-        """Norm in which a minimum-norm attack measures; None for everything else."""
+        """Return the norm that a minimum-norm attack minimises; None for everything else."""
         return None
 
     @property
     def at_budgets(self) -> Sequence[PerturbationDeclaration]:
-        """The attack at each of several budgets, ascending; empty where there is one budget or none."""
+        """Return the attack at each of several budgets, ascending; empty if there is at most one budget."""
         return ()
 
     @property
     def budgets_are_linked(self) -> bool:
-        """Whether the attack at one budget uses what came of a smaller one."""
+        """Return whether the attack at one budget uses results of a smaller one."""
         return False
 
     @property
     def corruption(self) -> tuple[str, int] | None:
-        """Type and severity of a corruption that is made on the fly; None for everything else."""
+        """Return type and severity of a corruption generated on the fly; None for everything else."""
         return None
 
     @property
     def drawn_as(self) -> str:
-        """Kind by whose name random numbers are drawn."""
+        """Return the kind whose name seeds the random numbers."""
         return self.kind
 
     @property
     def batch_dependence(self) -> str:
-        """Name of what depends on who shares a batch, such as ``pgd by foolbox``; empty where nothing does."""
+        """Return the name of the part that depends on the rest of a batch, such as ``pgd by foolbox``."""
         return ""
 
     @property
     def stops_at_success(self) -> bool:
-        """Whether examples are left alone once they are fooled."""
+        """Return whether the attack uses early stopping: fooled examples are not attacked further."""
         return False
 
     @property
     def returns_published_point(self) -> bool:
-        """Whether the point that the attack's own published code leaves is returned."""
+        """Return whether the attack returns the same point as its published code."""
         return False
 
     @property
     def keeps_scores(self) -> bool:
-        """Whether top-5, loss and confidence are kept beside the verdict.
+        """Return whether top-5, loss and confidence are recorded beside the verdict.
 
-        An attack that leaves what is fooled did not do its worst; its scores are kept only where the point that its
-        published code leaves is asked for by name.
+        With early stopping an attack does not reach its worst case; its scores are recorded only if the point that its
+        published code returns is requested by name.
         """
         return not self.stops_at_success or self.returns_published_point
 
     @property
     def clip(self) -> str:
-        """Limits of what is returned: ``box``, ``unit`` or ``none``, as in ``ThreatModel``."""
+        """Return the limits of the returned inputs: ``box``, ``unit`` or ``none``, as in ``ThreatModel``."""
         return "box"
 
     @property
     def backend(self) -> str:
-        """Library whose code runs."""
+        """Return the library whose code runs."""
         return "robench"
 
     def distance_problem(self) -> str:
-        """Return what keeps a minimum-norm attack from telling how far examples are from falling, such as ``with ...``.
+        """Return why a minimum-norm attack's distances cannot be interpreted, such as ``with ...``; empty if they can.
 
-        See ``metrics.distances_impl`` for what its numbers rely on.
+        See ``metrics.distances_impl`` for the assumptions.
         """
         return ""
 
     def is_same_at_another_budget(self, other: PerturbationDeclaration) -> bool:
-        """Return whether ``other`` is the same attack but for its budget, and what scales with it."""
+        """Return whether ``other`` is the same attack except for its budget and the fields that scale with it."""
         return False
 
     def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
@@ -139,55 +140,55 @@ class PerturbationDeclaration(Declaration, Protocol):
 
 
 class DatasetDeclaration(Declaration, Protocol):
-    """Declaration of a dataset: what can be known of one before it is opened."""
+    """Declaration of a dataset: everything known before it is opened."""
 
     @property
     def name(self) -> str:
-        """Name in conditions, headers and tables."""
+        """Return the name in conditions, headers and tables."""
 
     @property
     def domain(self) -> str:
-        """Name of the domain."""
+        """Return the name of the domain."""
 
     @property
     def task(self) -> str:
-        """Name of the task."""
+        """Return the name of the task."""
 
     @property
     def num_classes(self) -> int | None:
-        """Number of classes of a model; None where only the files tell."""
+        """Return the number of classes of a model; None if only the files contain it."""
 
     @property
     def num_examples(self) -> int | None:
-        """Size of the evaluation split; None where only the files tell."""
+        """Return the size of the evaluation split; None if only the files contain it."""
 
     @property
     def class_subset(self) -> str | None:
-        """Name of the classes to which predictions are confined; None for all."""
+        """Return the name of the subset of classes that predictions are restricted to; None for all."""
 
     @property
     def classes(self) -> tuple[int, ...] | None:
-        """Classes that may be predicted, ascending; None for all."""
+        """Return the classes that may be predicted, ascending; None for all."""
 
     @property
     def is_out_of_distribution(self) -> bool:
-        """Whether no class is right."""
+        """Return whether the examples belong to no class."""
 
     @property
     def corruption(self) -> str | None:
-        """Type of published corrupted examples; None for all else."""
+        """Return the type of published corrupted examples; None for all other datasets."""
 
     @property
     def severity(self) -> int | None:
-        """Severity of published corrupted examples; None for all else."""
+        """Return the severity of published corrupted examples; None for all other datasets."""
 
     @property
     def clean(self) -> str | None:
-        """Name of the dataset of the same examples without corruption; None for all else."""
+        """Return the name of the dataset of the same examples without corruption; None for all other datasets."""
 
     @classmethod
     def implemented(cls) -> Any:
-        """Import and return the function that opens the dataset; Any: its type is that of the family of datasets."""
+        """Import and return the function that opens the dataset; Any: its type is defined by the family of datasets."""
 
 
 class Architecture(Declaration, Protocol):
@@ -201,22 +202,22 @@ class Architecture(Declaration, Protocol):
 
     @property
     def couples_rows(self) -> bool | None:
-        """Whether rows of a batch influence each other; None where the code is not robench's."""
+        """Return whether rows of a batch influence each other; None if the code is not robench's."""
 
     def code_digest(self) -> str | None:
-        """Return the SHA-256 of the user's code that builds the model, None where there is none."""
+        """Return the SHA-256 of the user's code that builds the model, None if there is none."""
 
 
 class Preprocessing(Declaration, Protocol):
-    """Declaration of what happens to an input before the first layer."""
+    """Declaration of the preprocessing of inputs before the first layer."""
 
     @property
     def domain(self) -> str:
-        """Name of the domain of the inputs that the model takes."""
+        """Return the name of the domain of the model's inputs."""
 
 
 class Recipe(Declaration, Protocol):
-    """Declaration of how a model was trained.
+    """Declaration of a training recipe.
 
     Attributes:
         is_embedded: the data are embedded in a library, and the weights come with robench.
@@ -226,11 +227,18 @@ class Recipe(Declaration, Protocol):
 
     @property
     def dataset(self) -> str:
-        """Name of the dataset."""
+        """Return the name of the dataset."""
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of all random numbers of the training."""
 
     def shortened(self, num_epochs: int) -> Self:
-        """Return the recipe with so many epochs in all."""
+        """Return the recipe with the given total number of epochs."""
+
+    def seeded(self, seed: int) -> Self:
+        """Return the recipe with another seed."""
 
     @classmethod
     def implemented(cls) -> Any:
-        """Import and return the function that trains; Any: its type is that of the family of recipes."""
+        """Import and return the function that trains; Any: its type is defined by the family of recipes."""

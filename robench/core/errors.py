@@ -1,20 +1,20 @@
-"""Every error that robench raises on purpose, and the exit code each ends a command with.
+"""Errors that robench raises on purpose, with the exit code of each.
 
-RobenchError                     1  something could not be measured or kept
-├── UsageError                   2  the request itself cannot be met (no such device, no such file)
-├── DeclarationError             2  a suite, registry or mapping says something impossible
-│   ├── UnknownNameError         2  it names something that nobody declared
-│   └── PluginError              2  it names a plug-in of somebody else's that is broken
-├── MissingDataError             4  a dataset is not where it was looked for
-├── WeightsError                 4  weights are missing, or are not what the registry says
+RobenchError                     1  something could not be measured or stored
+├── UsageError                   2  the request is impossible (no such device, no such file)
+├── DeclarationError             2  a suite, registry or mapping is invalid
+│   ├── UnknownNameError         2  it names something undeclared
+│   └── PluginError              2  it names a broken third-party plug-in
+├── MissingDataError             4  a dataset was not found
+├── WeightsError                 4  weights are missing, or differ from the registry's entry
 ├── ExampleError                 1  one example of a dataset cannot be read
-├── ContractError                1  a model, dataset or perturbation broke its promise
+├── ContractError                1  a model, dataset or perturbation broke its contract
 │   └── BudgetExceededError      1  a perturbation left its threat model
-├── StoreError                   1  a record could not be kept
+├── StoreError                   1  a record could not be stored
 │   └── StoreUnwritableError     2  the results folder cannot be written at all
-└── IncompleteError              1  a number was asked for before all of its shards were in
+└── IncompleteError              1  a number was requested before all of its shards were measured
 
-A message says what was met, where, what was wanted and what to do.
+A message states what was found, where, what was expected and what to do.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class RobenchError(Exception):
-    """Base of all errors that robench raises on purpose.
+    """Base class of all errors that robench raises on purpose.
 
-    Its arguments are the lines of the message: a line break inside one of them came with a name or from a library, and
-    is escaped where the message is printed.
+    Its arguments are the lines of the message. A line break inside an argument comes from a name or a library and is
+    escaped when the message is printed.
     """
 
     exit_code: ClassVar[int] = 1
@@ -40,21 +40,21 @@ class RobenchError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Lines of the message."""
+        """Return the lines of the message."""
         return tuple(map(str, self.args))
 
 
 class UsageError(RobenchError):
-    """The request cannot be met on this machine: no such device, no such file."""
+    """Impossible request on this machine: no such device, no such file."""
 
     exit_code = 2
 
 
 class DeclarationError(RobenchError):
-    """A declaration says something impossible; the message gives file, path and what was wanted.
+    """Invalid declaration; the message gives file, path and expected value.
 
     Attributes:
-        num_problems: problems that were found, of which the message may list the first alone.
+        num_problems: number of problems found; the message may list only the first.
     """
 
     exit_code = 2
@@ -65,58 +65,58 @@ class DeclarationError(RobenchError):
 
 
 class UnknownNameError(DeclarationError):
-    """A declaration names something that nobody declared."""
+    """Name in a declaration that nothing declares."""
 
     def __init__(self, noun: str, name: str, known: Iterable[str], advice: str = "") -> None:
         super().__init__(f"unknown {noun} {name!r}.{did_you_mean(name, known)}{' ' + advice if advice else ''}")
 
 
 class PluginError(DeclarationError):
-    """A plug-in of another distribution is broken; the message names both, and what is to be done."""
+    """Broken plug-in of another distribution; the message names both and the remedy."""
 
 
 class MissingDataError(RobenchError):
-    """A dataset is not where it was looked for."""
+    """Dataset that is not at the expected location."""
 
     exit_code = 4
 
 
 class WeightsError(RobenchError):
-    """Weights are missing, unreadable, unsafe, or not what the registry says."""
+    """Weights that are missing, unreadable, unsafe, or different from the registry's entry."""
 
     exit_code = 4
 
 
 class ExampleError(RobenchError):
-    """One example of a dataset cannot be read; the message names its file."""
+    """Example of a dataset that cannot be read; the message names its file."""
 
 
 class ContractError(RobenchError):
-    """A model, dataset or perturbation broke its promise (shape, range, finite values)."""
+    """Broken contract of a model, dataset or perturbation (shape, range, finite values)."""
 
 
 class BudgetExceededError(ContractError):
-    """A perturbation returned an input outside its threat model."""
+    """Input that a perturbation moved outside its threat model."""
 
 
 class StoreError(RobenchError):
-    """A record could not be kept, for example because the disk is full."""
+    """Record that could not be stored, for example because the disk is full."""
 
 
 class StoreUnwritableError(StoreError):
-    """The results folder cannot be written at all."""
+    """Results folder that cannot be written at all."""
 
     exit_code = 2
 
 
 class IncompleteError(RobenchError):
-    """A number was asked for before all of its shards were in."""
+    """Number requested before all of its shards were measured."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a sentence, with a leading space, that points from a wrong name to the known ones.
+    """Return a sentence, with a leading space, that suggests known names for a wrong one.
 
-    Names in parts (``imagenet-c/snow/1``) are shown as one family.
+    Names with several parts (``imagenet-c/snow/1``) are abbreviated to their family.
 
     >>> did_you_mean("pgdd", ["fgsm", "pgd"])
     " Did you mean 'pgd'? Known: fgsm, pgd."
@@ -134,7 +134,7 @@ MESSAGE_LENGTH = 2000
 def described(error: BaseException) -> str:
     """Return the message of an error, with its type unless robench raised it; at most some 2,000 characters.
 
-    Errors may be of anybody's making: their own ``__str__`` may raise, or return megabytes.
+    Errors may come from third-party code: their ``__str__`` may raise, or return megabytes.
     """
     try:
         text = str(error)
@@ -145,21 +145,21 @@ def described(error: BaseException) -> str:
 
 
 def shortened(text: str, length: int = MESSAGE_LENGTH) -> str:
-    """Leave out the middle of a text that is longer than ``length``, and escape what no file can hold.
+    """Remove the middle of a text longer than ``length``, and escape characters that no file can store.
 
     >>> shortened("abcdefghij", 4)
     'ab [... 6 characters left out ...] ij'
     """
-    # A subclass of str may do anything when it is asked for its length.
+    # A subclass of str may override its length.
     text, half = str.__str__(text), length // 2
     if (left_out := len(text) - 2 * half) > length % 2:
         text = f"{text[:half]} [... {left_out} characters left out ...] {text[-half:]}"
-    # Half of a surrogate pair, say.
+    # For example half of a surrogate pair.
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _family(name: str, known: Iterable[str]) -> str:
-    """Return what a name is shown as beside a hundred others: one in parts as its family."""
+    """Abbreviate a name for a long list: the family of a name with several parts."""
     first, _, rest = name.partition("/")
     if first in known:
         return first

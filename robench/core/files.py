@@ -1,7 +1,7 @@
-"""Paths that mean one place for a whole run, files that appear whole or not at all, and files opened with distrust.
+"""Absolute paths, atomic writes, and safe reading of regular files.
 
-A path that a user gives, or that lies in a folder of theirs, may lead to a named pipe or a device, which a plain
-``open`` would wait for or read without end.
+A path given by a user, or found in a user's folder, may lead to a named pipe or a device, which a plain ``open`` would
+wait for or read endlessly.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 
 def absolute(path: str | os.PathLike[str], name: str = "the path") -> Path:
-    """Return the absolute path that ``path`` means now, its leading ``~`` expanded: models may change the folder later.
+    """Return ``path`` as an absolute path, with a leading ``~`` expanded; models may change the current folder.
 
-    ``name`` is what messages call it, such as ``--results``.
+    ``name`` is its name in messages, such as ``--results``.
 
     Raises:
-        UsageError: it is empty or can name no file, is of no user's home folder, or relative to a folder that is gone.
+        UsageError: the path is empty, cannot name a file, uses an unknown user's home folder, or is relative to a
+            deleted folder.
     """
     text = os.fspath(path)
     try:
@@ -39,16 +40,16 @@ def absolute(path: str | os.PathLike[str], name: str = "the path") -> Path:
     except RuntimeError:
         user = Path(text).parts[0]
         raise UsageError(
-            f"{name} is {text!r}, but {user!r} is no user's home folder here; write ./{text} for a file of that name"
+            f"{name} is {text!r}, but {user!r} is not a user's home folder here; write ./{text} for a file of that name"
         ) from None
     except OSError as error:
         raise UsageError(
-            f"{name} is {text!r}, relative to a current folder that is gone ({error.strerror}); name it in full"
+            f"{name} is {text!r}, relative to a current folder that is gone ({error.strerror}); give an absolute path"
         ) from error
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether ``text`` means a YAML file and no shipped name: it ends in .yaml or .yml, or has a slash."""
+    """Return whether ``text`` is the path of a YAML file, by its suffix or a slash, and not a shipped name."""
     return text.endswith((".yaml", ".yml")) or "/" in text
 
 
@@ -60,25 +61,25 @@ _KINDS = {
 }
 
 
-# Files of /proc and the like claim to be empty.
+# Files of /proc and the like report size 0.
 _SMALL = 1 << 20
 
 
 class NotRegularError(OSError):
-    """A path leads to a named pipe, a device or a socket; ``strerror`` says to which."""
+    """Path of a named pipe, a device or a socket; ``strerror`` names the type."""
 
 
 class TooLargeError(OSError):
-    """A file has more bytes than it can have if it is what it should be; ``strerror`` gives both numbers."""
+    """File larger than its format allows; ``strerror`` gives both sizes."""
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading; links are followed. Never waits, and never reads from a device.
+    """Open a regular file for reading, without waiting and never from a device; follows links.
 
     Raises:
         NotRegularError: it is a named pipe, a device or a socket.
         IsADirectoryError: it is a folder.
-        OSError: it cannot be opened, or its name is no file name.
+        OSError: it cannot be opened, or its name is invalid.
     """
     try:
         # Before it is opened, because opening alone makes some devices act.
@@ -86,7 +87,7 @@ def open_regular(path: Path) -> BufferedReader:
         # Without waiting for a writer, should it have become a pipe since.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as error:
-        raise OSError(errno.EINVAL, f"its name cannot be one of a file ({error})", str(path)) from error
+        raise OSError(errno.EINVAL, f"it is not a valid file name ({error})", str(path)) from error
     try:
         _check_regular(path, os.fstat(descriptor).st_mode)
         return os.fdopen(descriptor, "rb")
@@ -96,11 +97,11 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a regular file, which is read whole.
+    """Return the whole content of a regular file.
 
     Raises:
         TooLargeError: it has more than ``max_bytes`` bytes.
-        OSError: as of ``open_regular``.
+        OSError: see ``open_regular``.
     """
     with open_regular(path) as file:
         num_bytes = os.fstat(file.fileno()).st_size
@@ -113,7 +114,7 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write beside ``path``, flush to disk, then rename; readers see the old file or the new one, never a part.
+    """Write a temporary file beside ``path``, flush it to disk and rename it; readers see the old file or the new one.
 
     Raises:
         OSError: it could not be written; nothing is left behind.

@@ -1,22 +1,22 @@
-"""Signs that a robustness number cannot be believed as it stands."""
+"""Flags: signs that a robustness number is unreliable."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# The one flag that a report looks for by name: its numbers hold at one batch size.
+# The only flag that reports look up by name: its numbers hold at one batch size.
 COUPLED_ROWS = "coupled rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One check of a model under attack, raised or not.
+    """Result of one check of a model under attack, raised or not.
 
     Attributes:
-        name: of the check; ``source``: where its rule is from.
-        value: what was measured; ``limit``: from where on it is raised; None of both where nothing was measured.
+        name: of the check; ``source``: reference of its rule.
+        value: measured value; ``limit``: threshold from which the flag is raised; both None if nothing was measured.
         is_raised: whether the check failed.
-        finding: what was met, in a sentence; ``advice``: what to do about it, for raised ones.
+        finding: the observation, in a sentence; ``advice``: what to do about it, for raised flags.
     """
 
     name: str

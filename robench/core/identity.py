@@ -1,8 +1,8 @@
-"""Stable identities: the same declaration has the same key on every machine and in every release.
+"""Stable identities: a declaration has the same key on every machine and in every release.
 
-Fields at their default are left out, so that a field added later changes no key that exists.
-A declaration whose implementation changed its numbers raises its class variable ``version``, which is part of the key.
-What another distribution declares has that distribution's name in its key, and code of the user's own its digest.
+Fields at their default are left out, so that a field added later changes no existing key. A declaration whose
+implementation changed its numbers raises its class variable ``version``, which is part of the key. Keys of another
+distribution's declarations contain its name; those of the user's own code contain its digest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 
 def to_plain(value: object) -> Plain:
-    """Turn a declaration into JSON values: dataclasses become mappings, fractions become text such as ``8/255``.
+    """Convert a declaration to JSON values: dataclasses become mappings, fractions become text such as ``8/255``.
 
     Raises:
         TypeError: the value has no stable identity (a function, a tensor, an open file).
@@ -38,7 +38,7 @@ def to_plain(value: object) -> Plain:
 
 
 def key_of(value: object) -> str:
-    """Return 32 hexadecimal digits that change when, and only when, the plain form of ``value`` changes."""
+    """Return 32 hexadecimal digits that change if and only if the plain form of ``value`` changes."""
     text = json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -53,7 +53,7 @@ def _plain_dataclass(value: object) -> dict[str, Plain]:
         item = getattr(value, field.name)
         if not _is_default(field, item):
             plain[field.name] = to_plain(item)
-    # Only what is implemented somewhere is a declaration.
+    # Only dataclasses with an implementation are declarations.
     if not is_own(type(value)) and hasattr(type(value), "implemented") and (provider := provider_of(value)):
         plain |= provider.identity
     return plain

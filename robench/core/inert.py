@@ -1,4 +1,4 @@
-"""Text of unknown origin, made harmless: names, labels and error messages come from files that strangers write."""
+"""Escaping of untrusted text (names, labels, error messages) before it is printed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ NOTE_WIDTH = 400
 
 
 def printable(text: str) -> str:
-    r"""Return the text with everything that is not visible shown as an escape: controls, bidi marks, lone surrogates.
+    r"""Return the text with all invisible characters escaped: controls, bidi marks, lone surrogates.
 
-    A terminal obeys escape sequences, bidi controls show another order than there is, and zero-width characters make
-    different names look equal.
+    Terminals execute escape sequences, bidi controls change the visible order, and zero-width characters make different
+    names look equal.
 
     >>> printable("a\x1b[31m\u202eb\n")
     'a\\x1b[31m\\u202eb\\n'
@@ -24,17 +24,17 @@ def printable(text: str) -> str:
 
 
 def clipped(text: str, width: int = NAME_WIDTH) -> str:
-    """Return printable text of at most ``width`` characters, the end replaced by an ellipsis where it is longer."""
-    # An escape is up to 10 characters for one, so that cutting before escaping would not bound the width.
+    """Return printable text of at most ``width`` characters, truncated with an ellipsis."""
+    # One character escapes to up to 10, so truncating before escaping would not bound the width.
     shown = printable(text[: width + 1])
     return shown if len(shown) <= width else f"{shown[: width - 1]}…"
 
 
 def inert_json(value: Any) -> str:
-    r"""Return ``value`` as JSON in printable ASCII, indented; JSON escapes what a terminal would obey, names included.
+    r"""Return ``value`` as indented JSON in printable ASCII; JSON escapes everything that a terminal would execute.
 
     Raises:
-        ValueError: a number is NaN or infinite, which JSON cannot say.
+        ValueError: a number is NaN or infinite, which JSON cannot represent.
 
     >>> inert_json(["\x1b\u202e\x7f"])
     '[\n  "\\u001b\\u202e\\u007f"\n]'

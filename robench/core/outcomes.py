@@ -1,4 +1,4 @@
-"""Outcomes of single examples: all that a metric may read.
+"""Base class of the outcomes of single examples, the only input of metrics.
 
 Each task declares a type of its own. From the model's outputs to the metric they are columns (``core.columns``), whose
 fields these types declare.
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one example did, whatever the task.
+    """Outcome of one example, with the fields common to all tasks.
 
     Attributes:
-        linf: largest absolute change of any input value, in pixel units; None where inputs have no such distance.
+        linf: largest absolute change of any input value, in pixel units; None if the domain has no such distance.
         l2: Euclidean norm of the change; None likewise.
         l1: sum of absolute changes; None likewise.
-        found: whether a search for the nearest adversarial example found one; None of other perturbations.
-        num_queries, num_gradients: passes of the model that the perturbation took, forward and backward; None where
-            nobody counts.
-        num_clamped: values of the input that the attack returned outside [0, 1] by more than rounding, which were then
-            clamped; None where there were none.
-        epsilon: of a sweep, the budget that this is the outcome under, as an exact fraction such as ``4/255``.
+        found: whether a minimum-norm attack found an adversarial example; None for other perturbations.
+        num_queries, num_gradients: number of forward and backward passes that the perturbation used; None if not
+            counted.
+        num_clamped: number of input values that the attack returned outside [0, 1] by more than rounding, before
+            clamping; None if there were none.
+        epsilon: in a sweep, the budget of this outcome, as an exact fraction such as ``4/255``.
     """
 
     example_id: str

@@ -1,4 +1,4 @@
-"""Processes that end when the process ends that started them, also when it was killed."""
+"""Processes that end when their parent ends, even if the parent was killed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def end_with_parent(*, kills_group: bool = False) -> None:
-    """Start a thread that ends this process, or with ``kills_group`` its whole process group, once its parent is gone.
+    """Start a thread that ends this process (with ``kills_group`` its whole process group) once its parent has ended.
 
-    A pipe from the parent would not tell: other children of the parent, such as one that a model forked, may have
-    inherited its other end.
+    A pipe from the parent is not a reliable signal: other children of the parent, such as one that a model forked, may
+    have inherited its other end.
     """
     # Only processes that multiprocessing started come here, and its import leaves an alias of __main__ behind.
     from multiprocessing import parent_process

@@ -1,8 +1,8 @@
-"""Families of plug-ins: robench's own by literal mappings, those of other distributions by their entry points.
+"""Families of plug-ins: robench's own from literal mappings, third-party ones from entry points.
 
 A distribution declares a plug-in by an entry point of the group ``robench.plugins``, named ``family:kind``, with the
-declaration as its value: ``attack:my-attack = my_package.attacks:MyAttack``. Names are known from metadata alone, which
-are read on the first look-up; a declaration is imported when it is used. What is broken stops only who names it.
+declaration as its value: ``attack:my-attack = my_package.attacks:MyAttack``. Names are read from metadata alone, on the
+first look-up; a declaration is imported when it is used. A broken plug-in stops only the runs that name it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ FAMILIES = (
     *("attack", "corruption", "attention", "backbone", "residual", "dataset", "metric", "training"),
     *("domain", "task"),
 )
-# What may stand in place of any kind: a declaration of the user's own, which has its place in ``target``.
+# Reserved kind for declarations in the user's own code, located by ``target``.
 USER_CODE = "python"
 RESERVED_FIELDS = ("kind", "version", "target", "distribution", "code")
 _KIND = re.compile(r"[a-z0-9][a-z0-9._/-]{0,63}")
 _MOST_SHOWN = 300
-_ADVICE = "Mend or uninstall that distribution, or leave it out"
+_ADVICE = "Fix or uninstall that distribution, or leave it out"
 
 T = TypeVar("T")
-# A declaration to what is wrong with it, empty where nothing is.
+# Maps a declaration to a description of what is wrong with it, empty if nothing is.
 Examiner = Callable[[type], str]
-# Filled by whoever reads declarations; core knows neither their annotations nor YAML.
+# Registered by the packages that read declarations; core knows neither their annotations nor YAML.
 EXAMINERS: list[Examiner] = []
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """One entry point: what a distribution says that it declares.
+    """Entry point with which a distribution declares a plug-in.
 
     Attributes:
         distribution: name, in the normal form of package indices; ``release``: its version.
@@ -53,17 +53,17 @@ class Claim:
 
     @property
     def family(self) -> str:
-        """Name of the family, which may be none that there is."""
+        """Return the name of the family, which may not exist."""
         return self.name.partition(":")[0]
 
     @property
     def kind(self) -> str:
-        """Kind of a declaration; name of a dataset or metric."""
+        """Return the kind of a declaration, or the name of a dataset or metric."""
         return self.name.partition(":")[2]
 
     @property
     def owner(self) -> str:
-        """Distribution and version, as messages name them."""
+        """Return distribution and version, as used in messages."""
         return f"{self.distribution} {self.release}"
 
     def error(self, what: str, advice: str = _ADVICE) -> PluginError:
@@ -78,26 +78,26 @@ def claims() -> tuple[Claim, ...]:
 
 
 def strays() -> dict[Claim, str]:
-    """Return the entry points that can be of no family, each with what is wrong."""
+    """Return the entry points that belong to no family, each with what is wrong."""
     return {claim: wrong for claim in claims() if (wrong := _misnamed(claim))}
 
 
 class Plugins(Mapping[str, T]):
-    """A family of plug-ins by kind (datasets and metrics by name): robench's own, and those of other distributions.
+    """Family of plug-ins by kind (datasets and metrics by name), from robench and from other distributions.
 
-    Names alone are needed to iterate and to look whether one is there; a member is imported when it is got.
+    Iteration and membership tests need names alone; a member is imported on look-up.
 
     Args:
         family: name of the family in entry points.
         builtin: robench's own members.
-        base: class that members are subclasses of, or instances of with ``instances``.
+        base: base class of the members, or their class with ``instances``.
         reserved: further names that no other distribution may use.
         overrides: properties that members must define themselves.
         by_target: ``package.module:Name`` is the name of a member in the user's own code.
 
     Raises:
         KeyError: on look-up, no such member is known.
-        PluginError: on look-up, it is broken, or declared more than once.
+        PluginError: on look-up, the member is broken, or declared more than once.
     """
 
     def __init__(
@@ -119,9 +119,9 @@ class Plugins(Mapping[str, T]):
 
     @classmethod
     def joined(cls, builtin: Mapping[str, T], *parts: Plugins[Any], base: type) -> Plugins[T]:
-        """Return several families and ``builtin`` as one, in which no kind may be declared twice.
+        """Combine several families and ``builtin`` into one, in which no kind may be declared twice.
 
-        ``base`` is a base class of all.
+        ``base`` is a common base class.
         """
         members = dict(builtin)
         for part in parts:
@@ -147,19 +147,19 @@ class Plugins(Mapping[str, T]):
             return self.of_user(name) if self._is_target(name) else self.builtin[name]
         first = found[0]
         if name in self.builtin or name in self._reserved:
-            raise first.error("robench itself has one of this name", "Rename it there, or uninstall that distribution")
+            raise first.error("robench already has one of this name", "Rename it there, or uninstall that distribution")
         if others := dict.fromkeys(claim.owner for claim in found[1:]):
-            raise first.error(f"{', '.join(others)} declares one of this name, too", "Uninstall one of the two")
+            raise first.error(f"{', '.join(others)} also declares one of this name", "Uninstall one of the two")
         member = declared_by(first)
         if wrong := self._wanted[first.family].problem(member, first.kind):
             raise first.error(f"{first.value} {wrong}")
         return cast("T", member)
 
     def of_user(self, target: str) -> T:
-        """Return the member that ``package.module:Name`` of the user's own code is, whatever its kind.
+        """Return the member at ``package.module:Name`` in the user's own code, of any kind.
 
         Raises:
-            DeclarationError: there is none, or it is no member of this family.
+            DeclarationError: there is none, or it is not a member of this family.
         """
         module, name = module_of(target), target.partition(":")[2]
         if not hasattr(module, name):
@@ -170,7 +170,7 @@ class Plugins(Mapping[str, T]):
         return cast("T", member)
 
     def loaded(self) -> Iterator[tuple[str, T]]:
-        """Yield each member that can be used, with its name; all are imported."""
+        """Yield each usable member with its name; imports all of them."""
         for name in self:
             try:
                 member = self[name]
@@ -179,7 +179,7 @@ class Plugins(Mapping[str, T]):
             yield name, member
 
     def broken(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each member that cannot be used, with what is wrong; all are imported."""
+        """Yield the name of each unusable member with what is wrong; imports all of them."""
         for name in self._foreign():
             try:
                 self[name]
@@ -187,7 +187,7 @@ class Plugins(Mapping[str, T]):
                 yield name, str(error)
 
     def claims_of(self, name: str) -> tuple[Claim, ...]:
-        """Return the entry points that declare a member; none do of robench's own."""
+        """Return the entry points that declare a member; empty for robench's own."""
         return tuple(self._foreign().get(name, ()))
 
     def _is_target(self, name: str) -> bool:
@@ -206,7 +206,7 @@ class Wanted:
     overrides: tuple[str, ...] = ()
 
     def problem(self, member: Any, kind: str | None) -> str:
-        """Return what is wrong with an object that is to be a member, of a kind unless that is None; empty if nothing.
+        """Return the problem of a candidate member of the given kind (None for any), empty if there is none.
 
         Any: it may be anything.
         """
@@ -225,14 +225,14 @@ class Wanted:
     def _is_subclass(self, member: Any) -> bool:
         if not isinstance(member, type) or not issubclass(member, self.base):
             return False
-        # Its own: without a decorator a subclass has the fields of its base.
+        # Its own fields: without a decorator a subclass has those of its base.
         parameters: Any = vars(member).get("__dataclass_params__")
         return parameters is not None and bool(parameters.frozen)
 
     def _class_problem(self, member: type) -> str:
         names = [field.name for field in dataclasses.fields(cast("Any", member))]
         if taken := [name for name in names if name in RESERVED_FIELDS]:
-            return f"has a field {taken[0]!r}, a name that is taken; call it otherwise"
+            return f"has a field {taken[0]!r}, a reserved name; rename it"
         if not isinstance(getattr(member, "version", None), int):
             return "has no version, wanted a whole number"
         if lacking := [name for name in self.overrides if getattr(member, name) is getattr(self.base, name)]:

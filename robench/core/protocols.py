@@ -1,4 +1,4 @@
-"""The plug points: what a model, a dataset, a perturbation, an executor and a store must offer."""
+"""Plug points: protocols of models, datasets, perturbations, executors and stores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Examples as a model meets them.
+    """Batch of examples as passed to a model.
 
     Attributes:
         ids: one id an example; ``inputs``: (B, ...), such as images in [0, 1]; ``targets``: (B, ...), such as classes.
@@ -35,15 +35,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbed:
-    """What a perturbation made of a batch.
+    """Result of a perturbation on a batch.
 
     Attributes:
         inputs: (B, ...), in the shape of the batch's.
-        found: (B,) truth values, whether a search for the nearest adversarial example found one; None where a budget
-            is given instead. Where it found none, the input is the clean one.
-        num_queries, num_gradients: (B,) passes of the model that each example went through, forward, and backward.
-        num_clamped: (B,) values of each input that lay outside the domain's limits by more than rounding before they
-            were clamped; None where nothing is clamped.
+        found: (B,) booleans, whether a minimum-norm attack found an adversarial example (the input is the clean one if
+            not); None for attacks within a budget.
+        num_queries, num_gradients: (B,) number of forward and backward passes of each example.
+        num_clamped: (B,) number of values of each input outside the domain's limits by more than rounding before
+            clamping; None if nothing is clamped.
     """
 
     inputs: torch.Tensor
@@ -54,32 +54,32 @@ class Perturbed:
 
 
 class Model(Protocol):
-    """The model under test: preprocessing is inside it, so that inputs stay in pixel space."""
+    """Model under test; it includes its preprocessing, so that inputs are in pixel space."""
 
     @property
     def device(self) -> torch.device:
-        """Where inputs must be."""
+        """Return the device that inputs must be on."""
 
     def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        """Return (B, classes) scores; differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone.
+        """Return (B, classes) scores, differentiable in ``inputs``; row i depends on inputs[i] and seeds[i] alone.
 
         The rows of a coupled model (``evaluation.coupling``) depend on each other as well.
         """
 
     def through_solvers(self) -> Model:
-        """Return the same model with gradients through whatever it solves apart from the graph, if it does."""
+        """Return the same model with gradients through its internal solvers, if it has any."""
 
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and standard deviation that its preprocessing takes, (C, 1, 1) each, on its device."""
+        """Return mean and standard deviation of the model's preprocessing, (C, 1, 1) each, on its device."""
 
 
 class Dataset(Protocol):
-    """Examples in a fixed order."""
+    """Dataset with a fixed order of examples."""
 
     @property
     def identity(self) -> DatasetIdentity:
-        """Name, content digest and size."""
+        """Return name, content digest and size."""
 
     def __len__(self) -> int: ...
 
@@ -95,7 +95,7 @@ class Dataset(Protocol):
 
 @runtime_checkable
 class ClassifiedDataset(Protocol):
-    """A dataset that tells its number of classes once it is opened, where its declaration does not.
+    """Dataset that knows its number of classes only once opened.
 
     Attributes:
         num_classes: number of classes; targets are below it.
@@ -109,10 +109,10 @@ class Draws(Protocol):
 
     @property
     def prediction_seeds(self) -> tuple[int, ...]:
-        """One an example: those with which the model's final prediction is made."""
+        """Return one seed per example, used for the model's final prediction."""
 
     def seeds(self, stream: Stream) -> tuple[int, ...]:
-        """Return one 64-bit seed an example."""
+        """Return one 64-bit seed per example."""
 
     def uniform(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
         """Return (B, *shape) float32 values in [0, 1)."""
@@ -124,64 +124,64 @@ class Draws(Protocol):
         """Return (B, *shape) float32 values, each -1 or 1 with the same probability."""
 
     def take(self, rows: Sequence[int]) -> Draws:
-        """Return the draws of some of the examples."""
+        """Return the draws of a subset of the examples."""
 
 
 AskedFor = TypeVar("AskedFor", bound="PerturbationDeclaration", contravariant=True)
 
 
 class Perturbation(Protocol[AskedFor]):
-    """Makes inputs harder: declaration, examples, model and draws in, inputs of the same shape out."""
+    """Function of declaration, examples, model and draws that returns harder inputs of the same shape."""
 
     def __call__(self, declaration: AskedFor, batch: Batch, model: Model, draws: Draws) -> Perturbed:
-        """Return what was made of ``batch``; the harness checks shape, range and budget itself."""
+        """Return the perturbed ``batch``; the harness checks shape, range and budget itself."""
 
 
 class Executor(Protocol):
-    """Runs shards somewhere and gives back what came of each, in any order."""
+    """Executor of shards, which yields their results in any order."""
 
     def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
-        """Yield one result a shard, until all are done or ``drain`` was called."""
+        """Yield one result per shard, until all are done or ``drain`` is called."""
 
     def drain(self) -> None:
-        """Begin no further shard; those under way are finished and given back."""
+        """Start no further shards; those in progress are finished and yielded."""
 
 
 class Store(Protocol):
-    """Keeps what came of shards; several writers at once are safe."""
+    """Store of the results of shards, safe with several concurrent writers."""
 
     def keys(self) -> set[str]:
-        """Keys of all shards that have a whole record."""
+        """Return the keys of all shards that have a complete record."""
 
     def put(self, result: Record | Failure) -> None:
-        """Keep a result; a record takes the place of its shard's failure.
+        """Store a result; a record replaces its shard's failure.
 
         Raises:
-            StoreError: it could not be kept; nothing that was kept before is lost.
+            StoreError: it could not be stored; existing files are unharmed.
         """
 
     def manifests(self) -> Iterator[Manifest]:
-        """Yield the description of every kept measurement, by key; no outcomes are read."""
+        """Yield the manifest of every stored measurement, by key; reads no outcomes."""
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
-        """Yield all whole records whose measurement ``select`` accepts, asked with the header of its manifest."""
+        """Yield all complete records whose measurement ``select`` accepts, given the header of its manifest."""
 
     def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
-        """Yield all whole records of some measurements, by key and start."""
+        """Yield all complete records of some measurements, by key and start."""
 
     def failures(self) -> Iterator[Failure]:
-        """All kept failures, by key."""
+        """Return all stored failures, by key."""
 
 
 class AdversarialStore(Protocol):
-    """Keeps the adversarial examples of shards. Any: their type is the store's (``store.safetensors_file``)."""
+    """Store of the adversarial examples of shards. Any: their type is the store's (``store.safetensors_file``)."""
 
     def put(self, examples: Any) -> None:
-        """Keep the examples of a shard unless they are there.
+        """Store the examples of a shard unless they exist already.
 
         Raises:
-            StoreError: they could not be kept; nothing that was kept before is lost.
+            StoreError: they could not be stored; existing files are unharmed.
         """
 
     def get(self, measurement_key: str, shard_key: str) -> Any:
-        """Return the examples of a shard; None where there are none."""
+        """Return the examples of a shard, or None if there are none."""

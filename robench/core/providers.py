@@ -1,4 +1,4 @@
-"""Who provides a declaration: robench, another distribution, or code of the user's own."""
+"""Providers of declarations: robench, another distribution, or the user's own code."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OWN = "robench"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """Distribution, or code of the user's own, that a declaration is from.
+    """Distribution, or user's own code, that provides a declaration.
 
     Attributes:
         distribution, release: name and version of the distribution; empty for code without one.
-        code: SHA-256 of the code, of code without a distribution; ``module``: its name.
+        code: SHA-256 of code without a distribution; ``module``: its name.
     """
 
     distribution: str = ""
@@ -34,17 +34,18 @@ class Provider:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What tells declarations of one kind apart in keys: never a version, which the declaration has itself."""
+        """Return the part of keys that distinguishes declarations of one kind, without their version."""
         return {"distribution": self.distribution} if self.distribution else {"code": self.code}
 
 
 def provider_of(thing: object) -> Provider | None:
-    """Return who provides a declaration's class, a declaration, a dataset or a metric; None for robench itself.
+    """Return the provider of a declaration (or its class), dataset or metric; None for robench itself.
 
-    A distribution whose entry point names the class, or the object, is found from that alone, and so in every process.
+    A distribution is identified by an entry point that names the class or object, which gives the same result in every
+    process.
 
     Raises:
-        DeclarationError: it is of no distribution, and its code is in no file.
+        DeclarationError: it belongs to no distribution, and its code is in no file.
     """
     declared = thing if isinstance(thing, type) else type(thing)
     names = (getattr(thing, "kind", None), getattr(thing, "name", None))
@@ -63,13 +64,13 @@ def is_own(declared: type) -> bool:
 
 
 def title_of(noun: str, thing: object, name: str) -> str:
-    """Return how messages name a plug-in, with its distribution or module where that is not robench."""
+    """Return the name of a plug-in for messages, with its distribution or module unless that is robench."""
     provider = provider_of(thing)
     return f"{noun} {name!r}" if provider is None else f"{noun} {name!r} of {provider}"
 
 
 def releases_of(*things: object) -> dict[str, str]:
-    """Return the version of every distribution that provides one of these declarations, or what is nested in them."""
+    """Return the version of every distribution that provides one of these declarations or a nested one."""
     releases: dict[str, str] = {}
     for thing in things:
         for nested in nested_in(thing):
@@ -80,7 +81,7 @@ def releases_of(*things: object) -> dict[str, str]:
 
 
 def nested_in(thing: object) -> Iterator[object]:
-    """Yield a declaration and all others that it holds."""
+    """Yield a declaration and all declarations nested in it."""
     if isinstance(thing, (tuple, list)):
         for item in thing:
             yield from nested_in(item)
@@ -94,7 +95,7 @@ def nested_in(thing: object) -> Iterator[object]:
 
 
 def foreign_in(thing: object) -> object | None:
-    """Return a declaration, or the first that it holds, that is not robench's; None where all are."""
+    """Return the first of a declaration and its nested ones that is not robench's; None if all are."""
     return next((nested for nested in nested_in(thing) if provider_of(nested) is not None), None)
 
 
@@ -108,10 +109,10 @@ def _names(claim: Claim, thing: object, declared: type) -> bool:
 
 @lru_cache(maxsize=1024)
 def _digest_of(module: ModuleType) -> str:
-    """Return the digest of a module's code as it was first asked for, which is what is loaded."""
+    """Return the digest of a module's code at the first call, which is what was loaded."""
     if digest := code_digest(module):
         return digest
     raise DeclarationError(
-        f"the code of {module.__name__} is in no file, so that its results could not be told from those of other code;"
+        f"the code of {module.__name__} is in no file, so its results cannot be distinguished from those of other code;"
         " put it into a module"
     )

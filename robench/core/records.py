@@ -1,4 +1,4 @@
-"""What was measured: finished and failed shards as they are kept."""
+"""Records of finished shards and of failed ones."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where and when a shard was measured; never part of a key.
+    """Device, versions and time of a measurement; never part of a key.
 
     Attributes:
         device: kind of device, such as ``cpu`` or ``NVIDIA H200``.
-        versions: release of each library that takes part in the arithmetic.
+        versions: version of each library involved in the arithmetic.
         seconds: wall-clock time of the measurement.
         finished_at: UTC time, ISO 8601.
-        limit: ``--limit`` of the run that measured it, None where the whole condition was asked for.
+        limit: ``--limit`` of the run that measured it, None if the whole condition was requested.
     """
 
     device: str
@@ -36,7 +36,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A finished shard: its outcomes, in example order; ``flags``: checks of the model, where it was an audit."""
+    """Outcomes of a finished shard, in example order; ``flags`` are the checks of the model, for audits."""
 
     shard: ShardHeader
     outcomes: Outcomes
@@ -46,7 +46,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Description of a kept measurement: header and provenance of the first of its records that was kept."""
+    """Description of a stored measurement: header and provenance of its first stored record."""
 
     shard: ShardHeader
     provenance: Provenance
@@ -54,10 +54,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A shard that raised or killed its workers: kept, shown in the report, tried again by the next run.
+    """Shard that raised or killed its workers; stored, listed in the report, and retried by the next run.
 
     Attributes:
-        error: one message for the reader; ``traceback``: for whoever mends it.
+        error: one message for the reader; ``traceback``: for debugging.
     """
 
     shard: ShardHeader
@@ -67,10 +67,10 @@ class Failure:
 
 
 def join(records: Sequence[Record], num_examples: int) -> Outcomes:
-    """Return the outcomes of the first ``num_examples`` examples, in dataset order, each once.
+    """Return the outcomes of the first ``num_examples`` examples in dataset order, each once.
 
     Raises:
-        IncompleteError: examples are missing or double; the message says which.
+        IncompleteError: examples are missing or duplicated; the message says which.
     """
     parts: list[Outcomes] = []
     num_in = 0
@@ -78,9 +78,9 @@ def join(records: Sequence[Record], num_examples: int) -> Outcomes:
         if num_in >= num_examples:
             break
         if record.shard.start != num_in:
-            raise IncompleteError(f"examples {num_in}-{record.shard.start - 1} are missing or double")
+            raise IncompleteError(f"examples {num_in}-{record.shard.start - 1} are missing or duplicated")
         parts.append(record.outcomes)
         num_in += len(record.outcomes)
     if num_in < num_examples or not parts:
-        raise IncompleteError(f"{num_in} of {num_examples} examples are in")
+        raise IncompleteError(f"{num_in} of {num_examples} examples are measured")
     return Outcomes.joined(parts).take(slice(num_examples))

@@ -1,4 +1,4 @@
-"""The table before it is text."""
+"""Reports as values, before they are rendered."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A number with its uncertainty.
+    """Number with its uncertainty.
 
     Attributes:
         low, high: bounds of the 95 % interval, in the unit of ``value``; None where undefined.
-        unit: ``share`` for shares in [0, 1]; ``ratio`` to a reference's errors, 1 for as many; per cent exists in
-            renderers alone.
+        unit: ``share`` for proportions in [0, 1]; ``ratio`` for errors relative to a reference's; only renderers use
+            per cent.
+        of_seeds: values of the single training seeds, for a mean over them; empty for one checkpoint.
     """
 
     value: float
@@ -27,16 +28,17 @@ class Estimate:
     high: float | None
     num_examples: int
     unit: str = "share"
+    of_seeds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One number of a table, or how much of it is missing.
+    """Number of a table, or how much of it is missing.
 
     Attributes:
-        estimate: None unless every example is in.
-        num_examples: examples that are in.
-        missing: examples that are not; None where not even their number is known.
+        estimate: None unless every example is measured.
+        num_examples: number of measured examples.
+        missing: number of missing examples; None if unknown.
     """
 
     estimate: Estimate | None
@@ -46,12 +48,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """All numbers of one model.
+    """Numbers of one model.
 
     Attributes:
-        limit: where only the first examples were asked for.
-        batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
-        flags: signs that numbers under attack cannot be believed, raised or not; None where nothing was checked.
+        limit: number of examples, if only the first were requested.
+        batch_size: batch size of a coupled model, whose numbers hold at it only; None for all others.
+        flags: checks of the numbers under attack, raised or not; None if nothing was checked.
+        seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
     """
 
     model: str
@@ -60,16 +63,17 @@ class Row:
     notes: tuple[str, ...] = ()
     flags: tuple[Flag, ...] | None = None
     batch_size: int | None = None
+    seeds: tuple[str, ...] = ()
 
     @property
     def raised(self) -> tuple[Flag, ...]:
-        """The flags that are raised."""
+        """Return the raised flags."""
         return tuple(flag for flag in self.flags or () if flag.is_raised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A leaderboard: rows of cells under columns, with what the numbers rest on.
+    """Leaderboard: rows of cells under columns, with what the numbers are based on.
 
     Attributes:
         notes: sentences about the whole table, such as that it is of a smoke run.
@@ -85,5 +89,5 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every cell has its number."""
+        """Return whether every cell has its number."""
         return all(cell.estimate is not None for row in self.rows for cell in row.cells.values())

@@ -1,9 +1,9 @@
-"""Randomness that belongs to the example.
+"""Per-example random seeds.
 
 Every draw is a function of (root seed, dataset fingerprint, kind of perturbation, example id, stream) and of nothing
-else: not of the worker, the batch, the shard, the checkpoint, the condition's name or budget, or how many examples are
-asked for. So resharding changes no number, budgets share their noise, five restarts are a prefix of ten, and every
-checkpoint meets the same draws (common random numbers, which sharpen paired comparisons).
+else: not of the worker, the batch, the shard, the checkpoint, the condition's name or budget, or the number of examples
+requested. So resharding changes no number, budgets share their noise, five restarts are a prefix of ten, and every
+checkpoint receives the same draws (common random numbers, which sharpen paired comparisons).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Which of an example's independent sequences of draws is meant."""
+    """Identifier of one of an example's independent sequences of draws."""
 
     purpose: str
     restart: int = 0
@@ -29,10 +29,10 @@ class Stream:
 
 
 class LazySeeds(Sequence[int]):
-    """Seeds that are made when the first of them is read: what draws nothing does not pay for them.
+    """Seeds computed on first access: code that draws nothing does not pay for them.
 
     Attributes:
-        were_read: whether any of them was; of whoever did not read them, no result can depend on them.
+        were_read: whether any seed was read; if unread, no result depends on them.
     """
 
     def __init__(self, make: Callable[[], Sequence[int]], size: int) -> None:
@@ -41,11 +41,11 @@ class LazySeeds(Sequence[int]):
 
     @property
     def were_read(self) -> bool:
-        """Whether any seed was read, here or in a part."""
+        """Return whether any seed was read, here or in a part."""
         return self._made is not None
 
     def part(self, start: int, stop: int, size: int) -> LazySeeds:
-        """Return those of [start, stop), the last repeated up to ``size``; still unread."""
+        """Return the seeds of [start, stop), still unread, with the last repeated up to ``size``."""
         stop = min(stop, self._size)
         return LazySeeds(lambda: (*self[start:stop], *[self[stop - 1]] * (start + size - stop)), size)
 
@@ -71,7 +71,7 @@ def example_seed(root_seed: int, fingerprint: str, kind: str, example_id: str) -
 
 def stream_seed(seed: int, stream: Stream) -> int:
     """Return the 64-bit seed of one stream of an example's draws."""
-    # Spelt out, since dataclasses.astuple takes four times as long as all the rest.
+    # Written out, since dataclasses.astuple takes four times as long as everything else.
     return _hash("stream", seed, stream.purpose, stream.restart, stream.step, stream.query, stream.draw)
 
 

@@ -1,4 +1,4 @@
-"""The unit of work, and the identity that decides its outcomes."""
+"""Shards, the units of work, and the identity that determines their outcomes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXACT_DTYPE: Literal["float32"] = "float32"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetIdentity:
-    """Which data was measured: its name, a digest of its content, and how many examples it has."""
+    """Identity of the measured data: name, content digest and number of examples."""
 
     name: str
     fingerprint: str
@@ -26,14 +26,14 @@ class DatasetIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One checkpoint under one condition, on known weights and data: all that decides the outcomes of its shards.
+    """Checkpoint under one condition, on known weights and data: everything that determines outcomes.
 
     Attributes:
-        weights_digest: SHA-256 of the weights that were found, 64 hexadecimal digits.
+        weights_digest: SHA-256 of the weights, 64 hexadecimal digits.
         dtype: number format of the arithmetic, such as ``float32``.
-        code_digest: of the source of a model that robench does not build itself; None for all others.
-        adversarial_dtype: what adversarial examples are rounded to before they are scored, so that what is kept of them
-            is what was scored: ``float32`` leaves them as they are, ``float16`` rounds each change toward zero.
+        code_digest: digest of the source of a model that robench does not build itself; None for all others.
+        adversarial_dtype: number format that adversarial examples are rounded to before scoring, so that the stored
+            examples are the scored ones: ``float32`` leaves them unchanged, ``float16`` rounds each change toward zero.
     """
 
     checkpoint: Checkpoint
@@ -48,7 +48,7 @@ class Measurement:
 
     @property
     def identity(self) -> dict[str, Plain]:
-        """All that decides an outcome: never names of models or conditions, licences, expectations or limits."""
+        """Return everything that determines an outcome: no names of models or conditions, no expectations or limits."""
         code: dict[str, Plain] = {} if self.code_digest is None else {"code": self.code_digest}
         layout = self.checkpoint.weights.layout
         if layout != PLAIN_LAYOUT:
@@ -73,18 +73,18 @@ class Measurement:
 
     @property
     def key(self) -> str:
-        """32 hexadecimal digits that change when, and only when, the identity changes."""
+        """Return 32 hexadecimal digits that change if and only if the identity changes."""
         return key_of(self.identity)
 
     @property
     def num_examples(self) -> int:
-        """How many examples the whole condition has on this data."""
+        """Return the number of examples of the whole condition on this data."""
         asked = self.condition.num_examples
         return self.dataset.num_examples if asked is None else min(asked, self.dataset.num_examples)
 
 
 def shard_key(measurement_key: str, start: int, stop: int) -> str:
-    """Return the key of examples [start, stop) of a measurement, of which no more than its key need be known."""
+    """Return the key of examples [start, stop) of a measurement, given only the measurement's key."""
     return key_of([measurement_key, start, stop])
 
 
@@ -98,12 +98,12 @@ class Shard:
 
     @property
     def key(self) -> str:
-        """32 hexadecimal digits: a hash of everything that decides the shard's outcomes."""
+        """Return 32 hexadecimal digits: a hash of everything that determines the shard's outcomes."""
         return shard_key(self.measurement.key, self.start, self.stop)
 
     @property
     def header(self) -> ShardHeader:
-        """The shard as plain values, as kept on disk."""
+        """Return the shard as plain values, as stored on disk."""
         measurement = self.measurement
         return ShardHeader(
             key=self.key,
@@ -125,14 +125,14 @@ class Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardHeader:
-    """A shard as plain values: what reports and stores need of it without a registry, a suite or a model.
+    """Shard as plain values: all that reports and stores need without a registry, a suite or a model.
 
     Attributes:
         checkpoint, condition: the names under which it was measured.
         measurement_key, perturbation_key: identities, see ``core.identity``.
         coupled: whether the registry permitted rows that influence each other; never part of a key.
-        budget: budget of the attack as its suite spells it, such as ``8/255``; None where there is none, or a sweep has
-            several.
+        budget: budget of the attack as written in its suite, such as ``8/255``; None if there is none, or several
+            (sweeps).
     """
 
     key: str
@@ -152,5 +152,5 @@ class ShardHeader:
 
     @property
     def title(self) -> str:
-        """How messages name the shard."""
+        """Return the name of the shard for messages."""
         return f"{self.checkpoint} / {self.condition} / examples {self.start}-{self.stop - 1}"

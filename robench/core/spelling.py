@@ -1,4 +1,4 @@
-"""Fractions that remember how they were written: ``6/255`` is 2/85, and a reader should meet ``6/255``."""
+"""Fractions that preserve their spelling: ``6/255`` equals 2/85 but is displayed as ``6/255``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 class Spelled(Fraction):
-    """A fraction as it was written, such as ``6/255`` or ``0.03``.
+    """Fraction with its original spelling, such as ``6/255`` or ``0.03``.
 
-    Equal to, hashed and printed as the reduced fraction, so that keys and comparisons do not depend on the spelling;
-    arithmetic gives plain fractions.
+    It compares, hashes and prints like the reduced fraction, so that keys and comparisons do not depend on the
+    spelling; arithmetic returns plain fractions.
 
     Attributes:
-        spelling: text as it was written.
+        spelling: the original text.
 
     Raises:
-        ValueError: the text is no number.
+        ValueError: the text is not a number.
 
     >>> Spelled("6/255") == Fraction(2, 85), str(Spelled("6/255")), spelling_of(Spelled("6/255"))
     (True, '2/85', '6/255')
@@ -27,7 +27,7 @@ class Spelled(Fraction):
     spelling: str
 
     def __new__(cls, spelling: str) -> Spelled:
-        """Return the number that the text writes."""
+        """Return the number that the text represents."""
         number = super().__new__(cls, spelling)
         number.spelling = spelling
         return number
@@ -43,5 +43,5 @@ class Spelled(Fraction):
 
 
 def spelling_of(number: Fraction) -> str:
-    """Return a number as it was written, or reduced where nobody wrote it."""
+    """Return a number in its original spelling, or reduced if it has none."""
     return number.spelling if isinstance(number, Spelled) else str(number)

@@ -1,7 +1,7 @@
-"""Standard output kept for robench's own words while code of others runs: what that code prints goes to stderr.
+"""Redirection of standard output: output of third-party code goes to stderr, so that stdout is robench's alone.
 
-Python's ``sys.stdout`` and descriptor 1 are both diverted, because libraries in C and child processes know the
-descriptor alone. Descriptors 1 and 2 and the streams are restored exactly, even where they were closed in between.
+Python's ``sys.stdout`` and descriptor 1 are both redirected, because C libraries and child processes use the
+descriptor. Descriptors 1 and 2 and the streams are restored exactly, even if they were closed in between.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FIRST_COPY = 10
 
 
 class StdoutDiverted:
-    """A context in which whatever is printed goes to stderr.
+    """Context manager that redirects all output to stderr.
 
-    Contexts may be nested and entered by several threads: the first to begin diverts, the last to end restores. Each of
-    the others mends the diversion, because the code in between may have closed a stream or a descriptor.
+    Contexts may be nested and entered by several threads: the first to begin redirects, the last to end restores. Each
+    of the others repairs the redirection, because the code in between may have closed a stream or a descriptor.
     """
 
     _lock = threading.RLock()
@@ -58,13 +58,13 @@ class StdoutDiverted:
 
     @classmethod
     def forget(cls) -> None:
-        """Close the copies of the streams in a forked child, whose reader would otherwise wait for its end."""
+        """Close the copies of the streams in a forked child; otherwise their reader would wait for the child to end."""
         if cls._kept is not None:
             cls._kept.close()
 
 
 class _Streams:
-    """The standard streams as they were, while stdout is diverted."""
+    """Original standard streams, saved during the redirection."""
 
     def __init__(self) -> None:
         self._objects: tuple[TextIO | None, TextIO | None] = (sys.stdout, sys.stderr)
@@ -75,12 +75,12 @@ class _Streams:
         self.divert()
 
     def divert(self) -> None:
-        """Point both descriptors and both streams at stderr, again where a model has closed or replaced them."""
+        """Redirect both descriptors and both streams to stderr, again if a model has closed or replaced them."""
         if not self._copies:
             return  # a forked child, see ``forget``
         copy = self._copies[STDERR]
         if copy is None:
-            # Nobody listens to a stderr that is closed.
+            # stderr is closed: nobody reads it.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, STDERR)
             if nowhere != STDERR:
@@ -92,8 +92,8 @@ class _Streams:
         self._own = sys.stdout, sys.stderr = stdout, stderr
 
     def restore(self) -> None:
-        """Write what was printed and not yet written, and bring the streams back."""
-        # What the replaced streams and C libraries still hold belongs to stderr, too.
+        """Flush buffered output and restore the streams."""
+        # Output buffered by the replaced streams and C libraries belongs to stderr, too.
         _flush(sys.stdout, sys.stderr, *self._objects, sys.__stdout__)
         sys.stdout, sys.stderr = self._objects  # None where it was closed at the start
         for number, copy in self._copies.items():
@@ -114,12 +114,12 @@ class _Streams:
 
 
 def divert_for_good() -> None:
-    """Point stdout at stderr for the rest of this process, as in a worker."""
+    """Redirect stdout to stderr for the rest of this process, as in a worker."""
     StdoutDiverted().__enter__()
 
 
 def divert_at_exit() -> None:
-    """Point stdout at stderr when the interpreter ends, before functions run that were registered until now."""
+    """Redirect stdout to stderr when the interpreter exits, before the exit functions registered so far."""
     atexit.register(divert_for_good)
 
 
@@ -131,7 +131,7 @@ def _copy(number: int) -> int | None:
 
 
 def _stream_to_stderr() -> TextIO:
-    # Closing it leaves the descriptor open, and who still has it later writes to where stderr then leads.
+    # Closing it leaves the descriptor open, and later writes go to wherever stderr then leads.
     return TextIOWrapper(
         os.fdopen(STDERR, "wb", buffering=0, closefd=False),
         encoding="utf-8",
@@ -149,7 +149,7 @@ def _is_closed(stream: TextIO | None) -> bool:
 
 def _flush(*streams: TextIO | None) -> None:
     for stream in streams:
-        # A stream may be anything by now, closed or somebody's own; what it cannot write is not worth a run.
+        # A stream may be anything by now, closed or replaced; a failed write must not end a run.
         with suppress(Exception):
             if stream is not None:
                 stream.flush()

@@ -1,4 +1,4 @@
-"""What is to be measured: conditions, and the columns to read off them."""
+"""Suites: conditions to be measured, and the columns computed from them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreatModel:
-    """What an attacker may do: move an input by at most ``epsilon`` in ``norm``.
+    """Threat model: an input may be moved by at most ``epsilon`` in ``norm``.
 
     Attributes:
-        space: what the budget is a length in: ``pixel``, or ``normalised`` by the model's mean and deviation.
-        clip: whether what comes back must lie in [0, 1] (``box``), in [0, 1] after normalisation, to which the clean
-            input is cut first (``unit``), or anywhere (``none``).
+        space: unit of the budget: ``pixel``, or ``normalised`` by the model's mean and standard deviation.
+        clip: range of the returned inputs: [0, 1] (``box``), [0, 1] after normalisation, to which the clean input is
+            clipped first (``unit``), or unlimited (``none``).
         labels: whether the attack moves away from the ``true`` classes or from the model's ``predicted`` ones.
     """
 
@@ -44,7 +44,7 @@ class ThreatModel:
 
     @property
     def epsilon_text(self) -> str:
-        """The budget as it was written; of a computed one, over 255 where it is a whole number of grey levels."""
+        """Return the budget as written; a computed one over 255 if it is a whole number of grey levels."""
         if isinstance(self.epsilon, Spelled):
             return self.epsilon.spelling
         levels = self.epsilon * 255
@@ -53,7 +53,7 @@ class ThreatModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distance:
-    """A length in a norm, in pixel units."""
+    """Length in a norm, in pixel units."""
 
     norm: str
     value: Fraction
@@ -63,13 +63,13 @@ class Distance:
 
 
 class Action:
-    """Base class of what is measured of a shard's examples.
+    """Base class of actions: what is measured on a shard's examples.
 
     Attributes:
         kind: name in keys.
-        implementation: ``module:function`` that measures, imported on first use; it takes what ``measure`` takes.
-        runs_attack: the condition's perturbation runs against the model that is measured, so that its inputs are new,
-            and what it finds says how strong it is.
+        implementation: ``module:function`` that measures, imported on first use; same arguments as ``measure``.
+        runs_attack: whether the condition's perturbation runs against the measured model, so that its inputs are new
+            and its success rate indicates its strength.
     """
 
     kind: ClassVar[str]
@@ -91,32 +91,32 @@ class Action:
             shard: examples [start, stop) of a measurement.
             model: the model of its checkpoint.
             dataset: the clean examples.
-            limit: that of the run, for the record's provenance alone.
-            kept: files in which adversarial examples are stored, and from which they are read; None stores none.
+            limit: limit of the run, only for the record's provenance.
+            kept: store that adversarial examples are written to and read from; None stores none.
 
         Raises:
-            StoreError: adversarial examples could not be stored, or are not there.
+            StoreError: adversarial examples could not be stored, or do not exist.
             ExampleError: an example cannot be read.
-            ContractError: the dataset, the perturbation or the model broke its promise.
+            ContractError: the dataset, the perturbation or the model broke its contract.
         """
         module, _, name = self.implementation.partition(":")
         record: Record = getattr(import_module(module), name)(shard, model, dataset, limit=limit, kept=kept)
         return record
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
-        """Return what decides outcomes, of the action and of its condition's perturbation."""
+        """Return the part of the identity given by the action and the condition's perturbation."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Predict(Action):
-    """Predictions of perturbed inputs: the action of all conditions that a suite declares."""
+    """Prediction of perturbed inputs: the action of all conditions that a suite declares."""
 
     kind: ClassVar[str] = "predict"
     implementation: ClassVar[str] = "robench.evaluation.evaluate:measure"
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
-        """Return the perturbation alone, which is the identity of most records."""
+        """Return the perturbation alone, as in the identity of most records."""
         return to_plain(perturbation)
 
 
@@ -125,16 +125,16 @@ PREDICT = Predict()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One way of testing: a dataset seen through a perturbation, and what is measured of it.
+    """Test condition: a dataset under a perturbation, and the action that measures it.
 
     Attributes:
-        dataset: declaration of the clean examples, from which a worker opens them; keys have their fingerprint.
+        dataset: declaration of the clean examples, with which a worker opens them; keys contain their fingerprint.
         action: what is measured.
-        num_examples: the first so many; None for all.
-        num_predictions: how often each input is judged, with the fixed draws of each prediction; more than once for
-            models that draw random numbers.
-        negatives: of out-of-distribution examples, the condition whose examples they are to be told from.
-        distances: of a search for the nearest adversarial example, within which its accuracy is stated; pixel units.
+        num_examples: number of examples, from the first; None for all.
+        num_predictions: number of predictions per input, each with fixed draws; more than 1 for models that draw random
+            numbers.
+        negatives: for out-of-distribution examples, the condition of the in-distribution ones.
+        distances: for minimum-norm attacks, the distances at which accuracy is reported; pixel units.
     """
 
     name: str
@@ -148,24 +148,24 @@ class Condition:
 
     @property
     def identity(self) -> dict[str, Plain]:
-        """What of it decides outcomes, beside the data."""
+        """Return the part of the condition that determines outcomes, apart from the data."""
         said = {"perturbation": self.action.identity_with(self.perturbation)}
         return said if self.num_predictions == 1 else said | {"num_predictions": self.num_predictions}
 
     @property
     def makes_inputs(self) -> bool:
-        """Whether the inputs that are scored are made here and stored nowhere else."""
+        """Return whether the scored inputs are generated here and stored nowhere else."""
         return self.action.runs_attack and self.perturbation.makes_inputs
 
     @property
     def budget(self) -> str | None:
-        """Budget of the attack as it was written; None where there is none, or a sweep has several."""
+        """Return the budget of the attack as written; None if there is none, or several (sweeps)."""
         threat_model = self.perturbation.threat_model
         return None if threat_model is None else threat_model.epsilon_text
 
     @property
     def perturbation_key(self) -> str:
-        """32 hexadecimal digits that tell conditions on the same data apart."""
+        """Return 32 hexadecimal digits that distinguish conditions on the same data."""
         identity = self.identity
         return key_of(identity["perturbation"] if self.num_predictions == 1 else identity)
 
@@ -175,8 +175,9 @@ class Role:
     """Role of a condition in a column.
 
     Attributes:
-        name: ``measured`` is what the column is about; ``clean`` are the examples without perturbation; ``negatives``
-            are what out-of-distribution examples are to be told from; ``corrupted`` is one type at one severity.
+        name: ``measured`` for the condition that the column reports; ``clean`` for the unperturbed examples;
+            ``negatives`` for the in-distribution examples of out-of-distribution detection; ``corrupted`` for one type
+            at one severity.
         corruption, severity: of ``corrupted``.
     """
 
@@ -192,14 +193,14 @@ NEGATIVES = Role(name="negatives")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One number of a row: a metric over the outcomes of the conditions that it names, in their order.
+    """Column of a report: a metric of the outcomes of the named conditions, in their order.
 
     Attributes:
         conditions: names of conditions, or of single budgets of a sweep.
         roles: role of each condition; empty where all are measured.
-        distance: of a metric within a distance, that distance, in pixel units of the attack's norm.
-        norm: of a metric of minimum-norm attacks, the norm in which the attack searches.
-        family: of a metric over corruptions, the family of images that are corrupted, such as ``imagenet-c``.
+        distance: distance of a metric within a distance, in pixel units of the attack's norm.
+        norm: norm of the attack, for metrics of minimum-norm attacks.
+        family: family of corrupted images, such as ``imagenet-c``, for metrics over corruptions.
     """
 
     key: str
@@ -213,22 +214,22 @@ class Column:
 
     @property
     def reads(self) -> tuple[tuple[str, Role], ...]:
-        """Each condition with its role."""
+        """Return each condition with its role."""
         roles = self.roles or (MEASURED,) * len(self.conditions)
         return tuple(zip(self.conditions, roles, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A named list of conditions and the numbers to read off them.
+    """Named list of conditions, and the columns computed from them.
 
     Attributes:
         seed: root of all randomness of the suite.
-        batch_size: rows of every pass through a model; part of every key.
-        batches_per_shard: batches of one unit of work.
-        audit: whether every model is also checked for signs that its numbers under attack cannot be believed.
-        lacks_dataset: the conditions are on a stand-in, since the suite names no dataset and none was given.
-        given_dataset: name of the dataset that was given to a suite that names none.
+        batch_size: number of rows per forward pass; part of every key.
+        batches_per_shard: number of batches per unit of work.
+        audit: whether every model is also audited for signs that its numbers under attack are unreliable.
+        lacks_dataset: whether the conditions use a stand-in, because the suite names no dataset and none was given.
+        given_dataset: name of the dataset given to a suite that names none.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Code that is not robench's: its modules imported with distrust, its objects found, its sources digested."""
+"""Third-party code: contained imports, look-up of objects by target, and digests of sources."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def is_target(text: str) -> bool:
 
 
 def contained_import(module_name: str) -> ModuleType:
-    """Import a module; what its top level does to the process is undone.
+    """Import a module, undoing the effects of its top level on the process.
 
     Raises:
-        Exception: whatever its code raises; a ``ContractError`` caused by it, where that would have ended the process.
+        Exception: the module's own error, or a ``ContractError`` caused by it if it would have ended the process.
     """
     if (loaded := sys.modules.get(module_name)) is not None:
         return loaded
-    # Imported here, so that what declares no foreign code is not slowed down.
+    # Imported here, so that declarations without foreign code are not slowed down.
     from robench.core.containment import Contained
 
     importlib.invalidate_caches()
@@ -39,21 +39,21 @@ def contained_import(module_name: str) -> ModuleType:
 
 
 def what_was_raised(error: Exception) -> BaseException:
-    """Return what the code itself raised, which ``Contained`` may have replaced."""
+    """Return the error raised by the code itself, which ``Contained`` may have replaced."""
     return error.__cause__ if isinstance(error, ContractError) and error.__cause__ else error
 
 
 def missing_module(error: Exception, module_name: str) -> str | None:
-    """Return the name of a module that is nowhere: the one that was asked for, or a package that it lies in."""
+    """Return the name of the module that was not found: the requested one, or a package that contains it."""
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     return missing if missing and f"{module_name}.".startswith(f"{missing}.") else None
 
 
 def module_of(target: str) -> ModuleType:
-    """Import the module of a target of the user's own.
+    """Import the module of a target in the user's own code.
 
-    It is looked for on the Python path first and then in the current folder, which stays on the path, since code may
-    import when it is first called.
+    It is searched on the Python path first and then in the current folder, which stays on the path, since code may
+    import modules when first called.
 
     Raises:
         DeclarationError: there is no such module, or it fails on import.
@@ -68,13 +68,13 @@ def module_of(target: str) -> ModuleType:
             raise _nowhere(target, missing) from error
         raised = what_was_raised(error)
         raise DeclarationError(
-            f"target {target!r}: importing {module_name} raised {described(raised)}. Mend it until"
+            f"target {target!r}: importing {module_name} raised {described(raised)}. Fix it until"
             f" `python -c 'import {module_name}'` works in this environment"
         ) from raised
 
 
 def target_digest(target: str) -> str:
-    """Return ``code_digest`` of the module of a target of the user's own, none of whose code is run.
+    """Return ``code_digest`` of the module of a target in the user's own code, without running any of it.
 
     Raises:
         DeclarationError: there is no such module.
@@ -89,10 +89,10 @@ def target_digest(target: str) -> str:
 
 
 def code_digest(module: ModuleType) -> str:
-    """Return the SHA-256 of a module's Python sources, 64 hexadecimal digits; empty text where it is in no file.
+    """Return the SHA-256 of a module's Python sources as 64 hexadecimal digits; empty if it is in no file.
 
-    Of a module within a package these are all files of the package, of a single module its own. What they import from
-    elsewhere is not seen.
+    For a module in a package these are all files of the package, for a single module its own file. Imports from
+    elsewhere are not included.
     """
     top = importlib.import_module(module.__name__.partition(".")[0])
     return _digest(getattr(top, "__path__", []), getattr(module, "__file__", None))

@@ -1,19 +1,19 @@
-"""The 19 corruptions of ImageNet-C in batched torch, one algorithm a file.
+"""Corruptions of ImageNet-C in batched torch, one algorithm per file.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, and the code published with it: ``make_imagenet_c.py`` for 224
 pixels, ``make_cifar_c.py`` for 32.
 
 Every function takes images (B, 3, H, W) in levels, which are whole numbers from 0 to 255 kept as float32, and returns
-levels that may be fractions or lie outside; what all share is in ``corruption_impl``. Lengths are constants in pixels
-and do not scale with the image: an image of another size meets the strengths that the authors chose for 224 or 32
-pixels.
+levels that may be fractions or lie outside; shared steps are in ``corruption_impl``. Lengths are constants in pixels
+and do not scale with the image: an image of another size is corrupted with the strengths chosen by the authors for 224
+or 32 pixels.
 
 No sum depends on its order: weights of filters are rounded to binary fractions so short that every partial sum is exact
 (see ``weights``). All else is one rounded operation after another, element by element. So neither the batch nor the
 number of threads changes a byte.
 
-``corruption.py`` declares one. No torch here: algorithms are imported on use. Those of other distributions
-(``CORRUPTIONS``) are perturbations with declarations of their own, which tell their kind and severity.
+``corruption.py`` contains the declaration, without torch: algorithms are imported on first use. Corruptions of other
+distributions (``CORRUPTIONS``) are perturbations with their own declarations, which state kind and severity.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from robench.declarations.perturbation_base import PerturbationBase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Type to its algorithm, (levels, declaration, draws) -> levels.
+# Maps a type to its algorithm, (levels, declaration, draws) -> levels.
 TYPES: Mapping[str, str] = {
     "gaussian_noise": "robench.corruptions.noise_impl:gaussian_noise",
     "shot_noise": "robench.corruptions.noise_impl:shot_noise",

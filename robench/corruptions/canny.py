@@ -1,4 +1,4 @@
-"""Canny's edges in batches, as OpenCV finds them.
+"""Batched Canny edge detection that reproduces OpenCV's.
 
 Source: Canny 1986 (doi:10.1109/TPAMI.1986.4767851); OpenCV's ``Canny`` with a Sobel filter of 3 pixels and the sum of
 absolute derivatives, whose whole numbers and ties are kept. Where it differs: weak edges grow from strong ones by whole
@@ -16,7 +16,7 @@ TANGENT = 13573
 
 
 def canny(levels: torch.Tensor, low: int, high: int) -> torch.Tensor:
-    """Return truth values (B, H, W) of edges in whole levels (B, H, W): above ``high``, or above ``low`` beside one."""
+    """Return a mask (B, H, W) of the edges in whole levels (B, H, W): above ``high``, or above ``low`` beside one."""
     right, down = _sobel(levels)
     size = right.abs() + down.abs()
     is_weak = _is_crest(size, right, down) & (size > low)
@@ -30,7 +30,7 @@ def canny(levels: torch.Tensor, low: int, high: int) -> torch.Tensor:
 
 
 def _ringed(edges: torch.Tensor) -> torch.Tensor:
-    """Return truth values (B, H, W) of edges and their eight neighbours."""
+    """Return a mask (B, H, W) of edges and their eight neighbours."""
     around = pad(edges, (1, 1, 1, 1))
     lines = around[:, :, :-2] | around[:, :, 1:-1] | around[:, :, 2:]
     return lines[:, :-2] | lines[:, 1:-1] | lines[:, 2:]
@@ -44,7 +44,7 @@ def _sobel(levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _is_crest(size: torch.Tensor, right: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
-    """Whether no neighbour in the direction of the derivative is larger; of equals, the later one counts."""
+    """Return whether no neighbour along the derivative is larger; among equals, the later one counts."""
     height, width = size.shape[-2:]
     around = pad(size, (1, 1, 1, 1))
 

@@ -1,4 +1,4 @@
-"""Distances to the nearest edge, counted in moves on the grid, as OpenCV counts them.
+"""Distances to the nearest edge, in moves on the grid, as in OpenCV.
 
 Source: Borgefors 1986 (doi:10.1016/S0734-189X(86)80047-0); OpenCV's ``distanceTransform`` with a mask of 5 pixels:
 straight moves of 1, diagonal ones of 1.4, knight's moves of 2.1969. Where it differs: distances stop at a limit, and

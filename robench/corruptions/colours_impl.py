@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from robench.core.protocols import Draws
     from robench.corruptions.corruption import Corruption
 
-# Added to the value, as a share of the range.
+# Constant added to the value, as a fraction of the range.
 BRIGHTNESS: Strengths[float] = {"imagenet": (0.1, 0.2, 0.3, 0.4, 0.5), "cifar": (0.05, 0.1, 0.15, 0.2, 0.3)}
-# Share of the distance to the mean that is kept.
+# Fraction of the distance to the mean that remains.
 CONTRAST: Strengths[float] = {"imagenet": (0.4, 0.3, 0.2, 0.1, 0.05), "cifar": (0.75, 0.5, 0.4, 0.3, 0.15)}
-# Factor of the saturation, and what is added to it.
+# Factor of the saturation, and constant added to it.
 SATURATION: Strengths[tuple[float, float]] = {
     "imagenet": ((0.3, 0.0), (0.1, 0.0), (2.0, 0.0), (5.0, 0.1), (20.0, 0.2)),
     "cifar": ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2)),

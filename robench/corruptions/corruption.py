@@ -1,7 +1,7 @@
-"""Corruptions of images: those of ImageNet-C, made on the fly, at five severities.
+"""Declaration of corruptions of images: those of ImageNet-C, generated on the fly, at five severities.
 
-Source: Hendrycks and Dietterich 2019, arXiv:1903.12261. What is made of a declaration is never ImageNet-C itself, which
-is the published files alone: the authors drew without a seed.
+Source: Hendrycks and Dietterich 2019, arXiv:1903.12261. Generated images are never ImageNet-C itself, which consists of
+the published files: the authors drew without a seed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     TypeName = str
 else:
-    # At run time the choices, for whoever reads declarations from YAML.
+    # Choices at run time, for reading declarations from YAML.
     TypeName = Literal[tuple(TYPES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corruption(PerturbationBase):
-    """One type of ImageNet-C's corruptions at one severity. Hendrycks and Dietterich 2019, arXiv:1903.12261.
+    """Corruption type of ImageNet-C at one severity. Hendrycks and Dietterich 2019, arXiv:1903.12261.
 
     Attributes:
         type: one of ``robench.corruptions.TYPES``; severity: 1 (weak) to 5 (strong).
-        constants: whose strengths: the authors' for images of 224 pixels (``imagenet``), or for 32 (``cifar``).
-        saved_as: ``float`` for 8-bit levels as computed, or ``jpeg-85`` with the compression that ImageNet-C was saved
-            with; CIFAR-10-C was saved without.
+        constants: strengths chosen by the authors for images of 224 pixels (``imagenet``), or of 32 (``cifar``).
+        saved_as: ``float`` for 8-bit levels as computed, or ``jpeg-85`` with the compression of the published
+            ImageNet-C; CIFAR-10-C was saved without.
     """
 
     kind: ClassVar[str] = "corruption"
@@ -47,15 +47,15 @@ class Corruption(PerturbationBase):
 
     @property
     def corruption(self) -> tuple[str, int]:
-        """Type and severity."""
+        """Return type and severity."""
         return self.type, self.severity
 
     def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return what keeps the corruption from a dataset: that it is not of images."""
+        """Return why the corruption cannot be applied to a dataset: it is not of images."""
         if dataset.domain == IMAGES.name:
             return ""
         return f"must be no corruption of images on {dataset.name}, whose inputs are of the domain {dataset.domain}"
 
     def contradictions(self) -> list[FieldProblem]:
-        """A type that no author defined."""
+        """Refuse an undefined type."""
         return [] if self.type in TYPES else [("type", f"must be one of {', '.join(TYPES)}, got {self.type}")]

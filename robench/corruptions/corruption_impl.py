@@ -1,13 +1,13 @@
-"""Images in, corrupted images out: what all 19 corruptions share.
+"""Common steps of all 19 corruptions: images in, corrupted images out.
 
 The original reads 8-bit images, and truncates what it computed to 8 bits (``np.uint8``) before it saves. So here:
 inputs are rounded to the nearest of 255 levels, and results are cut to [0, 255] and rounded down. Where it differs: a
 value within 2**-10 of a level counts as that level, since the original's double precision decides there by chance.
 Corruptions whose last step in the original rounds to nearest (pixelate, JPEG) return whole levels.
 
-A severity is what the authors numbered, and most move an image further than the one before. Their constants do not:
-glass blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 pixels); glass blur after 1, 2 and
-4, motion blur, frost and spatter after 3, saturate after 2, elastic transform after each (32 pixels).
+Severities follow the authors' numbering, and most change an image more than the previous one, with exceptions: glass
+blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 pixels); glass blur after 1, 2 and 4,
+motion blur, frost and spatter after 3, saturate after 2, elastic transform after each (32 pixels).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     CorruptionFunction = Callable[[torch.Tensor, Corruption, Draws], torch.Tensor]
 
 SAVED_QUALITY = 85
-# Elements that stay in a processor's cache; a portion has no effect but speed, since no result sees its neighbours.
+# Number of elements that fit into a processor's cache; chunks affect speed only.
 PORTION_ON_CPU = 2**18
 PORTION_ON_OTHERS = 2**25
 
@@ -64,7 +64,7 @@ def corrupt(declaration: Corruption, batch: Batch, model: Model, draws: Draws) -
 def _room_for(images: torch.Tensor) -> torch.Tensor:
     if images.device.type != "cpu":
         return torch.empty_like(images, memory_format=torch.contiguous_format)
-    # Numpy asks for large pages, without which the first touch of a batch takes as long as its contrast.
+    # Numpy requests large pages, without which the first access to a batch takes as long as its contrast.
     return torch.from_numpy(np.empty(images.shape, dtype=np.float32))
 
 

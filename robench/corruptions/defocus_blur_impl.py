@@ -49,7 +49,7 @@ def _convolved(padded: torch.Tensor, kernel: list[list[float]], height: int, wid
     planes = ShiftedPlanes.of(padded, height, width)
     total = planes.zeros()
     for below in range(reach + 1):
-        # Rows as far above as below have the same weights, so that both are weighed at once.
+        # Rows at equal distance above and below share a weight, so that both are weighed at once.
         pair = planes.rows(reach) if below == 0 else planes.rows(reach + below) + planes.rows(reach - below)
         lines = replace(planes, lines=pair)
         for right, weight in enumerate(kernel[reach + below]):
@@ -60,7 +60,7 @@ def _convolved(padded: torch.Tensor, kernel: list[list[float]], height: int, wid
 
 @lru_cache(maxsize=16)
 def disk(radius: float, rim: float) -> torch.Tensor:
-    """Return (N, N) float64, N odd: a disk that adds to about one, smoothed by a Gaussian of deviation ``rim``."""
+    """Return (N, N) float64, N odd: a disk that sums to about one, smoothed by a Gaussian of deviation ``rim``."""
     reach, rim_reach = (8, 1) if radius <= 8 else (int(radius), 2)
     squares = torch.arange(-reach, reach + 1, dtype=torch.float64).square()
     hard = (squares[:, None] + squares <= radius**2).double()

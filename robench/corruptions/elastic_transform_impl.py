@@ -1,4 +1,4 @@
-"""Elastic transform: an affine distortion, and then a smooth one of each pixel's own.
+"""Elastic transform: an affine distortion, followed by a smooth per-pixel one.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``elastic_transform`` of the published code (after Simard et
 al. 2003). Constants in pixels, where the authors wrote 244 for 224; three corners of a square of a third of the image's
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Distortion(NamedTuple):
-    """Size and smoothness of the smooth distortion, and how far the affine one moves each corner, in pixels."""
+    """Size and smoothness of the smooth distortion, and maximum move of corners by the affine one, in pixels."""
 
     alpha: float
     sigma: float
@@ -66,9 +66,9 @@ def elastic_transform(levels: torch.Tensor, declaration: Corruption, draws: Draw
 
 
 def affine_sources(corners: torch.Tensor, reach: float, height: int, width: int) -> torch.Tensor:
-    """Return (B, 2, H, W) float64 rows and columns that an affine map which moves three corners reads.
+    """Return (B, 2, H, W) float64 source rows and columns of an affine map that moves three corners.
 
-    ``corners`` (B, 3, 2) are shares of ``reach`` in [-1, 1], columns before rows.
+    ``corners`` (B, 3, 2) are fractions of ``reach`` in [-1, 1], columns before rows.
     """
     middle_row, middle_column, side = height // 2, width // 2, min(height, width) // 3
     # The authors take rows for columns here, which is the same in a square image.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Draws
     from robench.corruptions.corruption import Corruption
 
-# How much plasma, as a share of the range, and how fast its noise decays.
+# Amount of plasma, as a fraction of the range, and decay rate of its noise.
 FOG: Strengths[tuple[float, float]] = {
     "imagenet": ((1.5, 2.0), (2.0, 2.0), (2.5, 1.7), (2.5, 1.5), (3.0, 1.4)),
     "cifar": ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75)),
@@ -26,7 +26,7 @@ FOG: Strengths[tuple[float, float]] = {
 
 
 def fog(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) behind fog of their image's own."""
+    """Return levels (B, 3, H, W) behind per-image fog."""
     amount, decay = strength(FOG, declaration)
     veil = plasma(draws, "fog", len(levels), levels.shape, decay).to(levels.device)[:, None]
     white = levels.amax((1, 2, 3), keepdim=True)

@@ -1,10 +1,10 @@
 """Frost: an icy pane in front of the image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``frost`` of the published code; the constants are its own.
-Where it differs: the original crops five photographs of frozen panes, which are not copied here. Each image has a pane
-of its own: needles of ice in random directions, in two sizes, over plasma, with the mean and standard deviation per
-channel of one of those photographs. For 32 pixels the original shrinks its photographs fivefold; here needles are
-shorter instead. Other lengths are constants in pixels.
+Where it differs: the original crops five photographs of frozen panes, which are not copied here. Each image has its own
+pane: needles of ice in random directions, in two sizes, over plasma, with the mean and standard deviation per channel
+of one of those photographs. For 32 pixels the original shrinks its photographs fivefold; here needles are shorter
+instead. Other lengths are constants in pixels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Draws
     from robench.corruptions.corruption import Corruption
 
-# Share of the image, and share of the pane that is added.
+# Fraction of the image, and fraction of the pane that is added.
 FROST: Strengths[tuple[float, float]] = {
     "imagenet": ((1.0, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
     "cifar": ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)),
@@ -36,7 +36,7 @@ PANES = (
     ((138.0, 153.0, 165.0), (28.0, 28.0, 30.0)),
     ((112.0, 123.0, 135.0), (44.0, 43.0, 42.0)),
 )
-# Directions of needles of each size; share of places where one of each begins; half their length in pixels.
+# Number of directions of needles of each size; density of starting points; half their length in pixels.
 NUM_DIRECTIONS = 3
 DENSITY = 0.008
 RADIUS = {"imagenet": 12, "cifar": 4}
@@ -45,7 +45,7 @@ GROUND_DECAY = 1.2
 
 
 def frost(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) behind panes of their images' own."""
+    """Return levels (B, 3, H, W) behind per-image panes."""
     kept, added = strength(FROST, declaration)
     relief = pane_relief(draws, levels.shape, RADIUS[declaration.constants]).to(levels.device)
     chosen = (draws.uniform(Stream(purpose="frost_pane"), (1,)) * len(PANES)).flatten().long().tolist()
@@ -65,7 +65,7 @@ def pane_relief(draws: Draws, shape: torch.Size, radius: int) -> torch.Tensor:
 
 
 def needles(begins: torch.Tensor, directions: list[list[float]], radius: int) -> torch.Tensor:
-    """Return (B, N, H, W) motion-blurred points of N directions an image, in degrees.
+    """Return (B, N, H, W) motion-blurred points of N directions per image, in degrees.
 
     A point of direction i is where ``begins`` (B, H, W) lies between i and i + 1, and the further the brighter.
     """
@@ -92,7 +92,7 @@ def needles(begins: torch.Tensor, directions: list[list[float]], radius: int) ->
 
 
 def standardised(relief: torch.Tensor) -> torch.Tensor:
-    """Return planes (B, 1, H, W) in levels with mean 0 and standard deviation 1, or 0 where they are flat."""
+    """Return planes (B, 1, H, W) in levels with mean 0 and standard deviation 1, or 0 if flat."""
     # Rounded so that float64 holds the sums, and those of squares, exactly.
     exact = (relief.double() * 2.0**8).round() / 2.0**8
     count = relief[0].numel()

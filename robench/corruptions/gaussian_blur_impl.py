@@ -1,4 +1,4 @@
-"""Gaussian blur.
+"""Gaussian blur of scikit-image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``gaussian_blur`` of the published code, which is
 scikit-image's ``gaussian``: cut at four standard deviations, border values repeated. Constants in pixels. Where it

@@ -1,7 +1,7 @@
 """Glass blur: pixels scattered over their neighbourhood between two Gaussian blurs.
 
-Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``glass_blur`` of the published code. What reads there as a
-swap of pixels is a copy, since numpy gives views: from the last pixel to the first, each takes the value that one near
+Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``glass_blur`` of the published code. The apparent swap of
+pixels there is a copy, since numpy returns views: from the last pixel to the first, each takes the value that one near
 it has by then. The first blur is rounded down to whole levels. Constants in pixels; a rim of ``reach`` pixels is not
 scattered. Where it differs: all copies are made at once, by following each pixel's chain of sources to its end.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Draws
     from robench.corruptions.corruption import Corruption
 
-# Standard deviation of both blurs, reach of the scattering, and how often it is done.
+# Standard deviation of both blurs, reach of the scattering, and number of repetitions.
 GLASS: Strengths[tuple[float, int, int]] = {
     "imagenet": ((0.7, 1, 2), (0.9, 2, 1), (1.0, 2, 3), (1.1, 3, 2), (1.5, 4, 2)),
     "cifar": ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)),
@@ -39,9 +39,10 @@ def glass_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> t
 
 
 def copied(levels: torch.Tensor, down: torch.Tensor, right: torch.Tensor, reach: int) -> torch.Tensor:
-    """Return levels (B, C, H, W) after each pixel took its neighbour's value, from the last pixel to the first.
+    """Return levels (B, C, H, W) after each pixel has taken its neighbour's value, from the last pixel to the first.
 
-    ``down`` and ``right`` (B, H, W), whole numbers from -reach to reach - 1, say which neighbour; the rim stays.
+    ``down`` and ``right`` (B, H, W), whole numbers from -reach to reach - 1, select the neighbour; the rim is
+    unchanged.
     """
     height, width = levels.shape[-2:]
     rows = torch.arange(height, device=levels.device)[:, None]
@@ -54,7 +55,7 @@ def copied(levels: torch.Tensor, down: torch.Tensor, right: torch.Tensor, reach:
 
 
 def _chain_ends(sources: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return (B, N) whose old value each place ends up with: a later place was changed before, an earlier was not."""
+    """Return the index (B, N) of each place's final value: later places change first, earlier ones afterwards."""
     # Jumps over places that were changed before; where a chain leaves them, it ends one source further.
     jumps = torch.maximum(sources, places)
     while True:

@@ -1,4 +1,4 @@
-"""Truncation to 8-bit levels, which most of the original's corruptions end with."""
+"""Truncation to 8-bit levels, the last step of most original corruptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear filters along one axis of an image, in float64: matrices, of which blocks of zeros are left out.
+"""Linear filters along one axis of an image, in float64, as matrices without their blocks of zeros.
 
 With weights of 18 bits (``weights``) two of them, one along each axis, make exact sums of whole levels.
 """
@@ -13,12 +13,12 @@ import torch
 
 from robench.corruptions.weights import FLOAT64_BITS, gaussian_weights, mirrored, rounded_weights
 
-# Of the sizes from 8 to 112 the fastest for images of 224 pixels.
+# Fastest of the sizes from 8 to 112 for images of 224 pixels.
 BLOCK = 24
 
 
 class Block(NamedTuple):
-    """What places from ``start`` take from places ``low`` to ``high``: weights (places, high - low)."""
+    """Weights (places, high - low) from inputs ``low`` to ``high`` to outputs from ``start``."""
 
     start: int
     low: int
@@ -28,7 +28,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineFilter:
-    """A matrix (N', N) that is applied to lines, in blocks of rows."""
+    """Matrix (N', N) applied to lines, in blocks of rows."""
 
     length: int
     blocks: tuple[Block, ...]
@@ -62,7 +62,7 @@ class LineFilter:
 def gaussian_filter(size: int, sigma: float, truncate: float = 4.0, border: str = "nearest") -> LineFilter:
     """Return the Gaussian filter of lines of ``size``, as scipy's ``gaussian_filter1d`` defines it.
 
-    ``truncate`` is the radius in standard deviations. ``border`` says what lies beyond the ends: the last value
+    ``truncate`` is the radius in standard deviations. ``border`` is the padding beyond the ends: the last value
     (``nearest``), or the line in a mirror behind its last value (``reflect``).
     """
     radius = int(truncate * sigma + 0.5)

@@ -1,4 +1,4 @@
-"""Motion blur: every point leaves a fading trail in a direction of its image's own.
+"""Motion blur: every point leaves a fading trail in a per-image direction.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``motion_blur`` of the published code, which calls
 ImageMagick's ``MotionBlurImage``: half a Gaussian over 2 * radius + 1 whole pixels along the direction, border values
@@ -40,7 +40,7 @@ def motion_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> 
 
 
 def trailed(levels: torch.Tensor, angles: Sequence[float], radius: int, sigma: float) -> torch.Tensor:
-    """Return levels (B, C, H, W), not rounded, with trails of one angle (in degrees) an image.
+    """Return levels (B, C, H, W), not rounded, with trails of one angle (in degrees) per image.
 
     Each value becomes the weighted mean of those that lie from it in the direction (cos, sin) of the angle, rows
     counted downwards.
@@ -62,12 +62,12 @@ def trailed(levels: torch.Tensor, angles: Sequence[float], radius: int, sigma: f
 
 
 def trail_weights(radius: int, sigma: float) -> torch.Tensor:
-    """Return (2 * radius + 1,) float64 weights of half a Gaussian, which add to one."""
+    """Return (2 * radius + 1,) float64 weights of half a Gaussian, which sum to one."""
     half = gaussian_weights(sigma, 2 * radius)[2 * radius :]
     return rounded_weights(half / half.sum(), FLOAT32_BITS)
 
 
 def trail_steps(angle: float, length: int) -> list[tuple[int, int]]:
-    """Return how far down and to the right each value of a trail lies from the first, in pixels."""
+    """Return the offsets down and to the right of each value of a trail from the first, in pixels."""
     down, right = sin(radians(angle)), cos(radians(angle))
     return [(ceil(step * down - 0.5), ceil(step * right - 0.5)) for step in range(length)]

@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from robench.core.protocols import Draws
     from robench.corruptions.corruption import Corruption
 
-# Standard deviation, as a share of the range.
+# Standard deviation, as a fraction of the range.
 GAUSSIAN: Strengths[float] = {"imagenet": (0.08, 0.12, 0.18, 0.26, 0.38), "cifar": (0.04, 0.06, 0.08, 0.09, 0.10)}
-# Photons that white stands for.
+# Number of photons of white.
 SHOT: Strengths[int] = {"imagenet": (60, 25, 12, 5, 3), "cifar": (500, 250, 100, 75, 50)}
-# Share of values that turn black or white.
+# Proportion of values that turn black or white.
 IMPULSE: Strengths[float] = {"imagenet": (0.03, 0.06, 0.09, 0.17, 0.27), "cifar": (0.01, 0.02, 0.03, 0.05, 0.07)}
-# Standard deviation, as a share of the value.
+# Standard deviation, as a fraction of the value.
 SPECKLE: Strengths[float] = {"imagenet": (0.15, 0.2, 0.35, 0.45, 0.6), "cifar": (0.06, 0.1, 0.12, 0.16, 0.2)}
 
-# Most counts are read off a table of so many equal parts of [0, 1); the others are searched for.
+# Most counts come from a table of this many equal parts of [0, 1); the others are searched for.
 GUIDE_CELLS = 1024
 
 
 def gaussian_noise(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) with noise added that is the same at every level."""
+    """Return levels (B, 3, H, W) with additive noise independent of the level."""
     noise = draws.normal(Stream(purpose="gaussian_noise"), levels.shape[1:]).to(levels.device)
     return noise.mul_(255.0 * strength(GAUSSIAN, declaration)).add_(levels)
 
 
 def speckle_noise(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) with noise added that grows with the level."""
+    """Return levels (B, 3, H, W) with additive noise proportional to the level."""
     noise = draws.normal(Stream(purpose="speckle_noise"), levels.shape[1:]).to(levels.device)
     return noise.mul_(strength(SPECKLE, declaration)).mul_(levels).add_(levels)
 
 
 def impulse_noise(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) of which a share is black or white, each as likely, channels apart."""
+    """Return levels (B, 3, H, W) with a proportion set to black or white with equal probability, per channel."""
     shape = levels.shape[1:]
     is_hit = draws.uniform(Stream(purpose="impulse_noise"), shape).to(levels.device) < strength(IMPULSE, declaration)
     impulses = draws.signs(Stream(purpose="impulse_noise_colour"), shape).to(levels.device)
@@ -54,14 +54,14 @@ def impulse_noise(levels: torch.Tensor, declaration: Corruption, draws: Draws) -
 
 
 def shot_noise(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) as counts of photons show them: Poisson with the level as its mean."""
+    """Return levels (B, 3, H, W) as photon counts: Poisson with the level as its mean."""
     photons = strength(SHOT, declaration)
     shares = draws.uniform(Stream(purpose="shot_noise"), levels.shape[1:]).to(levels.device)
     return poisson_quantiles(levels, shares, photons) * (255.0 / photons)
 
 
 def poisson_quantiles(levels: torch.Tensor, shares: torch.Tensor, photons: int) -> torch.Tensor:
-    """Return the counts (float32) that ``shares`` in [0, 1) of all outcomes stay below, each of its level's own law."""
+    """Return the quantiles (float32) of ``shares`` in [0, 1) of the Poisson distribution of each level."""
     guide, ladder = (table.to(levels.device) for table in _poisson_tables(photons))
     cells = (levels * GUIDE_CELLS + (shares * GUIDE_CELLS).floor()).flatten()
     counts = guide.index_select(0, cells.long())
@@ -74,9 +74,9 @@ def poisson_quantiles(levels: torch.Tensor, shares: torch.Tensor, photons: int) 
 
 @lru_cache(maxsize=16)
 def _poisson_tables(photons: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the count of each level and cell of shares, -1 where a cell has several; and the whole distributions.
+    """Return the count of each level and table cell, -1 where a cell has several, and the cumulative distributions.
 
-    Those are (256, counts) float64: level + probability of at most so many photons, which rises all the way.
+    The distributions are (256, counts) float64: level + probability of at most this many photons, which is increasing.
     """
     most = ceil(photons + 8.0 * sqrt(photons) + 12.0)
     levels = torch.arange(256, dtype=torch.float64)[:, None]

@@ -1,4 +1,4 @@
-"""Pixelate: the image made small and large again.
+"""Pixelate: reduction and enlargement of the image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``pixelate`` of the published code, which is Pillow's resizing
 with a box filter, both ways. Constants are shares of the image's sides. Pillow's fixed-point arithmetic is kept
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Draws
     from robench.corruptions.corruption import Corruption
 
-# Share of the side that is left in between.
+# Fraction of the side in between.
 SHARE: Strengths[float] = {"imagenet": (0.6, 0.5, 0.4, 0.3, 0.25), "cifar": (0.95, 0.9, 0.85, 0.75, 0.65)}
 PILLOW_BITS = 22
 

@@ -22,8 +22,8 @@ WIBBLE = 100.0
 def plasma(draws: Draws, purpose: str, num_examples: int, shape: torch.Size, decay: float) -> torch.Tensor:
     """Return (B, H, W) float32 maps in [0, 1] for images of ``shape`` (..., H, W), on the device of the draws.
 
-    The map is as large as the next power of two, and what the image needs is cut from its corner. ``decay`` is
-    by what the root of the noise's width is divided at each halving of the step.
+    The map is as large as the next power of two, and what the image needs is cut from its corner. ``decay`` divides the
+    root of the noise's width at each halving of the step.
     """
     height, width = shape[-2:]
     size = max(2, 1 << (max(height, width) - 1).bit_length())

@@ -1,4 +1,4 @@
-"""The authors' strengths: one constant for each size of image and each severity."""
+"""Strengths chosen by the authors: one constant for each size of image and each severity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planes kept as single lines, so that adding a shifted copy is one pass over memory and not one a row."""
+"""Planes stored as single lines, so that adding a shifted copy is one pass over memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class ShiftedPlanes:
-    """Planes with a margin, of which windows (height, width) are added.
+    """Planes with a margin, from which windows (height, width) are added.
 
     Attributes:
         lines: (P, rows * stride), each a plane with its margin, row after row.
@@ -27,11 +27,11 @@ class ShiftedPlanes:
         return cls(padded.reshape(-1, padded.shape[-2] * padded.shape[-1]), padded.shape[-1], height, width)
 
     def zeros(self) -> torch.Tensor:
-        """Return lines (P, N) to add windows to; rows are a stride apart, and what lies between them means nothing."""
+        """Return lines (P, N) to add windows to; rows are a stride apart, and values between them are undefined."""
         return self.lines.new_zeros(len(self.lines), self._length)
 
     def add_to(self, total: torch.Tensor, down: int, right: int, weight: float) -> None:
-        """Add the windows whose first value lies so far from the margin's corner, times ``weight``."""
+        """Add the windows at this offset from the margin's corner, times ``weight``."""
         start = down * self.stride + right
         total.add_(self.lines[:, start : start + self._length], alpha=weight)
 

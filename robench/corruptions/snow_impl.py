@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Flakes(NamedTuple):
-    """How snow falls: the noise's mean and deviation, enlargement, threshold, trail, and how much image is kept."""
+    """Parameters of snow: noise mean and deviation, enlargement, threshold, trail, and weight of the image."""
 
     mean: float
     deviation: float
@@ -54,7 +54,7 @@ SNOW: Strengths[Flakes] = {
 
 
 def snow(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) with flakes that fall in their image's own direction."""
+    """Return levels (B, 3, H, W) with flakes falling in a per-image direction."""
     flakes = strength(SNOW, declaration)
     noise = draws.normal(Stream(purpose="snow"), (1, *levels.shape[-2:])).to(levels.device)
     shares = draws.uniform(Stream(purpose="snow_direction"), (1,)).flatten().tolist()
@@ -63,7 +63,7 @@ def snow(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.T
 
 
 def snow_layer(noise: torch.Tensor, angles: list[float], flakes: Flakes) -> torch.Tensor:
-    """Return whole levels (B, 1, H, W) of what falls in front of the image, from standard normal noise."""
+    """Return whole levels (B, 1, H, W) of the snow in front of the image, from standard normal noise."""
     layer = zoomed(flakes.mean + noise * flakes.deviation, flakes.enlargement)
     bright = torch.where(layer < flakes.threshold, 0.0, layer).clamp(0.0, 1.0)
     return truncated_by_imagemagick(trailed((bright * 255.0).floor(), angles, flakes.radius, flakes.sigma))

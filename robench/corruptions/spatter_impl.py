@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Liquid(NamedTuple):
-    """The noise's mean, deviation and smoothness, where liquid begins, strength (mud: smoothness), and which liquid."""
+    """Parameters of spatter: noise mean, deviation, smoothness, threshold, strength (mud: smoothness), liquid."""
 
     mean: float
     deviation: float
@@ -61,7 +61,7 @@ RELIEF = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
 
 
 def spatter(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
-    """Return levels (B, 3, H, W) with drops of their image's own."""
+    """Return levels (B, 3, H, W) with per-image drops."""
     liquid = strength(SPATTER, declaration)
     noise = draws.normal(Stream(purpose="spatter"), levels.shape[-2:]).to(levels.device)
     layer = gaussian_filtered(rounded_field(liquid.mean + noise * liquid.deviation), liquid.sigma)
@@ -75,7 +75,7 @@ def spatter(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torc
 
 
 def shaded(liquid: torch.Tensor) -> torch.Tensor:
-    """Return (B, H, W) float32 shares of water's colour, the largest 1, from whole levels (B, H, W), int32."""
+    """Return (B, H, W) float32 fractions of water's colour, the largest 1, from whole levels (B, H, W), int32."""
     distances = chamfer_distances(canny(liquid, 50, 150), FARTHEST)
     depths = equalized(_sum_of_nine(distances) // (9 * UNIT))
     relief = _correlated(depths, RELIEF).clamp(0, 255)
@@ -85,7 +85,7 @@ def shaded(liquid: torch.Tensor) -> torch.Tensor:
 
 
 def equalized(levels: torch.Tensor) -> torch.Tensor:
-    """Return int32 levels (B, H, W) spread evenly over 0 to 255, as OpenCV's ``equalizeHist`` spreads them."""
+    """Return int32 levels (B, H, W) spread evenly over 0 to 255, as in OpenCV's ``equalizeHist``."""
     flat = levels.flatten(1).long()
     counts = torch.zeros(len(flat), 256, dtype=torch.int64, device=levels.device)
     counts.scatter_add_(1, flat, torch.ones_like(flat))
@@ -96,7 +96,7 @@ def equalized(levels: torch.Tensor) -> torch.Tensor:
     # A number over a tensor would be the number times a rounded reciprocal, which decides ties otherwise.
     scale = torch.full_like(rest, 255).float() / rest.clamp(min=1).float()
     spread = ((sums - below).float() * scale).round().long()
-    # A flat image stays as it is.
+    # A flat image is unchanged.
     spread = torch.where(rest > 0, spread, lowest)
     return spread.gather(1, flat).view_as(levels).int()
 

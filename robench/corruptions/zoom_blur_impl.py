@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Line = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
-# Where the factors stop, and the step between them; they begin at 1.
+# End of the factors, and the step between them; they start at 1.
 FACTORS: Strengths[tuple[float, float]] = {
     "imagenet": ((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
     "cifar": ((1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
@@ -46,12 +46,12 @@ def zoom_factors(stop: float, step: float) -> list[float]:
 
 
 def zoomed(planes: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return float32 planes (..., H, W) whose middle is enlarged to the whole, each axis by its own length."""
+    """Return float32 planes (..., H, W) with their middle enlarged to the full size, per axis."""
     return _columns_first(planes, factor).mT
 
 
 def _columns_first(planes: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return enlarged planes (..., W, H), the transposes of what they are to be: lines of rows are read fastest."""
+    """Return enlarged planes transposed, (..., W, H), since lines of rows are read fastest."""
     return _interpolated(_interpolated(planes, factor).mT.contiguous(), factor)
 
 
@@ -62,7 +62,7 @@ def _interpolated(planes: torch.Tensor, factor: float) -> torch.Tensor:
 
 @lru_cache(maxsize=256)
 def _enlarged_line(size: int, factor: float) -> Line:
-    """Return the two sources (size,) of each place on an enlarged line, and the share (size, 1) of the second."""
+    """Return the two sources (size,) of each place on an enlarged line, and the weight (size, 1) of the second."""
     kept = ceil(size / factor)
     enlarged = round(kept * factor)
     places = torch.arange(size, dtype=torch.float64) + (enlarged - size) // 2

@@ -1,7 +1,7 @@
-"""Labelled examples in a fixed order, inputs in pixel units: ``x.py`` declares datasets, ``x_impl.py`` opens them.
+"""Datasets of labelled examples in a fixed order: ``x.py`` declares datasets, ``x_impl.py`` opens them.
 
-Datasets are opened by name, and what opens one (scikit-learn, torchvision, timm) is imported only then: the decoding
-processes import this package too, and start seconds sooner without them.
+Datasets are opened by name, and the libraries needed (scikit-learn, torchvision, timm) are imported only then: the
+decoding processes import this package too, and start seconds sooner without them.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ def open_dataset(
 
     Args:
         dataset: its declaration, or a key of ``DATASETS``.
-        data_root: folder below which datasets on disk are searched; not needed for those inside a library.
+        data_root: folder that contains datasets on disk; not needed for those inside a library.
         preprocessing: resize and crop are applied here, mean and std by the model; None for the dataset's usual one.
-        decode_workers: processes that decode image files, 0 for none beside this one; no pixel depends on it.
-        split: ``test`` is what is measured; ``train`` is what published checkpoints are trained on.
+        decode_workers: number of processes that decode image files, 0 for the current one; it affects no pixel.
+        split: ``test`` for measurements; ``train`` for the training data of published checkpoints.
 
     Raises:
         UnknownNameError: no such dataset.
         UsageError: the dataset has no such split, or the number of processes is negative.
-        MissingDataError: it is not where it was looked for.
+        MissingDataError: the dataset was not found.
         DeclarationError: the preprocessing does not go with the dataset.
-        ContractError: a dataset that is not robench's cannot be opened, or is not what it declares.
+        ContractError: a third-party dataset cannot be opened, or differs from its declaration.
     """
     if isinstance(dataset, str) and dataset not in DATASETS:
         raise UnknownNameError("dataset", dataset, DATASETS)

@@ -1,9 +1,9 @@
-"""What a downloaded archive holds, read with distrust: tar, tar.gz or zip, told by their first bytes.
+"""Safe reading of downloaded archives: tar, tar.gz or zip, recognised by their first bytes.
 
-An archive decides names, kinds and sizes of what is written, so that a bad one could write anywhere or fill the disk
-(Common Weakness Enumeration 22, 59 and 409). Here a member is a regular file or a folder, its name stays below the
+An archive determines names, types and sizes of the written files, so a malicious one could write anywhere or fill the
+disk (Common Weakness Enumeration 22, 59 and 409). Here a member is a regular file or a folder, its name stays below the
 folder that it is unpacked into, no two are the same (on a file system that ignores case, either), and the declared
-sizes have a limit. Whatever else is met refuses the whole archive.
+sizes have a limit. Anything else causes the whole archive to be refused.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
-# No header of a tar file needs more; one that claims to would be read into memory whole.
+# No tar header needs more; a larger one would be read into memory whole.
 _LONGEST_HEADER: Final = 1 << 20
-# Zeros that fill up the last block of a tape.
+# Zeros that pad the last block of a tape.
 _LONGEST_PADDING: Final = 1 << 20
-# Of a file's or a folder's name on the usual file systems, in bytes.
+# Maximum length of a file or folder name on the usual file systems, in bytes.
 _LONGEST_NAME: Final = 255
 
-# What the standard library raises on garbled archives; the last line comes from numbers and chains in forged headers.
+# Errors of the standard library on damaged archives; the last line is caused by forged headers.
 _DAMAGE: Final = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, struct.error),
     *(ValueError, OverflowError, RecursionError, NotImplementedError, IndexError, KeyError, MemoryError),
@@ -44,12 +44,12 @@ _DAMAGE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One file or folder in an archive.
+    """File or folder in an archive.
 
     Attributes:
-        parts: names of the folders that it is in, and its own.
-        num_bytes: size that the archive declares, 0 for folders.
-        open: gives the content; only while the archive is being read, and in its order.
+        parts: names of the enclosing folders, and its own.
+        num_bytes: size declared by the archive, 0 for folders.
+        open: function that returns the content; only while the archive is being read, and in its order.
     """
 
     parts: tuple[str, ...]
@@ -60,7 +60,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much an archive may declare to hold."""
+    """Limits on the declared number and size of an archive's members."""
 
     max_bytes: int
     max_members: int
@@ -86,7 +86,7 @@ def read_members(archive: Path) -> Iterator[Member]:
 
 @contextmanager
 def reporting_damage(archive: Path) -> Iterator[None]:
-    """Turn what libraries raise on damaged archives into an error that names the archive.
+    """Convert errors that libraries raise on damaged archives to one that names the archive.
 
     Raises:
         MissingDataError: the archive is cut short, garbled, or neither a tar nor a zip file.
@@ -94,7 +94,9 @@ def reporting_damage(archive: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise MissingDataError(f"archive {archive} is damaged or no tar or zip file: {error}. Get it anew") from error
+        raise MissingDataError(
+            f"archive {archive} is damaged or not a tar or zip file: {error}. Get it anew"
+        ) from error
 
 
 def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
@@ -102,7 +104,7 @@ def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
 
     Raises:
         UsageError: there is no such file.
-        MissingDataError: a member that may not be unpacked, two of one name, or more than the limits allow.
+        MissingDataError: a forbidden member, a duplicate name, or more than the limits allow.
     """
     files: dict[tuple[str, ...], None] = {}
     folded: dict[str, tuple[str, ...]] = {}
@@ -149,7 +151,7 @@ def _zip_members(archive: Path) -> Iterator[Member]:
 def _tar_members(archive: Path) -> Iterator[Member]:
     with _opened(archive) as content, tarfile.TarFile(fileobj=cast("IO[bytes]", _ShortReads(content))) as file:
         while (info := file.next()) is not None:
-            # Else all members, of which there may be a million, stay in memory.
+            # Otherwise all members, possibly a million, stay in memory.
             file.members.clear()  # type: ignore[attr-defined]  # typeshed leaves it out
             if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) or info.issparse():
                 raise _refused(archive, info.name, "is neither a regular file nor a folder")
@@ -165,13 +167,13 @@ def _tar_members(archive: Path) -> Iterator[Member]:
 
 
 def _check_end(content: IO[bytes]) -> None:
-    """Refuse what follows the last member: a garbled header ends a tar file without a word.
+    """Refuse data after the last member: a damaged header silently ends a tar file.
 
-    Reading to the end also has gzip compare its checksum.
+    Reading to the end also makes gzip verify its checksum.
     """
     rest = content.read(_LONGEST_PADDING + 1)
     if len(rest) > _LONGEST_PADDING or rest.strip(b"\0"):
-        raise tarfile.ReadError("something that is no member follows its last member")
+        raise tarfile.ReadError("data that is not a member follows its last member")
 
 
 @contextmanager
@@ -187,7 +189,7 @@ def _opened(archive: Path) -> Iterator[IO[bytes]]:
 
 
 class _ShortReads:
-    """A file that refuses to be read in one piece of a size that only a forged header asks for."""
+    """File wrapper that refuses reads of sizes that only a forged header requests."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -206,7 +208,7 @@ def _parts(archive: Path, name: str) -> tuple[str, ...]:
     if ".." in parts or "\\" in name or "\0" in name:
         raise _refused(archive, name, "would leave the folder that it is unpacked into")
     if not name.isprintable():
-        raise _refused(archive, name, "has characters that cannot be printed, or is no UTF-8")
+        raise _refused(archive, name, "has characters that cannot be printed, or is not UTF-8")
     if any(len(part.encode()) > _LONGEST_NAME for part in parts):
         raise _refused(archive, f"{name[:60]}...", f"has a name of more than {_LONGEST_NAME} bytes")
     return parts
@@ -219,6 +221,6 @@ def _folded(parts: tuple[str, ...]) -> str:
 
 def _refused(archive: Path, name: str, reason: str) -> MissingDataError:
     return MissingDataError(
-        f"archive {archive} is refused: its member {name!r} {reason}. Nothing of the kind is in a published archive;"
-        " get it anew from where its authors publish it"
+        f"archive {archive} is refused: its member {name!r} {reason}. Published archives contain no such member;"
+        " download it again from its authors"
     )

@@ -1,4 +1,4 @@
-"""Images in arrays, in a fixed order: 8-bit ones are resized where the preprocessing says so."""
+"""Images in arrays, in a fixed order; 8-bit ones are resized as the preprocessing requires."""
 
 from __future__ import annotations
 

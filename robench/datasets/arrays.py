@@ -27,7 +27,7 @@ class Arrays(FilesFormat):
     targets: str = "targets"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Images and labels are in arrays of their own."""
+        """Refuse one array for both images and labels."""
         problems = FilesFormat.contradictions(self)
         if self.inputs != self.targets:
             return problems

@@ -1,4 +1,4 @@
-"""Images and labels from an npz file, without pickle."""
+"""Opener of datasets in npz files, read without pickle."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def open_arrays(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> ArrayImages:
-    """Return the images of an npz file.
+    """Open the images of an npz file.
 
     Raises:
-        MissingDataError: the file is missing, or its arrays are no images and labels.
-        DeclarationError: it has no such arrays or other classes than the entry states, or images are not to be resized.
+        MissingDataError: the file is missing, or its arrays are not images and labels.
+        DeclarationError: it lacks the arrays, has classes other than the entry's, or its images must not be resized.
     """
     del decode_workers  # No image file is decoded.
     content: Arrays = declared.content  # type: ignore[assignment]  # the format of this implementation
@@ -60,9 +60,9 @@ def _read(file: BufferedReader, title: str, content: Arrays) -> tuple[NDArray[An
         archive = np.load(file, allow_pickle=False)
         names = list(archive) if isinstance(archive, np.lib.npyio.NpzFile) else None
     except Exception as error:  # zip and numpy raise many types on broken files
-        raise MissingDataError(f"{title} is no npz file ({described(error)}); write it by numpy.savez") from error
+        raise MissingDataError(f"{title} is not an npz file ({described(error)}); write it with numpy.savez") from error
     if names is None:
-        raise MissingDataError(f"{title} holds one array; write images and labels into one file by numpy.savez")
+        raise MissingDataError(f"{title} has a single array; write images and labels into one file with numpy.savez")
     for field in ("inputs", "targets"):
         if (name := getattr(content, field)) not in names:
             hint = did_you_mean(name, names)

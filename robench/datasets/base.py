@@ -1,4 +1,4 @@
-"""Base of the declarations of datasets: what can be known of one before it is opened."""
+"""Base classes of the declarations of datasets: everything known before a dataset is opened."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset
 
 TEST_SPLIT = "test"
-# What the preprocessing of a checkpoint may be replaced by: the filter of its resize, or no resize at all.
+# Rules that replace the resize of a checkpoint's preprocessing: another filter, or no resize.
 ResizeRule = Literal["bicubic", "bilinear", "none"]
 
 
 class Opener(Protocol):
-    """Implementation of a dataset."""
+    """Implementation that opens a dataset."""
 
     def __call__(
         self,
@@ -39,26 +39,27 @@ class Opener(Protocol):
         decode_workers: int,
         split: str,
     ) -> Dataset:
-        """Return one of the declared splits; see ``open_dataset``. Any: both are of the opener's own classes."""
+        """Return the requested split; see ``open_dataset``. Any: both types are the opener's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetBase(DeclarationBase):
-    """A dataset as users see it in ``robench list datasets``.
+    """Declaration of a dataset, as listed by ``robench list datasets``.
 
     Attributes:
-        folder: folder below the data root that holds it; None where it is embedded in a library.
-        num_classes: number of classes of a model; labels are indices of them. None where only the files tell.
+        folder: its folder below the data root; None if it is embedded in a library.
+        num_classes: number of classes of a model; labels are class indices. None if only the files contain it.
         num_examples: size of the whole evaluation split; None likewise.
-        class_subset: name of the classes to which logits are masked before the softmax
+        class_subset: name of the subset of classes that logits are masked to before the softmax
             (``datasets.class_subsets``); None for all.
-        resize_rule: how images are resized, whatever the checkpoint's preprocessing says; None for what it says.
-        image_size: side of the square images in pixels, where all are of one size and none is resized.
-        corruption, severity: of published corrupted images, which; ``clean``: the dataset of the same images without.
-        is_out_of_distribution: no class is right. Labels are there, since every example has one, and mean nothing; a
-            model is judged by its confidence.
-        splits: what ``open_dataset`` opens of it; ``test`` is what is measured.
-        has_training_images: its publisher has images to train on, in a folder of their own.
+        resize_rule: rule that overrides the resize of the checkpoint's preprocessing; None for no override.
+        image_size: side of the square images in pixels, if all have one size and none is resized.
+        corruption, severity: type and severity of published corrupted images; ``clean``: the dataset of the same images
+            without corruption.
+        is_out_of_distribution: whether the examples belong to no class. Labels exist but are meaningless; a model is
+            evaluated by its confidence.
+        splits: splits that ``open_dataset`` supports; ``test`` is used for measurements.
+        has_training_images: whether the publisher provides training images in a separate folder.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -84,11 +85,11 @@ class DatasetBase(DeclarationBase):
 
     @property
     def classes(self) -> tuple[int, ...] | None:
-        """Classes that may be predicted, ascending; None for all."""
+        """Return the classes that may be predicted, ascending; None for all."""
         return None if self.class_subset is None else class_indices_of(self.class_subset)
 
     def contradictions(self) -> list[FieldProblem]:
-        """Images that are never resized have a size of their own."""
+        """Refuse resize rule none without the size of the images."""
         if self.resize_rule == "none" and self.image_size is None:
             return [("image_size", "must be given with resize_rule none, got None")]
         return []
@@ -97,7 +98,7 @@ class DatasetBase(DeclarationBase):
         """Refuse a split that the dataset does not have.
 
         Raises:
-            UsageError: there is no such split.
+            UsageError: the split does not exist.
         """
         if split not in self.splits:
             images = " (the validation images)" if self.has_training_images else ""
@@ -106,14 +107,14 @@ class DatasetBase(DeclarationBase):
 
 
 def stand_in(task: str) -> DatasetBase:
-    """Return the declaration that stands for any dataset of a task, in suites that name none; it cannot be opened."""
+    """Return a stand-in for any dataset of a task, for suites that name none; it cannot be opened."""
     return DatasetBase(
         name="any", title="The dataset that a run is given", task=task, source="given with a run", licence="its own"
     )
 
 
 def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:
-    """Return a dataset that is not robench's, after it was opened and found to be what it declares.
+    """Return an opened third-party dataset after checking that it matches its declaration.
 
     Raises:
         ContractError: it raised an error, or has another name or size.
@@ -129,7 +130,7 @@ def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]
             identity = dataset.identity
     except (UsageError, DeclarationError, MissingDataError):
         raise
-    # Broad because it is code of others.
+    # Broad because it is third-party code.
     except Exception as error:
         raise ContractError(f"{title} cannot be opened: {described(what_was_raised(error))}") from error
     if not isinstance(identity, DatasetIdentity):
@@ -144,11 +145,11 @@ def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedImages(DatasetBase):
-    """A dataset of small images that are inside a library, or are made.
+    """Declaration of a dataset of small images embedded in a library, or generated.
 
     Attributes:
         maker: ``module:name`` of the function that returns the images, imported when the dataset is opened; it takes
-            the name of a split where there are several, nothing elsewhere.
+            the name of a split if there are several, otherwise nothing.
     """
 
     implementation: ClassVar[str] = "robench.datasets.in_memory:open_embedded"
@@ -166,7 +167,7 @@ class EmbeddedImages(DatasetBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFolder(DatasetBase):
-    """A dataset of image files in class folders below the data root."""
+    """Declaration of a dataset of image files in class folders below the data root."""
 
     implementation: ClassVar[str] = "robench.datasets.imagenet_impl:open_image_folder"
 

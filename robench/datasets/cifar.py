@@ -11,14 +11,14 @@ from robench.declarations.base import FieldProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cifar10(FilesFormat):
-    """The 10,000 test images of CIFAR-10: the unpacked folder of its Python or its binary version, or one around it.
+    """Test images of CIFAR-10: the unpacked folder of its Python or binary version, or a folder that contains it.
 
     Attributes:
         classes: number of classes.
         file: test images of the Python version, with their MD5 as published; ``binary_file``: those of the binary one.
         folders: names of the unpacked folders.
         label_key: key of the labels in the Python version.
-        label_bytes: labels of an image in the binary version, of which the last is measured.
+        label_bytes: number of labels per image in the binary version; the last one is used.
     """
 
     kind: ClassVar[str] = "cifar10"
@@ -32,11 +32,11 @@ class Cifar10(FilesFormat):
 
     @property
     def known_classes(self) -> int | None:
-        """Number of classes."""
+        """Return the number of classes."""
         return self.classes
 
     def contradictions(self) -> list[FieldProblem]:
-        """The number of classes is known."""
+        """Refuse a wrong number of classes."""
         problems = FilesFormat.contradictions(self)
         if self.num_classes in (None, self.classes):
             return problems
@@ -45,7 +45,7 @@ class Cifar10(FilesFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cifar100(Cifar10):
-    """The 10,000 test images of CIFAR-100 with their 100 fine labels, as of CIFAR-10."""
+    """Test images of CIFAR-100 with their 100 fine labels; see CIFAR-10."""
 
     kind: ClassVar[str] = "cifar100"
     classes: ClassVar[int] = 100

@@ -1,4 +1,4 @@
-"""The test images of CIFAR-10 and CIFAR-100, from the Python or the binary version as published.
+"""Opener of the test images of CIFAR-10 and CIFAR-100, from the published Python or binary version.
 
 The Python version is a pickle. It is read by an unpickler that knows numpy's arrays and nothing else, so that no file
 can run code.
@@ -33,7 +33,7 @@ VALUES: Final = 3 * SIDE * SIDE
 NUM_PUBLISHED: Final = 10_000
 # The published files have 31 MB.
 LARGEST_FILE: Final = 1 << 28
-# By module and name in the file: Python 2's numpy wrote the first, newer ones write the second.
+# By module and name in the file: the first was written by Python 2's numpy, the second by newer versions.
 _ADMITTED: Final = {
     ("numpy.core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "_reconstruct"),
@@ -44,10 +44,10 @@ _ADMITTED: Final = {
 
 
 def open_cifar(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> ArrayImages:
-    """Return the test images; warn where the file is not the published one.
+    """Open the test images; warn if the file is not the published one.
 
     Raises:
-        MissingDataError: there is no such file, or it is not what was published.
+        MissingDataError: there is no such file, or it differs from the published one.
     """
     del decode_workers  # No image file is decoded.
     content: Cifar10 = declared.content  # type: ignore[assignment]  # the format of this implementation
@@ -72,13 +72,13 @@ def open_cifar(declared: UserDataset, *, preprocessing: ImagePreprocessing, deco
 
 
 class ArraysUnpickler(pickle.Unpickler):
-    """Reads lists, mappings, text, numbers and numpy's arrays; whatever else a pickle names is refused."""
+    """Unpickler of lists, mappings, text, numbers and numpy's arrays that refuses everything else."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """Return one of the few functions that pickles of arrays call; Any: they have no type in common.
 
         Raises:
-            UnpicklingError: it is another one.
+            UnpicklingError: it is a different function.
         """
         if (module_name, global_name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it names {module_name}.{global_name}, which is not loaded")
@@ -107,7 +107,7 @@ def _from_pickle(data: bytes, title: str, content: Cifar10) -> tuple[NDArray[np.
         is_whole = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.shape == (len(labels), VALUES)
         if not is_whole or labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
             raise ValueError(f"data and {content.label_key} must be N rows of {VALUES} bytes, and N whole numbers")
-    except (Exception, MemoryError) as error:  # a broken pickle raises nearly every type there is
+    except (Exception, MemoryError) as error:  # a broken pickle may raise almost any type
         raise MissingDataError(
             f"{title} is not the published file, a pickle of images and labels ({described(error)}); unpack it again"
         ) from error

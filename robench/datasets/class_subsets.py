@@ -1,4 +1,4 @@
-"""The classes of ImageNet-1k that a dataset is about: logits of all others are masked before the softmax.
+"""Subsets of the classes of ImageNet-1k; all other logits are masked before the softmax.
 
 The lists are text files in ``class_lists``, each with its source. Indices are those of ILSVRC 2012 (by WordNet id).
 """

@@ -1,4 +1,4 @@
-"""Which conditions are corruptions of one set of images: the published files, or what is made on the fly."""
+"""Families of corrupted images: conditions on published files, and conditions that generate corruptions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from robench.core.suite import Condition
 
 PUBLISHED = "imagenet-c"
-# What is made of ImageNet's images on the fly is never called ImageNet-C.
+# Images corrupted on the fly are never called ImageNet-C.
 LIVE = {"imagenet-1k": "imagenet-c-live", "digits": "digits-c"}
 
 
 @dataclass(frozen=True, slots=True)
 class Corrupted:
-    """One type of corruption at one severity, of a family whose errors belong together."""
+    """Corruption type at one severity, within a family whose errors are aggregated."""
 
     family: str
     type: str
@@ -23,7 +23,7 @@ class Corrupted:
 
 
 def corrupted_of(condition: Condition) -> Corrupted | None:
-    """Return what a condition is of a family of corruptions, or None of all else."""
+    """Return the corruption of a condition within its family, None if it has none."""
     published, name = condition.dataset, condition.dataset.name
     if condition.perturbation.corruption is not None:
         return Corrupted(LIVE.get(name, f"{name}-c"), *condition.perturbation.corruption)

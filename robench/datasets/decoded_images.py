@@ -1,4 +1,4 @@
-"""Image files in a fixed order, decoded when they are asked for: what all datasets of image files have in common."""
+"""Base class of datasets of image files in a fixed order, decoded on access."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 
 class DecodedImages(OrderedImages):
-    """Base class of datasets of image files, which says where the file of each example is.
+    """Base class of datasets of image files; subclasses provide the path of each example.
 
     Args:
         identity: name, content digest and size.
-        ids: one id an example, in the order of the dataset.
+        ids: one id per example, in the order of the dataset.
         targets: (N,) class of each, int64.
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
-        decode_workers: processes that decode, 0 for none beside this one.
-        size: width and height that every image must have after that, in pixels; None where a batch alone is compared.
+        decode_workers: number of processes that decode, 0 for the current one.
+        size: width and height required of every image after that, in pixels; None to compare images within a batch
+            only.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class DecodedImages(OrderedImages):
         return _to_unit_range(self._decoded(start, stop))
 
     def close(self) -> None:
-        """End the decoding processes, which all datasets share; each stays usable, and starts new ones."""
+        """End the decoding processes, which all datasets share; they restart on the next access."""
         self._pool.close()
 
     def path(self, position: int) -> Path:
-        """Return the file of an example."""
+        """Return the path of an example's file."""
         raise NotImplementedError
 
     def _decoded(self, start: int, stop: int) -> torch.Tensor:
@@ -92,7 +93,7 @@ class DecodedImages(OrderedImages):
 
 
 class _LastBatch:
-    """The batch that was decoded last: every condition on a dataset reads the same, one after the other.
+    """Cache of the last decoded batch, which all conditions on a dataset read one after the other.
 
     One for all datasets, since a batch of each type of ImageNet-C would be a gigabyte.
     """
@@ -101,11 +102,11 @@ class _LastBatch:
         self._kept: tuple[tuple[DecodedImages, int, int], torch.Tensor] | None = None
 
     def get(self, bounds: tuple[DecodedImages, int, int]) -> torch.Tensor | None:
-        """Return the bytes (B, 3, H, W) of these bounds if they are those that are kept; not to be written into."""
+        """Return the bytes (B, 3, H, W) of these bounds if cached; read-only."""
         return self._kept[1] if self._kept is not None and self._kept[0] == bounds else None
 
     def keep(self, bounds: tuple[DecodedImages, int, int], pixels: torch.Tensor) -> None:
-        """Keep these in place of what was kept before."""
+        """Cache these, replacing the previous batch."""
         self._kept = bounds, pixels
 
 

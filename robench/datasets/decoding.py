@@ -1,9 +1,9 @@
-"""An image file becomes pixels: Pillow to RGB, then torchvision's Resize (shorter side) and CenterCrop.
+"""Decoding of image files: Pillow to RGB, then torchvision's Resize (shorter side) and CenterCrop.
 
 Resizing is done by Pillow, on 8-bit images and always antialiased, as in the evaluation of timm and torchvision; on
-tensors the same names give other pixels. As there, an EXIF orientation is not followed, transparency is dropped, and
-of a file with several frames the first counts. Where this differs: 16-bit greyscale is scaled down to 8 bits, where
-Pillow's own conversion turns everything above 255 white, and other wide or floating-point greyscale is refused.
+tensors the same functions give different pixels. As there, an EXIF orientation is not followed, transparency is
+dropped, and only the first of several frames is used. Where this differs: 16-bit greyscale is scaled down to 8 bits,
+where Pillow's own conversion turns everything above 255 white, and other wide or floating-point greyscale is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return the image as (H, W, 3), resized and cropped where ``preprocessing`` says so.
+    """Return the image as (H, W, 3), resized and cropped as required by ``preprocessing``.
 
     Raises:
         ExampleError: it cannot be read, or is smaller than the crop; the message names file and reason.
@@ -40,7 +40,7 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
 
 
 def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
-    """Return what ``decode`` returns or raises: an error that is returned crosses processes without their traceback."""
+    """Return the result or the error of ``decode``: returned errors cross processes without their traceback."""
     try:
         return decode(path, preprocessing)
     except ExampleError as error:
@@ -49,11 +49,11 @@ def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oddity:
-    """What is unusual about an image file.
+    """Unusual property of an image file.
 
     Attributes:
         kind: ``no-image`` and ``corrupt-image`` cannot be read; the others are converted.
-        message: names the file, and says what is wrong or what the conversion does.
+        message: sentence with the file, and the problem or the effect of the conversion.
     """
 
     kind: Literal["no-image", "corrupt-image", "cmyk-image", "16-bit-image"]
@@ -61,14 +61,14 @@ class Oddity:
 
 
 def examine(path: Path) -> Oddity | None:
-    """Read a whole image file as ``decode`` does, and return what is unusual about it."""
+    """Read a whole image file like ``decode``, and return its unusual properties."""
     try:
         with open_regular(path) as opened, Image.open(opened) as file:
             oddity = _conversion(path, file)
             to_rgb(file)
     except UnidentifiedImageError as error:
         return Oddity(kind="no-image", message=_unreadable(path, error))
-    except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
+    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
         return Oddity(kind="corrupt-image", message=_unreadable(path, error))
     return oddity
 
@@ -84,7 +84,7 @@ def _conversion(path: Path, image: Image.Image) -> Oddity | None:
 
 
 def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return an RGB image as (H, W, 3), resized and cropped where ``preprocessing`` says so.
+    """Return an RGB image as (H, W, 3), resized and cropped as required by ``preprocessing``.
 
     Raises:
         ExampleError: it is smaller than the crop; the message calls it ``title``.
@@ -92,7 +92,7 @@ def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing)
     if preprocessing.resize is not None:
         image = Resize(preprocessing.resize, InterpolationMode(preprocessing.interpolation))(image)
     if preprocessing.crop is not None:
-        # CenterCrop would fill up with black what the image does not have.
+        # CenterCrop would pad the image with black.
         if min(image.size) < preprocessing.crop:
             size, resize = "x".join(map(str, image.size)), preprocessing.resize
             raise ExampleError(
@@ -104,7 +104,7 @@ def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing)
 
 
 def size_after(width: int, height: int, preprocessing: ImagePreprocessing) -> tuple[int, int]:
-    """Return width and height of an image after resize and crop; a crop leaves what is smaller as it is.
+    """Return width and height of an image after resize and crop; a crop does not change smaller images.
 
     >>> from robench.declarations.preprocessing import ImagePreprocessing
     >>> usual = ImagePreprocessing(mean=(0, 0, 0), std=(1, 1, 1), resize=256, crop=224)
@@ -120,11 +120,11 @@ def size_after(width: int, height: int, preprocessing: ImagePreprocessing) -> tu
 
 
 def size_of(path: Path) -> tuple[int, int] | None:
-    """Return width and height of an image file in pixels from its header; None where it cannot be read."""
+    """Return width and height of an image file in pixels from its header; None if it cannot be read."""
     try:
         with open_regular(path) as opened, Image.open(opened) as file:
             return file.size
-    except Exception:  # Pillow's decoders raise nearly every type there is on broken files.
+    except Exception:  # Pillow's decoders may raise almost any type on broken files.
         return None
 
 
@@ -132,19 +132,19 @@ def _read(path: Path) -> Image.Image:
     try:
         with open_regular(path) as opened, Image.open(opened) as file:
             return to_rgb(file)
-    except Exception as error:  # Pillow's decoders raise nearly every type there is on broken files.
+    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
         raise ExampleError(_unreadable(path, error)) from None
 
 
 def _unreadable(path: Path, error: Exception) -> str:
     return (
         f"cannot read image {path}: {_reason(path, error)}. Wanted a whole image file (JPEG, PNG, ...);"
-        " restore it from where the dataset came from"
+        " restore it from the source of the dataset"
     )
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Return an image in RGB; see the module for what becomes of other modes.
+    """Convert an image to RGB; see the module for other modes.
 
     Raises:
         ValueError: its greyscale values have no known white.

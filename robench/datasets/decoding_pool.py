@@ -1,7 +1,7 @@
-"""Image files decoded by several processes.
+"""Pool of processes that decode image files.
 
-Processes are started with ``spawn``, because a fork of a process that has used CUDA or threads may hang, and stay for
-the next batch. Which process decodes what changes no pixel.
+Processes are started with ``spawn``, because a fork of a process that has used CUDA or threads may hang, and are reused
+for the next batch. The assignment of images to processes changes no pixel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class DecodingPool:
-    """Decodes in ``num_processes`` processes, started when first needed; in this one where that is 0."""
+    """Pool of ``num_processes`` decoding processes, started on first use; 0 decodes in the current process."""
 
     def __init__(self, num_processes: int) -> None:
         self._num_processes = num_processes
@@ -41,7 +41,7 @@ class DecodingPool:
         """Return the images in the order of ``paths``, (H, W, 3) each.
 
         Raises:
-            ExampleError: one cannot be read, of several the first; or processes died twice.
+            ExampleError: one cannot be read (the first of several); or processes died twice.
         """
         if self._num_processes == 0:
             return [decode(path, preprocessing) for path in paths]
@@ -57,7 +57,7 @@ class DecodingPool:
         raise ExampleError(
             f"decoding processes died twice over the images {paths[0]} to {paths[-1]} ({len(paths)}). Memory may have"
             " run out, an image may crash its decoder, or a script without `if __name__ == '__main__':` may have been"
-            " started anew by each of them; without decoding processes the first two show themselves"
+            " started again by each of them; run without decoding processes to see the first two"
         )
 
     def close(self) -> None:
@@ -90,13 +90,13 @@ class DecodingPool:
 
 @cache
 def shared_pool(num_processes: int) -> DecodingPool:
-    """Return the one pool of this process with so many: 95 datasets of ImageNet-C are open at once."""
+    """Return this process's only pool of that size: 95 datasets of ImageNet-C are open at once."""
     return DecodingPool(num_processes)
 
 
 @contextmanager
 def _sigint_held_back() -> Iterator[None]:
-    """Hold Ctrl-C back while work is handed out: processes that this starts inherit it, and are deaf from birth."""
+    """Block Ctrl-C while work is submitted, so that processes started meanwhile ignore it from the start."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,8 +1,8 @@
-"""``digits-sketch``: the edges of the test digits.
+"""Opener of ``digits-sketch``, the edges of the test digits.
 
-What ImageNet-Sketch (Wang et al. 2019, arXiv:1905.13549) is to ImageNet, though nobody drew them. The strength of an
-edge is the sum of the horizontal and the vertical Sobel derivative, each without its sign, divided by the largest of
-its image. Strokes become outlines, light on dark as strokes were; the example and its id are the test digit's.
+Analogue of ImageNet-Sketch (Wang et al. 2019, arXiv:1905.13549), computed instead of drawn. The strength of an edge is
+the sum of the horizontal and the vertical Sobel derivative, each without its sign, divided by the largest of its image.
+Strokes become outlines, light on dark as strokes were; the example and its id are the test digit's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from robench.datasets.in_memory import InMemoryImages
 
 
 def sketched_digits() -> InMemoryImages:
-    """Return ``digits-sketch``, one sketch a test digit."""
+    """Return ``digits-sketch``, one sketch per test digit."""
     scans = split_scans("test")
     sketches = sketch(enlarge(np.stack([scan.pixels for scan in scans])))
     return InMemoryImages(
@@ -27,7 +27,7 @@ def sketched_digits() -> InMemoryImages:
 
 
 def sketch(images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the edges of images (N, H, W), in [0, 1], of the same shape; an image without edges stays black.
+    """Return the edges of images (N, H, W), in [0, 1], of the same shape; an image without edges is black.
 
     Pixels beyond the border are taken to be those on it. Enlarged digits are whole numbers of 1024ths, so that all
     sums are exact.

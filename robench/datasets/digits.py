@@ -1,4 +1,4 @@
-"""Declarations of the embedded digits and of their natural shifts, so that a battery of shifts runs anywhere."""
+"""Declarations of the embedded digits and of their natural shifts, which need no downloads."""
 
 from __future__ import annotations
 

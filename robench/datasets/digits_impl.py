@@ -1,4 +1,4 @@
-"""Handwritten digits that ship inside scikit-learn: 1,797 real scans, small enough for a laptop's CPU.
+"""Opener of the handwritten digits inside scikit-learn: 1,797 real scans, small enough for a laptop's CPU.
 
 Source: UCI Optical Recognition of Handwritten Digits, its test part (Alpaydin & Kaynak 1998), as scikit-learn's
 ``load_digits``: 8x8 pixels of 0..16. Here each is divided by 16 and enlarged to 32x32 by bilinear interpolation
@@ -31,10 +31,10 @@ SPLITS: Final = ("train", "test")
 
 
 class Digits(InMemoryImages):
-    """One split of the digits.
+    """Split of the digits.
 
     Raises:
-        UsageError: no such split.
+        UsageError: the split does not exist.
     """
 
     def __init__(self, split: str = "test") -> None:
@@ -49,7 +49,7 @@ class Digits(InMemoryImages):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scan:
-    """One digit as the source has it: ``id`` is its position there, ``pixels`` are (8, 8) values of 0..16."""
+    """Digit of the source: ``id`` is its index there, ``pixels`` are (8, 8) values of 0..16."""
 
     id: str
     target: int
@@ -60,7 +60,7 @@ def split_scans(split: str) -> list[Scan]:
     """Return the scans of one split in the order of the ids' SHA-256.
 
     Raises:
-        UsageError: no such split.
+        UsageError: the split does not exist.
     """
     if split not in SPLITS:
         raise UsageError(f"dataset 'digits' has no split {split!r}, only {' and '.join(SPLITS)}")

@@ -1,4 +1,4 @@
-"""Characters as pixels, drawn from fonts that come with libraries robench needs anyway.
+"""Characters rendered from fonts that ship with required libraries.
 
 The fonts are an allow-list, since a font may lack a character and draw an empty box in its place. What FreeType draws
 may differ by a grey level between releases of Pillow, which the fingerprint of a dataset made of it shows.
@@ -15,18 +15,18 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Side of the square canvas on which characters are drawn before they are made small, in pixels.
+# Side of the square canvas on which characters are drawn before they are reduced, in pixels.
 CANVAS: Final = 96
 _BITMAP_SCALE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Font:
-    """A text font that has all letters and digits.
+    """Text font with all letters and digits.
 
     Attributes:
-        draw: gives one character as a mask, white on black.
-        max_weight: by how much strokes may grow before the holes of characters close, see ``Style.weight``.
+        draw: function that returns a character as a mask, white on black.
+        max_weight: maximum growth of strokes before the holes of characters close, see ``Style.weight``.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Font:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a character is drawn.
+    """Style of a rendered character.
 
     Attributes:
         weight: pixels of the canvas by which strokes grow on each side.
-        slant: how far the top leans to the right, as a share of the height.
+        slant: shift of the top to the right, as a fraction of the height.
         angle: counterclockwise, in degrees.
     """
 
@@ -51,7 +51,7 @@ class Style:
 
 
 def draw(character: str, font: Font, style: Style) -> Image.Image:
-    """Return a character as a mask, white on black, cut to where it is not black."""
+    """Return a character as a mask, white on black, cropped to its bounding box."""
     mask = _cut(font.draw(character))
     if style.weight > 0:
         grown = 2 * style.weight
@@ -65,7 +65,7 @@ def draw(character: str, font: Font, style: Style) -> Image.Image:
 
 
 def fit(mask: Image.Image, height: int, max_width: int, side: int) -> Image.Image:
-    """Return a mask shrunk to ``height``, or to less where it would be wider than ``max_width``, amid a square."""
+    """Return a mask scaled to ``height``, or less to keep it within ``max_width``, centred in a square."""
     scale = min(height / mask.height, max_width / mask.width)
     size = (max(1, round(mask.width * scale)), max(1, round(mask.height * scale)))
     square = Image.new("L", (side, side))

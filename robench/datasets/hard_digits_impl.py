@@ -1,8 +1,8 @@
-"""``digits-a``: the test digits that weak classifiers get wrong, unchanged.
+"""Opener of ``digits-a``, the test digits that weak classifiers misclassify, unchanged.
 
-What ImageNet-A (Hendrycks et al. 2021, arXiv:1907.07174: photographs that a ResNet-50 gets wrong) is to ImageNet.
-Four weak classifiers are trained on the training digits; an image counts as hard where at least two of them are wrong.
-Their mistakes are their own: a model that learns pixels otherwise need not share them.
+Analogue of ImageNet-A (Hendrycks et al. 2021, arXiv:1907.07174: photographs that a ResNet-50 misclassifies). Four weak
+classifiers are trained on the training digits; an image counts as hard if at least two of them are wrong. Their
+mistakes are specific: a model that learns differently need not share them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def hard_digits() -> InMemoryImages:
 
 
 def mistakes(train: Sequence[Scan], test: Sequence[Scan]) -> NDArray[np.int64]:
-    """Return how many of the weak classifiers, trained on ``train``, are wrong about each of ``test``, (N,)."""
+    """Return the number (N,) of weak classifiers trained on ``train`` that misclassify each of ``test``."""
     inputs, targets = _table(train)
     questions, answers = _table(test)
     classifiers = (

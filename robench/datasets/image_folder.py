@@ -1,4 +1,4 @@
-"""Declaration of a folder of images with a folder for each class."""
+"""Declaration of a folder of images with a subfolder for each class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ImageFolder(FilesFormat):
     """Images in class folders, read as torchvision's ImageFolder reads them.
 
     The folders below ``path``, sorted by name as text, are classes 0, 1, ...; images lie in them at any depth. Names
-    that begin with a dot are left out, as are files that are no images by their suffix.
+    that begin with a dot are ignored, as are files without the suffix of an image.
 
     Attributes:
         image_size: side of the square images that the model sees, in pixels: the shorter side of each image is resized
@@ -30,5 +30,5 @@ class ImageFolder(FilesFormat):
 
     @property
     def side(self) -> int | None:
-        """Side of the square images, where the declaration fixes it."""
+        """Return the side of the square images, if the declaration fixes it."""
         return self.image_size

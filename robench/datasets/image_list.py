@@ -13,14 +13,14 @@ from robench.declarations.base import FieldProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageList(FilesFormat):
-    """A CSV file with a header, and a row for each image.
+    """CSV file with a header and a row for each image.
 
     Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers are
     class numbers; otherwise they are names, which are numbered in the order of their sorted text.
 
     Attributes:
         image_column, label_column: names of the columns in the header.
-        image_size: side of the square images in pixels, as of ``image-folder``.
+        image_size: side of the square images in pixels, as in ``image-folder``.
     """
 
     kind: ClassVar[str] = "csv"
@@ -32,11 +32,11 @@ class ImageList(FilesFormat):
 
     @property
     def side(self) -> int | None:
-        """Side of the square images, where the declaration fixes it."""
+        """Return the side of the square images, if the declaration fixes it."""
         return self.image_size
 
     def contradictions(self) -> list[FieldProblem]:
-        """Path and label are in columns of their own."""
+        """Refuse one column for both path and label."""
         problems = FilesFormat.contradictions(self)
         if self.image_column != self.label_column:
             return problems

@@ -1,4 +1,4 @@
-"""Images and labels that a CSV file lists."""
+"""Opener of images and labels listed in a CSV file."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
 def open_list(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> FileImages:
-    """Return the images that a CSV file lists.
+    """Open the images listed in a CSV file.
 
     Raises:
         MissingDataError: the file or an image is missing or unreadable, or a row is wrong; the message names the line.
-        DeclarationError: it has no such columns or other classes than the entry states, or images differ in size.
+        DeclarationError: it lacks the columns, has classes other than the entry's, or images differ in size.
     """
     content: ImageList = declared.content  # type: ignore[assignment]  # the format of this implementation
     root = content.place.parent
@@ -72,7 +72,7 @@ def _rows(name: str, content: ImageList) -> Iterator[tuple[int, str, str]]:
     except OSError as error:
         raise MissingDataError(f"cannot read {content.path} of dataset {name!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise MissingDataError(f"{title} is no UTF-8 (byte {error.start}); save it as UTF-8") from error
+        raise MissingDataError(f"{title} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
@@ -85,7 +85,7 @@ def _rows(name: str, content: ImageList) -> Iterator[tuple[int, str, str]]:
             if row:
                 yield reader.line_num, row[columns[0]], row[columns[1]].strip()
     except csv.Error as error:
-        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; wanted a CSV file") from error
+        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; expected a CSV file") from error
 
 
 def _column(title: str, header: Sequence[str], column: str) -> int:
@@ -98,7 +98,7 @@ def _column(title: str, header: Sequence[str], column: str) -> int:
 
 
 def _relative(path: str, where: str) -> str:
-    """Return a path of an image with slashes and without detours."""
+    """Return the path of an image with slashes and without ``..``."""
     # Lexically: a link below the folder may lead elsewhere, as its owner made it.
     name = os.path.normpath(path) if path else ""
     if not name or "\0" in name or name == ".":
@@ -117,7 +117,7 @@ def _num_bytes(path: Path, where: str) -> int:
     except OSError as error:
         raise MissingDataError(f"{where}: cannot find image {path}: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
-        raise MissingDataError(f"{where}: image {path} is no regular file (a folder, a pipe, a device, ...)")
+        raise MissingDataError(f"{where}: image {path} is not a regular file (a folder, a pipe, a device, ...)")
     return found.st_size
 
 
@@ -131,6 +131,6 @@ def _numbered(declared: UserDataset, labels: Sequence[str]) -> tuple[list[int], 
     if stated not in (None, len(numbers)):
         raise DeclarationError(
             f"dataset {declared.name!r} has {len(numbers)} different labels, and num_classes is {stated} in its entry;"
-            " names are numbered in sorted order, so that both must be the same. Give class numbers for labels instead"
+            " names are numbered in sorted order, so both must be equal. Give class numbers as labels instead"
         )
     return [numbers[label] for label in labels], len(numbers)

@@ -1,8 +1,9 @@
-"""Declarations of ImageNet-1k, of the sets that share its classes, and of ImageNet-C.
+"""Declarations of ImageNet-1k, of the datasets with the same classes, and of ImageNet-C.
 
 A name may have parts: ``imagenet-c/gaussian_noise/3`` is one type of ImageNet-C at one severity, and
 ``imagenet-a/bilinear`` is ImageNet-A resized by another filter than the checkpoint's own. Papers resize ImageNet-A, -R
-and -O by either (bicubic in the papers' released code, bilinear in that of the sets' authors), and a number says which.
+and -O with either filter (bicubic in the papers' released code, bilinear in that of the sets' authors), and the name
+states it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _VALIDATION = PublishedFolder(
     task="classification",
     num_classes=1000,
     num_examples=50_000,
-    source="Russakovsky et al. 2015, arXiv:1409.0575; to be had from image-net.org",
+    source="Russakovsky et al. 2015, arXiv:1409.0575; from image-net.org",
     licence="ImageNet terms of access, research only",
     folder="imagenet-1k",
 )
@@ -26,7 +27,7 @@ IMAGENET_1K = replace(_VALIDATION, has_training_images=True)
 IMAGENET_A = replace(
     _VALIDATION,
     name="imagenet-a",
-    title="ImageNet-A: photographs of 200 classes that a ResNet-50 gets wrong",
+    title="ImageNet-A: photographs of 200 classes that a ResNet-50 misclassifies",
     num_examples=7_500,
     source="Hendrycks et al. 2021, arXiv:1907.07174",
     licence="MIT (list and code); rights in the photographs are their owners'",
@@ -72,7 +73,7 @@ IMAGENET_V2 = replace(
 
 
 def _same_classes(subset: PublishedFolder) -> PublishedFolder:
-    """Return the ImageNet-1k images of a subset's classes: what its number is to be compared with."""
+    """Return the ImageNet-1k images of a subset's classes, for comparison with its accuracy."""
     return replace(
         _VALIDATION,
         name=f"imagenet-1k-{subset.name.removeprefix('imagenet-')}-classes",

@@ -1,7 +1,7 @@
-"""Which images a tree of class folders holds, and of which classes: ImageNet-1k and the sets that share its classes.
+"""Discovery of images and labels in trees of class folders: ImageNet-1k and the datasets with the same classes.
 
 A class is known by its folder's name (a WordNet id such as n01440764) in timm's list of synsets, never by the folder's
-position: where one folder is missing, positions shift the labels of all that follow.
+position: a missing folder would shift the labels of all that follow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDNET_ID: Final = re.compile(r"n\d{8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFile:
-    """One image on disk.
+    """Image file on disk.
 
     Attributes:
         folder: its class folder; ``stem`` and ``suffix``: the two parts of its name.
@@ -45,27 +45,27 @@ class ImageFile:
 
     @property
     def id(self) -> str:
-        """Class folder and file name without suffix, such as ``n01440764/ILSVRC2012_val_00000293``."""
+        """Return class folder and file name without suffix, such as ``n01440764/ILSVRC2012_val_00000293``."""
         return f"{self.folder.name}/{self.stem}"
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """Return the path of the file."""
         return self.folder / f"{self.stem}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the class folders of a dataset lie, and what they hold where it is whole.
+    """Location of a dataset's class folders, and their expected content.
 
     Attributes:
-        dataset: name of the dataset; ``part``: what messages call what is read of it.
-        places: folders below the data root, in the order in which they are tried.
-        example: where one of its images lies, below the data root.
+        dataset: name of the dataset; ``part``: name of the part in messages.
+        places: candidate folders below the data root, in order.
+        example: path of one of its images below the data root.
         classes: class index of each class folder, by the folder's name.
-        num_images: of all classes; ``images_per_class``: of each, None where classes differ.
-        passes_over_others: folders of other classes of ImageNet-1k are left aside, because a selection is wanted.
-        is_trained_on: nobody measures anything on it.
+        num_images: number of images of all classes; ``images_per_class``: of each, None if classes differ.
+        passes_over_others: whether folders of other classes of ImageNet-1k are skipped, since a subset is requested.
+        is_trained_on: whether it is used for training only.
     """
 
     dataset: str
@@ -80,19 +80,19 @@ class Layout:
 
     @property
     def title(self) -> str:
-        """How messages name it."""
+        """Return its name in messages."""
         dataset = f"dataset {self.dataset!r}"
         return f"{self.part} of {dataset}" if self.is_trained_on else dataset
 
     @property
     def wanted(self) -> str:
-        """How many images it should have, in words."""
+        """Return the expected number of images, in words."""
         each = f" with {self.images_per_class} each" if self.images_per_class else ""
         return f"{self.num_images:,} of {len(self.classes)}{each}"
 
     @property
     def has_numbered_classes(self) -> bool:
-        """Whether class folders are called 0, 1, 2, ... and not by WordNet id."""
+        """Return whether class folders are named 0, 1, 2, ... instead of by WordNet id."""
         return "0" in self.classes
 
 
@@ -123,7 +123,7 @@ TRAIN: Final = Layout(
 
 
 def find_images(data_root: Path | None, layout: Layout = VALIDATION) -> dict[str, ImageFile]:
-    """Return all images below the first place of ``candidates`` that has class folders, by id; warn of a partial set.
+    """Return all images of ``find_folder``'s folder by id; warn if the set is incomplete.
 
     Raises:
         MissingDataError: nothing there, unreadable, a class that the dataset does not have, or two images of one id.
@@ -140,15 +140,15 @@ def find_images(data_root: Path | None, layout: Layout = VALIDATION) -> dict[str
 
 
 def candidates(data_root: Path, layout: Layout = VALIDATION) -> tuple[Path, ...]:
-    """Return the places where the class folders may be, in the order in which they are tried."""
+    """Return the candidate places of the class folders, in order."""
     return tuple(data_root / place for place in layout.places)
 
 
 def find_folder(data_root: Path | None, layout: Layout) -> Path:
-    """Return the first place of ``candidates`` that has class folders.
+    """Return the first candidate that contains class folders.
 
     Raises:
-        MissingDataError: none has; the message says what was met at each.
+        MissingDataError: none does; the message says what was found at each.
         OSError: one cannot be read.
     """
     if data_root is None:
@@ -167,34 +167,32 @@ def find_folder(data_root: Path | None, layout: Layout) -> Path:
 
 
 def class_folders(place: Path, layout: Layout) -> list[Path]:
-    """Return the folders that are named as the dataset's classes are, by WordNet id or by number, in that order."""
+    """Return the folders named like the dataset's classes, by WordNet id or by number, in that order."""
     name = re.compile(r"\d+") if layout.has_numbered_classes else _WORDNET_ID
     found = [path for path in place.iterdir() if name.fullmatch(path.name) and path.is_dir()]
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
 def images_in(folder: Path, target: int) -> Iterator[ImageFile]:
-    """Yield the files that are images by their suffix, of class ``target``, in the order of the file system."""
+    """Yield the files with the suffix of an image, of class ``target``, in the order of the file system."""
     with os.scandir(folder) as entries:
         for entry in entries:
             stem, dot, ending = entry.name.rpartition(".")
             suffix = intern(dot + ending)
-            # Beside images there are files such as ._x.JPEG, which copying from a Mac leaves behind.
+            # Copying from a Mac leaves files such as ._x.JPEG beside the images.
             if suffix.lower() in SUFFIXES and not entry.name.startswith(".") and not entry.is_dir():
                 size = entry.stat().st_size
                 yield ImageFile(folder=folder, stem=stem, suffix=suffix, target=target, num_bytes=size)
 
 
 def is_text(name: str) -> bool:
-    """Return whether a file's name is UTF-8, without which no id, digest or record can be made of it."""
+    """Return whether a file's name is UTF-8, as required for ids, digests and records."""
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def misnamed(path: Path) -> str:
-    """Return what to say of an image whose name is no UTF-8."""
-    return (
-        f"the name of the image {path.name!r} in {path.parent} is no UTF-8, and an id was to be made of it; rename it"
-    )
+    """Return the message for an image whose name is not UTF-8."""
+    return f"the name of the image {path.name!r} in {path.parent} is not UTF-8, as its id must be; rename it"
 
 
 def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
@@ -215,7 +213,7 @@ def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
 
 
 def refuse_other_class(folder: Path, layout: Layout) -> None:
-    """Refuse a class folder that the dataset does not have, unless it is a selection from one that may have it.
+    """Refuse a class folder that is not one of the dataset's, unless a subset is selected.
 
     Raises:
         MissingDataError: the message says how many classes the dataset has.
@@ -254,6 +252,6 @@ def _warn_of_gaps(images: Mapping[str, ImageFile], folder: Path, layout: Layout)
 def _how_to_give(layout: Layout) -> str:
     return (
         f"Wanted: DIR/{layout.example} and so on, {layout.num_images:,} images in {len(layout.classes)} class folders"
-        f" named by {'number' if layout.has_numbered_classes else 'WordNet id'}. Say where with --data-root DIR or the"
+        f" named by {'number' if layout.has_numbered_classes else 'WordNet id'}. Give DIR by --data-root DIR or the"
         " variable ROBENCH_DATA"
     )

@@ -1,4 +1,4 @@
-"""Images of the classes of ImageNet-1k from a tree of class folders (the layout of PublishedFolder), as published.
+"""Opener of published images in class folders of ImageNet-1k's classes (the layout of PublishedFolder).
 
 Sources: ILSVRC 2012 (Russakovsky et al. 2015, arXiv:1409.0575) and the sets of natural shifts that share its classes,
 see ``datasets.imagenet``. Two JPEG decoders, and so two releases of Pillow, may differ by a grey level here and
@@ -42,10 +42,10 @@ def open_image_folder(
     decode_workers: int,
     split: str,
 ) -> ImagenetFolder:
-    """Return the images of a declared folder, resized and cropped as usual where no preprocessing is given.
+    """Open the images of a declared folder, with the usual resize and crop if no preprocessing is given.
 
     Raises:
-        UsageError: there is no such split.
+        UsageError: the split does not exist.
         MissingDataError: no images there.
         DeclarationError: the preprocessing does not go with the dataset.
     """
@@ -54,18 +54,18 @@ def open_image_folder(
 
 
 class ImagenetFolder(DecodedImages):
-    """The images of a declared dataset in the order of the ids' SHA-256, decoded when asked for.
+    """Images of a declared dataset in the order of the ids' SHA-256, decoded on access.
 
     An id is such as ``n01440764/ILSVRC2012_val_00000293``. The fingerprint is a SHA-256 over id, suffix and file size
-    of every image, sorted by id. The images themselves are not read for it, which would take minutes: a copy that was
-    encoded anew is noticed by its sizes, a changed pixel in a file of the same size is not. The classes that logits are
-    masked to and the resize rule, where there are any, are part of it, since outcomes depend on them.
+    of every image, sorted by id. The images themselves are not read for it, which would take minutes: a re-encoded copy
+    is detected by its sizes, a changed pixel in a file of the same size is not. The classes that logits are masked to
+    and the resize rule, where there are any, are part of it, since outcomes depend on them.
 
     Args:
-        declared: which dataset; its resize rule goes before the preprocessing's resize.
-        data_root: where to look, see ``imagenet_folder.candidates``.
+        declared: the dataset; its resize rule overrides the preprocessing's resize.
+        data_root: folder to search, see ``imagenet_folder.candidates``.
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
-        decode_workers: processes that decode, 0 for none beside this one.
+        decode_workers: number of processes that decode, 0 for the current one.
 
     Raises:
         MissingDataError: no images there.
@@ -96,15 +96,15 @@ class ImagenetFolder(DecodedImages):
         )
 
     def path(self, position: int) -> Path:
-        """Return the file of an example."""
+        """Return the path of an example's file."""
         return self._folder / f"{self._ids[position]}{self._suffixes[position]}"
 
 
 def ruled(preprocessing: ImagePreprocessing, declared: DatasetBase) -> ImagePreprocessing:
-    """Return the preprocessing with the dataset's resize rule in the place of its own.
+    """Return the preprocessing with its resize replaced by the dataset's resize rule.
 
     Raises:
-        DeclarationError: images that have their size already are smaller than the crop.
+        DeclarationError: images that are not resized are smaller than the crop.
     """
     if declared.resize_rule is None:
         return preprocessing

@@ -1,4 +1,4 @@
-"""The layout of every dataset that is read from class folders, from its declaration and how its set is published."""
+"""Layouts of the datasets in class folders, derived from their declarations and published form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def layout_of(declared: DatasetBase) -> Layout:
-    """Return where the class folders of a dataset on disk lie, and what they should hold.
+    """Return the location of the class folders of a dataset on disk, and their expected content.
 
     Raises:
         ValueError: the dataset is embedded in a library.
@@ -41,7 +41,7 @@ def layout_of(declared: DatasetBase) -> Layout:
 
 
 def _selection(declared: PublishedFolder) -> Layout:
-    """The ImageNet-1k validation images, or those of some of its classes."""
+    """Return the layout of the ImageNet-1k validation images, or of a subset of their classes."""
     if declared.class_subset is None:
         return VALIDATION
     classes = class_subset(declared.class_subset)
@@ -59,7 +59,7 @@ def _selection(declared: PublishedFolder) -> Layout:
 def _places(folder: str, published: PublishedSet) -> tuple[str, ...]:
     within = folder.removeprefix(published.folder)
     others = published.other_folders
-    # Never the data root itself: what has class folders there is ImageNet-1k.
+    # Never the data root itself: class folders there belong to ImageNet-1k.
     return (folder, *(f"{published.folder}/{other}{within}" for other in others), *(other + within for other in others))
 
 

@@ -1,4 +1,4 @@
-"""Declaration of a dataset class of torchvision, or of the user's own, whose items are pairs of image and label."""
+"""Declaration of a dataset class of torchvision, or of the user's own, with items (image, label)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ROOT = "root"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapStyle(StatedFormat):
-    """A class with ``__len__`` and ``__getitem__`` whose items are (image, label), such as those of torchvision.
+    """Dataset class with ``__len__`` and ``__getitem__`` whose items are (image, label), such as those of torchvision.
 
     Images are Pillow's, or tensors of the shape (channels, height, width): uint8, or floats in [0, 1]. All items are
     read when the dataset is opened, since their content is its fingerprint. Nothing is downloaded.
 
     Attributes:
         target: ``package.module:Class``, such as ``torchvision.datasets:SVHN``.
-        arguments: passed to the class by name; ``root`` is a path as of other formats.
+        arguments: keyword arguments of the class; ``root`` is a path as in other formats.
     """
 
     kind: ClassVar[str] = "torchvision"
@@ -34,12 +34,12 @@ class MapStyle(StatedFormat):
     arguments: Mapping[str, Argument] = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        """Return a hash of target and arguments, which are a mapping."""
+        """Return a hash of target and arguments (a mapping)."""
         return hash((self.target, key_of(self.arguments)))
 
     @property
     def summary(self) -> str:
-        """Title of a dataset that states none."""
+        """Return the default title."""
         return f"{self.kind} {self.target}"
 
     def located(self, folder: Path) -> Self:
@@ -50,7 +50,7 @@ class MapStyle(StatedFormat):
         return replace(self, arguments={**self.arguments, ROOT: located(root, folder)})
 
     def contradictions(self) -> list[FieldProblem]:
-        """A target has one colon between two dotted names, and robench downloads nothing."""
+        """Refuse a malformed target, and downloads."""
         problems = StatedFormat.contradictions(self)
         if not is_target(self.target):
             problems.append(("target", f"must be package.module:Class, got {self.target}"))

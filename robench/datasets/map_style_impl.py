@@ -1,4 +1,4 @@
-"""Items of a dataset class of torchvision, or of the user's own, as examples in a fixed order."""
+"""Opener of dataset classes of torchvision, or of the user's own."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> MapStyleImages:
-    """Return the items of a class that the entry names.
+    """Open the items of the class named by the entry.
 
     Raises:
-        MissingDataError: the class cannot be made, or its items are no images and labels.
+        MissingDataError: the class cannot be instantiated, or its items are not images and labels.
         DeclarationError: there is no such class, labels contradict the entry, or images differ in size.
     """
     del decode_workers  # The class decodes.
@@ -53,7 +53,7 @@ class MapStyleImages(OrderedImages):
 
     Args:
         declared: the dataset.
-        items: what has the items; Any, since it is code of others.
+        items: instance of the class; Any, since it is third-party code.
         targets: (N,) label of each.
         sizes: width, height of each.
         digest: SHA-256 over the content of all items.
@@ -101,10 +101,10 @@ class MapStyleImages(OrderedImages):
 
 @lru_cache(maxsize=4)
 def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[tuple[int, int], ...], str, bool]:
-    """Return what has the items, their labels and sizes, a digest of their content, and whether some are floats."""
+    """Return the instance, labels, sizes, a digest of the content, and whether some images are floats."""
     made = getattr(module_of(content.target), content.target.partition(":")[2], None)
     if not callable(made):
-        raise DeclarationError(f"{title}: target {content.target!r} names no class; write package.module:Class")
+        raise DeclarationError(f"{title}: target {content.target!r} is not a class; write package.module:Class")
     try:
         with Contained(keeps_environment=True):
             items = made(**dict(content.arguments))
@@ -132,7 +132,7 @@ def _item(items: Any, number: int) -> tuple[NDArray[Any], int]:
     """Return an item's image, (H, W, 3) uint8 or (3, H, W) float32, and its label.
 
     Raises:
-        RobenchError: it is no pair of image and label.
+        RobenchError: it is not a pair of image and label.
     """
     item = items[number]
     if not isinstance(item, (tuple, list)) or len(item) != 2:

@@ -1,4 +1,4 @@
-"""Orders and splits that depend on the examples' ids alone.
+"""Orders and splits of examples that depend on their ids alone.
 
 The order is that of the ids' SHA-256: the same on every machine, in every release of every library, and mixed, so that
 the first N examples are a fair sample of all of them.
@@ -25,7 +25,7 @@ def hash_order(ids: Iterable[str]) -> list[str]:
 
 
 def hash_positions(ids: Sequence[str]) -> list[int]:
-    """Return the positions of the ids in the order of ``hash_order``; of 10^6 in a few seconds.
+    """Return the positions of the ids in the order of ``hash_order``; 10^6 take a few seconds.
 
     >>> hash_positions(["digits/0000", "digits/0001", "digits/0002"])
     [2, 0, 1]
@@ -35,10 +35,10 @@ def hash_positions(ids: Sequence[str]) -> list[int]:
 
 
 def largest_remainder(sizes: Mapping[int, int], total: int) -> dict[int, int]:
-    """Share out ``total`` over classes in proportion to their sizes; no share is off by 1 or more.
+    """Distribute ``total`` over classes in proportion to their sizes; no part is off by 1 or more.
 
-    Each class gets its quota rounded down; the classes with the largest remainders, of equal ones the lowest, get the
-    rest. All in integers.
+    Each class gets its quota rounded down; the classes with the largest remainders (of equal ones the lowest) get the
+    rest. Computed in integers.
 
     >>> largest_remainder({0: 5, 1: 3, 2: 2}, 5)
     {0: 3, 1: 1, 2: 1}
@@ -52,9 +52,9 @@ def largest_remainder(sizes: Mapping[int, int], total: int) -> dict[int, int]:
 
 
 def stratified_split(labels: Mapping[str, int], num_test: int) -> tuple[list[str], list[str]]:
-    """Split ids into train and test so that both have the classes in equal proportion, each in hash order.
+    """Split ids into train and test with equal class proportions, each in hash order.
 
-    Of every class the first examples in hash order are test examples.
+    The first examples of every class in hash order are test examples.
     """
     of_class: defaultdict[int, list[str]] = defaultdict(list)
     for example_id in hash_order(labels):
@@ -65,7 +65,7 @@ def stratified_split(labels: Mapping[str, int], num_test: int) -> tuple[list[str
 
 
 def checked_index(index: int, name: str, length: int) -> int:
-    """Return ``index`` counted from the start; negative ones count from the end, as in a list.
+    """Return a non-negative index; negative ones count from the end, as in a list.
 
     Raises:
         IndexError: outside the dataset.
@@ -77,7 +77,7 @@ def checked_index(index: int, name: str, length: int) -> int:
 
 
 def check_range(start: int, stop: int, name: str, length: int) -> None:
-    """Refuse a batch that the dataset does not have in full: a short one would go unnoticed.
+    """Refuse a batch that is not completely within the dataset, since a short one would go unnoticed.
 
     Raises:
         IndexError: empty, or not within the dataset.

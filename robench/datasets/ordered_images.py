@@ -1,4 +1,4 @@
-"""Images in a fixed order, as every dataset gives them one by one and in batches."""
+"""Base class of datasets of images in a fixed order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class OrderedImages:
-    """Base class of datasets of images; a subclass says how the images of some places are had.
+    """Base class of datasets of images; subclasses provide the pixels.
 
     Args:
         identity: name, content digest and size.
-        ids: one id an example, in the order of the dataset.
+        ids: one id per example, in the order of the dataset.
         targets: (N,) class of each, int64, in the same order.
     """
 
@@ -30,12 +30,12 @@ class OrderedImages:
 
     @property
     def identity(self) -> DatasetIdentity:
-        """Name, content digest and size."""
+        """Return name, content digest and size."""
         return self._identity
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """One id an example, such as ``digits/0042``."""
+        """Return one id per example, such as ``digits/0042``."""
         return self._ids
 
     def __len__(self) -> int:
@@ -60,5 +60,5 @@ class OrderedImages:
         )
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
-        """Return images [start, stop) as a tensor of their own, (B, 3, H, W)."""
+        """Return images [start, stop) as a new tensor (B, 3, H, W)."""
         raise NotImplementedError

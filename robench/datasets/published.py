@@ -1,4 +1,4 @@
-"""Sets of images as their authors publish them: where they are to be had, and how their folders look.
+"""Published datasets of images: their sources, archives and folder layouts.
 
 One set may hold several declared datasets: ImageNet-C holds one for each type and severity, and the ImageNet-1k
 validation images are also read as those of the classes of ImageNet-A. No torch, so that ``robench data list`` starts
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """One set of images on disk.
+    """Published set of images on disk.
 
     Attributes:
-        folder: folder below the data root that it is read from.
-        where: where it is to be had.
-        archives: files that it is published in, which ``robench data prepare`` unpacks; none where those hold no
-            class folders.
-        num_bytes: size of the archives together, as published.
-        other_folders: what the set's folder is called in its archives, and by those who unpack them by hand.
-        images_per_class: of every class; None where classes differ.
-        has_numbered_classes: class folders are called 0 to 999 and not by WordNet ids. Sorted as text, as is usual,
-            100 would come before 2, and most labels would be wrong.
+        folder: its folder below the data root.
+        where: its source.
+        archives: published files that ``robench data prepare`` unpacks; none if they contain no class folders.
+        num_bytes: total size of the archives, as published.
+        other_folders: names of the set's folder in its archives, and after manual unpacking.
+        images_per_class: number of images per class; None if classes differ.
+        has_numbered_classes: whether class folders are named 0 to 999 instead of by WordNet ids. Sorted as text, 100
+            would come before 2, and most labels would be wrong.
     """
 
     name: str
@@ -43,7 +42,7 @@ class PublishedSet:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """Names of the datasets that are read from it."""
+        """Return the names of the datasets read from it."""
         return tuple(
             name
             for name, declared in DATASETS.builtin.items()
@@ -52,22 +51,22 @@ class PublishedSet:
 
     @property
     def licence(self) -> str:
-        """Under what terms it is published."""
+        """Return the licence under which it is published."""
         return DATASETS[self.datasets[0]].licence
 
     @property
     def num_images(self) -> int:
-        """How many images there are in all of its folders."""
+        """Return the number of images in all of its folders."""
         sizes: dict[str | None, int] = {}
         for name in self.datasets:
             declared = DATASETS[name]
-            # Of every published set the size is known.
+            # The size of every published set is known.
             sizes[declared.folder] = max(sizes.get(declared.folder, 0), declared.num_examples or 0)
         return sum(sizes.values())
 
 
 def set_folder(folder: str) -> str:
-    """Return the folder of the set that a dataset's folder belongs to.
+    """Return the folder of the set that contains a dataset's folder.
 
     >>> set_folder("imagenet-c/gaussian_noise/3")
     'imagenet-c'

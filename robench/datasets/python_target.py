@@ -1,4 +1,4 @@
-"""A dataset declared by the user's own code."""
+"""Declaration of a dataset in the user's own code."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from robench.declarations.base import Argument, FieldProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonTarget(FormatBase):
-    """A declaration in the user's own code, a ``DatasetBase``: an instance of the entry's name, or a class.
+    """Target in the user's own code: a ``DatasetBase`` instance of the entry's name, or a class.
 
     Attributes:
         target: ``package.module:NAME``, found on the Python path or in the current folder.
-        arguments: fields of the declaration beside its name, where the target is a class.
+        arguments: fields of the declaration beside its name, if the target is a class.
     """
 
     kind: ClassVar[str] = "python"
@@ -41,11 +41,11 @@ class PythonTarget(FormatBase):
             try:
                 with Contained(keeps_environment=True):
                     found = found(name=name, **dict[str, Any](self.arguments))
-            # Broad because it is code of the user's.
+            # Broad because it is the user's code.
             except Exception as error:
                 raise DeclarationError(f"{title} raised {described(what_was_raised(error))}") from error
         elif self.arguments:
-            raise DeclarationError(f"{title} is no class, so that arguments must be left out")
+            raise DeclarationError(f"{title} is not a class, so arguments must be left out")
         if not isinstance(found, DatasetBase):
             wanted = f"{DatasetBase.__module__}.{DatasetBase.__qualname__}"
             raise DeclarationError(
@@ -56,5 +56,5 @@ class PythonTarget(FormatBase):
         return found
 
     def contradictions(self) -> list[FieldProblem]:
-        """A target has one colon between two dotted names."""
+        """Refuse a malformed target."""
         return [] if is_target(self.target) else [("target", f"must be package.module:NAME, got {self.target}")]

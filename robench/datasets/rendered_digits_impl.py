@@ -1,9 +1,9 @@
-"""``digits-r`` and ``digits-o``: characters drawn from fonts, in styles that are drawn by lot.
+"""Openers of ``digits-r`` and ``digits-o``: characters rendered from fonts in random styles.
 
-What ImageNet-R and ImageNet-O (Hendrycks et al. 2021, arXiv:2006.16241 and 1907.07174) are to ImageNet: known classes
-in another medium, and things of no known class that look like the known ones. Here rendered digits are coloured,
-rotated, slanted and of several weights, at full resolution; letters are 8x8 pixels of 17 levels, enlarged as the scans
-are, so that nothing but what they show tells them from digits.
+Analogues of ImageNet-R and ImageNet-O (Hendrycks et al. 2021, arXiv:2006.16241 and 1907.07174): known classes in
+another medium, and unknown classes that look like the known ones. Here rendered digits are coloured, rotated, slanted
+and of several weights, at full resolution; letters are 8x8 pixels of 17 levels, enlarged as the scans are, so that they
+differ from digits in content alone.
 
 Every example's draws are a function of its id alone.
 """
@@ -39,13 +39,13 @@ _LIGHTEST_PAPER: Final = 0.3
 
 
 def rendered_digits() -> InMemoryImages:
-    """Return ``digits-r``: as many of each digit, light ink on dark paper as in the scans, both coloured."""
+    """Return ``digits-r``: equally many of each digit, light ink on dark paper as in the scans, both coloured."""
     targets = {f"digits-r/{digit}/{number:02d}": digit for digit in range(10) for number in range(DIGITS_PER_CLASS)}
     return InMemoryImages(DIGITS_R.name, targets, {each: _rendition(each, digit) for each, digit in targets.items()})
 
 
 def rendered_letters() -> InMemoryImages:
-    """Return ``digits-o``: as many of each letter, all labelled 0 for want of a class."""
+    """Return ``digits-o``: equally many of each letter, all labelled 0 since none has a class."""
     letters = {
         f"digits-o/{ord(letter):02x}/{number:02d}": letter
         for letter in LETTERS
@@ -72,7 +72,7 @@ def _rendition(example_id: str, digit: int) -> NDArray[np.float32]:
 
 
 def _scanned(example_id: str, letter: str) -> NDArray[np.float64]:
-    """Return (8, 8) values of 0..16, as the source of the digits has them."""
+    """Return (8, 8) values of 0..16, like the source of the digits."""
     lot = _Lot(example_id)
     return np.round(np.asarray(fit(_drawn(letter, lot), 8, _SCAN_WIDTH, 8), dtype=np.float64) * 16 / 255)
 
@@ -88,7 +88,7 @@ def _drawn(character: str, lot: _Lot) -> Image.Image:
 
 
 class _Lot:
-    """What is drawn by lot for one example: the same on every machine, in every release of numpy."""
+    """Per-example random draws: the same on every machine, in every release of numpy."""
 
     def __init__(self, example_id: str) -> None:
         self._seed = example_seed(0, "fonts", "render", example_id)

@@ -1,10 +1,10 @@
-"""An archive becomes the folder of a dataset: nothing is written before all of the archive was checked.
+"""Unpacking of archives into a dataset's folder; nothing is written before the whole archive has been checked.
 
 Files appear whole: each is written under another name and renamed, so that an interrupted unpacking leaves whole files
-and is taken up by the same call, which keeps those of the right size. Modes, owners and times are not taken over.
+and is resumed by the same call, which keeps those of the right size. Modes, owners and times are not restored.
 
-What is being written lies in a work folder that no member may share, under a lock that the system releases when its
-owner ends, however that happens: of two unpackings into one folder the second is refused.
+Unfinished files are in a work folder reserved from members, under a lock that the system releases when its owner ends
+for any reason: a second concurrent unpacking into one folder is refused.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from robench.datasets.archives import Member
     from robench.datasets.published import PublishedSet
 
-# Room for files beside the images, and for archives that were packed anew.
+# Allowance for files beside the images, and for repacked archives.
 _SPARE_MEMBERS: Final = 10_000
 _SPARE_FACTOR: Final = 2
 WORK_FOLDER: Final = ".robench-unpacking"
-# What file systems without locks answer: there, unpackings are not kept apart.
+# Errors of file systems without locks, where concurrent unpackings are not excluded.
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
-    """What an unpacking did: files written, and files that were there already."""
+    """Numbers of files written, and of files already present."""
 
     folder: Path
     num_written: int
@@ -47,7 +47,7 @@ class Unpacked:
 
 
 def limits_of(published: PublishedSet) -> Limits:
-    """Return how much an archive of a set may declare to hold: twice what its authors publish."""
+    """Return the limits of a set's archive: twice its published size."""
     return Limits(
         max_bytes=_SPARE_FACTOR * published.num_bytes,
         max_members=_SPARE_FACTOR * published.num_images + _SPARE_MEMBERS,
@@ -55,7 +55,7 @@ def limits_of(published: PublishedSet) -> Limits:
 
 
 def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
-    """Unpack an archive of a set into its folder below ``data_root``, or go on with it.
+    """Unpack an archive of a set into its folder below ``data_root``, or resume doing so.
 
     The set's own folder at the top of the archive, such as ``imagenet-a/``, is left out.
 
@@ -97,12 +97,12 @@ def _check_belongs(archive: Path, files: list[tuple[str, ...]], published: Publi
     if taken := next((parts for parts in files if parts[0].casefold() == WORK_FOLDER), None):
         raise MissingDataError(
             f"archive {archive} is refused: its member {'/'.join(taken)!r} lies in {WORK_FOLDER}, where unpacking keeps"
-            f" what is unfinished. No published archive has one; get it anew: {published.where}"
+            f" what is unfinished. No published archive has one; download it again: {published.where}"
         )
     if len(set(files)) < len(files):
         raise MissingDataError(
             f"archive {archive} is refused: it holds the same file in a folder of dataset {published.name!r} and beside"
-            f" it. Get it anew: {published.where}"
+            f" it. Download it again: {published.where}"
         )
     folders = sorted({str(DATASETS[name].folder) for name in published.datasets})
     class_folder = re.compile(r"\d{1,3}" if published.has_numbered_classes else r"n\d{8}")
@@ -119,7 +119,7 @@ def _check_belongs(archive: Path, files: list[tuple[str, ...]], published: Publi
 
 
 class _Target:
-    """The folder that is unpacked into; no link in it is followed."""
+    """Target folder of an unpacking; links in it are not followed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -130,17 +130,17 @@ class _Target:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other unpackings out, and leave nothing of this one or of a killed one in the work folder.
+        """Exclude other unpackings, and remove leftovers from the work folder.
 
         Raises:
-            UsageError: another one is under way.
+            UsageError: another unpacking is in progress.
         """
         descriptor = self._acquired()
         try:
             self._beside.unlink(missing_ok=True)
             yield
         finally:
-            # The lock is removed while it is held: whoever waits for it sees that it is gone, and makes a new one.
+            # The lock is removed while held: a waiting process sees that it is gone, and creates a new one.
             for path in (self._beside, self._lock):
                 path.unlink(missing_ok=True)
             os.close(descriptor)
@@ -148,7 +148,7 @@ class _Target:
                 self._work.rmdir()
 
     def write(self, parts: tuple[str, ...], member: Member) -> bool:
-        """Write one file, and return whether it had to be: one of its size is taken to be it."""
+        """Write one file, and return whether it was necessary: an existing file of the same size is kept."""
         path = self.folder.joinpath(*parts)
         self._make(path.parent)
         if path.is_file() and not path.is_symlink() and path.stat().st_size == member.num_bytes:
@@ -161,7 +161,7 @@ class _Target:
         return True
 
     def make(self, parts: tuple[str, ...]) -> None:
-        """Make a folder and those that it is in."""
+        """Create a folder and its parents."""
         self._make(self.folder.joinpath(*parts))
 
     def _make(self, folder: Path) -> None:
@@ -170,18 +170,18 @@ class _Target:
         if folder != self.folder:
             self._make(folder.parent)
             if folder.is_symlink():
-                raise UsageError(f"{folder} is a link, and unpacking follows none; remove it, or unpack elsewhere")
+                raise UsageError(f"{folder} is a link, which unpacking does not follow; remove it, or unpack elsewhere")
         folder.mkdir(parents=folder == self.folder, exist_ok=True)
         self._made.add(folder)
 
     def _acquired(self) -> int:
-        """Return the descriptor of the lock, which is held."""
+        """Return the descriptor of the acquired lock."""
         self._make(self._work)
         while True:
             try:
                 descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
             except FileNotFoundError:
-                # Whoever held it has just removed the work folder.
+                # The previous holder has just removed the work folder.
                 self._work.mkdir(exist_ok=True)
                 continue
             try:
@@ -191,8 +191,8 @@ class _Target:
             except BlockingIOError as error:
                 os.close(descriptor)
                 raise UsageError(
-                    f"another unpacking into {self.folder} is under way; wait until it ends and run the same command"
-                    " again, which writes what is missing then"
+                    f"another unpacking into {self.folder} is in progress; wait until it ends and run the same command"
+                    " again, which writes the missing files"
                 ) from error
             except BaseException:
                 os.close(descriptor)
@@ -200,7 +200,7 @@ class _Target:
             os.close(descriptor)
 
     def _is_lock(self, descriptor: int) -> bool:
-        """Return whether a lock is still the one by the name; whoever held it before may have removed it."""
+        """Return whether a lock is still the file of that name, which a previous holder may have removed."""
         try:
             return os.path.samestat(os.fstat(descriptor), os.lstat(self._lock))
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Base of the declarations of users' datasets: the format of their files, and what is stated beside it."""
+"""Base classes of the declarations of users' datasets: file formats and the fields of their entries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NOT_STATED = "not stated"
 
 
 class FormatBase(DeclarationBase):
-    """Declaration of the format of a user's dataset, as it stands in a registry file below the dataset's name.
+    """Declaration of the format of a user's dataset, as written in a registry file below the dataset's name.
 
     The implementation is a function ``(declared: UserDataset, *, preprocessing, decode_workers) -> Dataset``, where the
-    dataset also tells its number of classes (``core.protocols.ClassifiedDataset``).
+    dataset also has its number of classes (``core.protocols.ClassifiedDataset``).
     """
 
     def declared(self, name: str, folder: Path) -> DatasetBase:
@@ -29,7 +29,7 @@ class FormatBase(DeclarationBase):
 
         Args:
             name: its name in the registry.
-            folder: folder of the registry file, which relative paths are relative to.
+            folder: folder of the registry file, base of relative paths.
 
         Raises:
             DeclarationError: the format names code that cannot be used.
@@ -39,10 +39,10 @@ class FormatBase(DeclarationBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserDataset(DatasetBase):
-    """A dataset that a registry file declares.
+    """Dataset declared in a registry file.
 
     Attributes:
-        content: format of its files, with absolute paths. No path enters a fingerprint.
+        content: format of its files, with absolute paths. Paths are not part of fingerprints.
     """
 
     implementation: ClassVar[str] = "robench.datasets.user_impl:open_user"
@@ -52,13 +52,13 @@ class UserDataset(DatasetBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedFormat(FormatBase):
-    """A format with what any entry may state of its dataset.
+    """Format with the fields that any entry may have.
 
     Attributes:
-        title: one line for ``robench list datasets``; by default the format and where its files are.
-        source, licence: where the data are from, and their terms of use.
+        title: one line for ``robench list datasets``; by default the format and the location of the files.
+        source, licence: origin of the data, and terms of use.
         task: name of the task.
-        num_classes: number of classes, which the files are compared with; None for what is found in them.
+        num_classes: number of classes, checked against the files; None to take it from them.
     """
 
     title: str = ""
@@ -69,17 +69,17 @@ class StatedFormat(FormatBase):
 
     @property
     def summary(self) -> str:
-        """Title of a dataset that states none."""
+        """Return the default title."""
         return self.kind
 
     @property
     def known_classes(self) -> int | None:
-        """Number of classes, where the declaration tells."""
+        """Return the number of classes, if the declaration contains it."""
         return self.num_classes
 
     @property
     def side(self) -> int | None:
-        """Side of the square images in pixels, where the declaration fixes it."""
+        """Return the side of the square images in pixels, if the declaration fixes it."""
         return None
 
     def located(self, folder: Path) -> Self:
@@ -101,7 +101,7 @@ class StatedFormat(FormatBase):
         )
 
     def contradictions(self) -> list[FieldProblem]:
-        """The task must be one that robench measures."""
+        """Refuse an unknown task."""
         if self.task in TASKS:
             return []
         return [("task", f"unknown task {self.task!r}.{did_you_mean(self.task, TASKS)}")]
@@ -109,22 +109,22 @@ class StatedFormat(FormatBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesFormat(StatedFormat):
-    """A format of one file or folder.
+    """Format of one file or folder.
 
     Attributes:
-        path: where it is: absolute, relative to the registry file, or below ``~``, the user's home folder.
+        path: its path: absolute, relative to the registry file, or below ``~``, the user's home folder.
     """
 
     path: str
 
     @property
     def summary(self) -> str:
-        """Title of a dataset that states none."""
+        """Return the default title."""
         return f"{self.kind} {self.path}"
 
     @property
     def place(self) -> Path:
-        """The path as one."""
+        """Return the path as a ``Path``."""
         return Path(self.path)
 
     def located(self, folder: Path) -> Self:
@@ -132,8 +132,8 @@ class FilesFormat(StatedFormat):
         return replace(self, path=located(self.path, folder))
 
     def contradictions(self) -> list[FieldProblem]:
-        """A path has at least one character and no null byte."""
-        # Named, since a class with slots is made anew and knows no bare super().
+        """Refuse an empty path, and null bytes."""
+        # Named, since a class with slots is recreated and does not support a bare super().
         problems = StatedFormat.contradictions(self)
         return (
             problems if is_path(self.path) else [*problems, ("path", f"must name a file or folder, got {self.path!r}")]
@@ -149,6 +149,6 @@ def located(path: str, folder: Path) -> str:
     """Return an absolute path; a relative one is relative to ``folder``, and ``~`` is the user's home folder.
 
     Raises:
-        UsageError: it is of no user's home folder.
+        UsageError: the home folder of ``~user`` does not exist.
     """
     return str(absolute(path if path.startswith("~") else folder / path, "path"))

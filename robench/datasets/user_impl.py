@@ -1,4 +1,4 @@
-"""Users' datasets opened: what the formats have in common once their files are read."""
+"""Common steps of opening users' datasets, once the files of their format are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robench.datasets.user import UserDataset
 
 AS_THEY_ARE: Final = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-# Files whose sizes are compared when a dataset is opened; those of all others when they are decoded.
+# Number of files whose image sizes are compared on opening; the others are compared when decoded.
 NUM_COMPARED: Final = 100
 
 
@@ -38,11 +38,11 @@ def open_user(
     decode_workers: int,
     split: str,
 ) -> Dataset:
-    """Return the examples of a registry's dataset; images keep their size where nothing says otherwise.
+    """Open a dataset of a registry; images keep their size unless a resize is declared.
 
     Raises:
-        UsageError: a split other than ``test`` is wanted.
-        MissingDataError: the files are not there, or are not what their format has.
+        UsageError: a split other than ``test`` is requested.
+        MissingDataError: the files do not exist, or do not have the declared format.
         DeclarationError: the files contradict the entry, or the preprocessing does not go with them.
     """
     del data_root  # The paths are in the registry.
@@ -52,7 +52,7 @@ def open_user(
 
 
 class FileImages(DecodedImages):
-    """Image files below one folder, by their relative paths, which are their ids.
+    """Image files below one folder, identified by their relative paths.
 
     Args:
         declared: the dataset.
@@ -98,15 +98,15 @@ class FileImages(DecodedImages):
         )
 
     def path(self, position: int) -> Path:
-        """Return the file of an example."""
+        """Return the path of an example's file."""
         return self._root / self._ids[position]
 
 
 def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePreprocessing:
-    """Return the preprocessing that gives images the size that their entry states, if it does.
+    """Return the preprocessing with the image size stated in the entry, if any.
 
     Raises:
-        DeclarationError: the checkpoint's preprocessing wants another size.
+        DeclarationError: the checkpoint's preprocessing requires a different size.
     """
     side = declared.image_size
     if side is None:
@@ -121,13 +121,13 @@ def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePrep
 
 
 def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes: int, where: str) -> None:
-    """Refuse labels that are no classes, and fewer than two classes.
+    """Refuse invalid labels, and fewer than two classes.
 
     Args:
         declared: the dataset.
         targets: (N,) labels.
         num_classes: number of classes.
-        where: the file or folder, as messages name it.
+        where: name of the file or folder in messages.
 
     Raises:
         MissingDataError: there is no example, or no second class, or a label is negative.
@@ -146,7 +146,7 @@ def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes
         )
     if num_classes < 2:
         raise MissingDataError(
-            f"{title} has one class alone in {where}, and a classifier needs two. Check the labels, or state the"
+            f"{title} has only one class in {where}, and a classifier needs two. Check the labels, or state the"
             " num_classes of the model in its entry"
         )
 
@@ -154,16 +154,16 @@ def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes
 def fingerprint_of(declared: UserDataset, **parts: object) -> str:
     """Return a SHA-256 over the dataset's name, format and ``parts``, which are JSON values.
 
-    The name counts, because ids and the order of examples may follow from it.
+    The name is included, because ids and the order of examples may depend on it.
     """
     text = json.dumps({"name": declared.name, "format": declared.content.kind, **parts}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def tree_fingerprint(declared: UserDataset, names: Sequence[str], sizes: Sequence[int], targets: Sequence[int]) -> str:
-    """Return a SHA-256 over relative path, size in bytes and label of every file, and the ``image_size`` of the entry.
+    """Return a SHA-256 over relative path, size in bytes and label of every file, and the entry's ``image_size``.
 
-    No file is read for it, which would take minutes: a changed pixel in a file of the same size is not noticed.
+    Files are not read, which would take minutes: a changed pixel in a file of the same size is not detected.
     """
     digest = hashlib.sha256()
     for position in sorted(range(len(names)), key=names.__getitem__):
@@ -174,10 +174,10 @@ def tree_fingerprint(declared: UserDataset, names: Sequence[str], sizes: Sequenc
 def one_size(
     title: str, sizes: Iterable[tuple[str, tuple[int, int]]], preprocessing: ImagePreprocessing
 ) -> tuple[int, int] | None:
-    """Return the one width and height that images have after resize and crop; None where there are none.
+    """Return the common width and height of images after resize and crop; None if they cannot be known.
 
     Args:
-        title: what messages call the dataset.
+        title: name of the dataset in messages.
         sizes: name of each image, with its width and height.
         preprocessing: resize and crop.
 
@@ -223,6 +223,6 @@ def _common_size(name: str, paths: Sequence[Path], preprocessing: ImagePreproces
         and preprocessing.resize >= preprocessing.crop
     ):
         return preprocessing.crop, preprocessing.crop
-    # What cannot be read is the business of its shard, which will fail and name it.
+    # Unreadable images are reported when their shard fails.
     found = ((path, size_of(path)) for path in paths)
     return one_size(f"dataset {name!r}", [(str(path), size) for path, size in found if size], preprocessing)

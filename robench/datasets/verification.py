@@ -1,4 +1,4 @@
-"""Whether a dataset on disk is what was published: folders, class lists, counts, and, where asked, every image."""
+"""Verification of datasets on disk against their published form: folders, classes, counts, and images."""
 
 from __future__ import annotations
 
@@ -47,31 +47,31 @@ Kind = Literal[
     "16-bit-image",
     "other-file",
 ]
-# What is read all the same, or passed over: worth knowing, and no reason to distrust a number.
+# Findings about files that are read anyway or skipped, which do not invalidate numbers.
 HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One way in which a dataset differs from what was published; the message names folder or file."""
+    """Difference of a dataset from its published form; the message names folder or file."""
 
     kind: Kind
     message: str
 
     @property
     def is_problem(self) -> bool:
-        """Whether numbers on this data compare with nothing published."""
+        """Return whether numbers on this data are not comparable with published ones."""
         return self.kind not in HARMLESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was found of one dataset.
+    """Result of the verification of one dataset.
 
     Attributes:
-        folder: where its class folders are; None where it was not found, or is embedded.
-        num_images, num_classes: of the classes that it should have.
-        is_decoded: whether every image was read, too.
+        folder: location of its class folders; None if it was not found, or is embedded.
+        num_images, num_classes: numbers found of the expected classes.
+        is_decoded: whether every image was decoded, too.
     """
 
     dataset: str
@@ -83,12 +83,12 @@ class Verification:
 
     @property
     def is_absent(self) -> bool:
-        """Whether nothing of it was found."""
+        """Return whether nothing of it was found."""
         return any(finding.kind == "absent" for finding in self.findings)
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """Return whether it has no problems."""
         return not any(finding.is_problem for finding in self.findings)
 
 
@@ -99,13 +99,13 @@ def verify(
     decode: bool = False,
     datasets: Mapping[str, DatasetDeclaration] = DATASETS,
 ) -> Iterator[Verification]:
-    """Yield what is found of a dataset, or of each dataset of a published set such as ``imagenet-c``.
+    """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 
     Args:
         name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
-        data_root: folder below which datasets on disk are searched.
-        decode: whether every image is read, too, which takes minutes for 50,000.
-        datasets: robench's, and those of registry files.
+        data_root: folder that contains datasets on disk.
+        decode: whether to decode every image, too, which takes minutes for 50,000.
+        datasets: datasets of robench and of registry files.
 
     Raises:
         UnknownNameError: no such dataset.
@@ -132,7 +132,7 @@ def verify(
 
 
 def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
-    """Opening a user's dataset compares it with its entry, and reads all that lies in arrays."""
+    """Verify a user's dataset by opening it, which compares it with its entry and reads all arrays."""
     try:
         dataset = open_dataset(declared, data_root=None, preprocessing=None)
     except (MissingDataError, DeclarationError) as error:
@@ -153,7 +153,7 @@ def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
 
 
 def _verify_embedded(declared: DatasetDeclaration) -> Verification:
-    """An embedded dataset, or one of the user's code, is made when it is opened, and all of it with it."""
+    """Verify an embedded dataset, or one of the user's code, by opening it."""
     dataset = open_dataset(declared, data_root=None, preprocessing=None)
     findings = []
     if declared.num_examples not in (None, len(dataset)):
@@ -170,7 +170,7 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
 
 
 def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = False) -> Verification:
-    """Return how a tree of class folders differs from its layout; see ``verify``."""
+    """Return the differences of a tree of class folders from its layout; see ``verify``."""
     try:
         folder = find_folder(data_root, layout)
         classes = {path.name: path for path in class_folders(folder, layout)}
@@ -183,7 +183,7 @@ def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = Fals
         for name in images:
             findings += _file_findings(classes[name], images[name])
     except MissingDataError as error:
-        # Several lines, which list what was tried; none more comes with the name of a folder.
+        # Several lines, which list the attempts; names of folders add no further ones.
         return _unread(layout, "absent", "\n".join(map(printable, error.lines)))
     except OSError as error:
         return _unread(layout, "unreadable", f"cannot read {error.filename} of {layout.title}: {error.strerror}")
@@ -243,12 +243,12 @@ def _file_findings(folder: Path, images: Sequence[Path]) -> Iterator[Finding]:
         if not is_text(path.name):
             yield Finding(kind="misnamed-file", message=misnamed(path))
         elif not path.is_file():
-            message = f"image {path} is no regular file (a pipe, a device, ...); restore it"
+            message = f"image {path} is not a regular file (a pipe, a device, ...); restore it"
             yield Finding(kind="no-image", message=message)
         elif path.stat().st_size == 0:
             yield Finding(kind="empty-file", message=f"image {path} has zero bytes; restore it")
     for path in sorted(set(folder.iterdir()) - set(images)):
-        yield Finding(kind="other-file", message=f"{path} is no image by its name: it is passed over")
+        yield Finding(kind="other-file", message=f"{path} is not an image by its name: it is skipped")
 
 
 def _decoded(paths: Sequence[Path]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""What each plug-in can be asked for: its fields and their bounds; no torch, no algorithm.
+"""Declarations shared by several families: base classes with bounds, preprocessing, views; no torch, no algorithms.
 
 One frozen dataclass for each attack, corruption, mechanism, backbone, dataset; several a file, by family.
 """

@@ -1,4 +1,4 @@
-"""Declarations check themselves: bounds stand in the annotations, and construction refuses what they exclude."""
+"""Base class of declarations: annotations contain the bounds, and construction refuses values outside them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import annotated_types
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Above every number of a published model or protocol, and small enough that no loop or product of two never ends.
+# Above every number of a published model or protocol, and small enough for loops and products to end.
 LARGEST = 1_000_000
-# Seeds are kept in columns of 64 bits.
+# Seeds are stored in columns of 64 bits.
 SEEDS = 2**63
 
-# A value that is passed by name to code that is not robench's.
+# A value passed by name to third-party code.
 Argument = str | int | float | bool | None
 
-# The field that a problem is of, dotted within a member such as ``attention.layers``, empty for the whole declaration;
-# and the rest of the sentence, such as ``must be odd, got 4``.
+# Field of a problem, dotted within a member such as ``attention.layers``, empty for the whole declaration; and the rest
+# of the sentence, such as ``must be odd, got 4``.
 FieldProblem = tuple[str, str]
 
 
 class FieldsError(ValueError):
-    """Everything that is wrong with the fields of a declaration.
+    """Error that lists everything wrong with the fields of a declaration.
 
     Attributes:
         problems: each with its field.
@@ -38,13 +38,13 @@ class FieldsError(ValueError):
 
 
 class DeclarationBase:
-    """Base of all declarations: checks every bounded field when constructed.
+    """Base class of all declarations, which checks every bounded field on construction.
 
     Attributes:
         kind: name in YAML.
         version: raised when the implementation changes its numbers; part of every key.
-        implementation: ``module:name`` of the object that computes what is declared, imported on first use; what it is
-            and how it is called is defined by the family of plug-ins.
+        implementation: ``module:name`` of the implementation, imported on first use; its type and call signature are
+            defined by the family of plug-ins.
 
     Raises:
         FieldsError: a ValueError that names every field out of bounds, what was found and what was expected.
@@ -58,7 +58,7 @@ class DeclarationBase:
     def implemented(cls) -> Any:
         """Import and return the implementation.
 
-        Any: each family defines its type, and checks what it gets.
+        Any: each family defines and checks its type.
         """
         return imported(cls.implementation)
 
@@ -74,26 +74,26 @@ class DeclarationBase:
             for name, wanted in members_of(declared)
             if not isinstance(getattr(self, name), wanted)
         ]
-        # What relates fields to each other assumes that each is within bounds.
+        # Checks between fields assume that each field is within bounds.
         if problems := problems or self.contradictions():
             raise FieldsError(problems)
 
     def contradictions(self) -> list[FieldProblem]:
-        """Return what is wrong between fields that are each within bounds; called after them."""
+        """Return the problems between fields that are each within bounds; called after the bounds are checked."""
         return []
 
 
 def imported(path: str) -> Any:
-    """Import and return what ``module:name`` names.
+    """Import and return the object at ``module:name``.
 
-    Any: whoever names it knows its type.
+    Any: the caller knows its type.
     """
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
 
 def violations(value: Any, bounds: tuple[object, ...]) -> list[str]:
-    """Return what was wanted of ``value`` for each bound that it breaks, such as ``at least 1``."""
+    """Return the expectation for each bound that ``value`` violates, such as ``at least 1``."""
     if value is None:
         return []
     wanted = []
@@ -112,7 +112,7 @@ def violations(value: Any, bounds: tuple[object, ...]) -> list[str]:
 
 @cache
 def members_of(declaration: type) -> tuple[tuple[str, type], ...]:
-    """Return the fields that hold a declaration, each with its type; ``declaration`` is a dataclass type."""
+    """Return the fields that contain a declaration, each with its type; ``declaration`` is a dataclass type."""
     hints = get_type_hints(declaration)
     found = [(field.name, hints[field.name]) for field in dataclasses.fields(declaration)]
     return tuple((name, hint) for name, hint in found if isinstance(hint, type) and issubclass(hint, DeclarationBase))
@@ -120,7 +120,7 @@ def members_of(declaration: type) -> tuple[tuple[str, type], ...]:
 
 @cache
 def bounds_of(declaration: type) -> tuple[tuple[str, tuple[object, ...]], ...]:
-    """Return the bounds of each field that has any; ``declaration`` is a dataclass type."""
+    """Return the bounds of each bounded field; ``declaration`` is a dataclass type."""
     hints = get_type_hints(declaration, include_extras=True)
     names = [field.name for field in dataclasses.fields(declaration)]
     return tuple((name, get_args(hints[name])[1:]) for name in names if get_origin(hints[name]) is Annotated)

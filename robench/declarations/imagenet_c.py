@@ -1,6 +1,6 @@
-"""ImageNet-C as published: its 15 types of corruption and the 4 extra ones, at five severities.
+"""ImageNet-C as published: 15 types of corruption and 4 extra ones, at five severities.
 
-Source: Hendrycks and Dietterich 2019, arXiv:1903.12261. Which types can be made on the fly is a list of its own
+Source: Hendrycks and Dietterich 2019, arXiv:1903.12261. Types generated on the fly are listed separately
 (``robench.corruptions``): a new one adds nothing to a published set.
 """
 

@@ -1,4 +1,4 @@
-"""Base class of what every perturbation declares: attacks, corruptions, and what is above both."""
+"""Base class of the declarations of all perturbations: attacks, corruptions, sweeps and clean inputs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from robench.declarations.base import DeclarationBase
 
 
 class PerturbationBase(DeclarationBase, PerturbationDeclaration):
-    """Base class of perturbations, with the neutral answers of ``core.declared.PerturbationDeclaration``.
+    """Base class of perturbations, with the neutral defaults of ``core.declared.PerturbationDeclaration``.
 
-    A declaration overrides those that are not its own. ``implementation`` names a ``core.protocols.Perturbation``, or
-    the function of an attack (``attacks.base``).
+    A declaration overrides the defaults that do not apply. ``implementation`` names a ``core.protocols.Perturbation``,
+    or the function of an attack (``attacks.base``).
     """

@@ -1,4 +1,4 @@
-"""What happens to an input before the first layer; part of the checkpoint, because the weights were trained on it."""
+"""Declarations of the preprocessing before the first layer; part of the checkpoint, since the weights depend on it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Channels = tuple[float, float, float]
 
 
 class PreprocessingBase(DeclarationBase):
-    """Base class of what happens to an input before the first layer."""
+    """Base class of the declarations of preprocessing."""
 
     @property
     def domain(self) -> str:
-        """Name of the domain of the inputs that the model takes."""
+        """Return the name of the domain of the model's inputs."""
         raise NotImplementedError
 
     @property
     def normalisation(self) -> tuple[Channels, Channels] | None:
-        """Mean and standard deviation of each channel of images; None where inputs are left as they are."""
+        """Return mean and standard deviation of each channel; None if inputs are not normalised."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoPreprocessing(PreprocessingBase):
-    """Inputs reach the first layer as the dataset gives them.
+    """Identity: inputs reach the first layer unchanged.
 
     Attributes:
         inputs: name of their domain.
@@ -43,18 +43,18 @@ class NoPreprocessing(PreprocessingBase):
 
     @property
     def domain(self) -> str:
-        """Name of the domain of the inputs that the model takes."""
+        """Return the name of the domain of the model's inputs."""
         return self.inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePreprocessing(PreprocessingBase):
-    """How an image file becomes pixels in [0, 1], and how the model normalises those.
+    """Conversion of an image file to pixels in [0, 1], and normalisation of the pixels by the model.
 
     Attributes:
         mean, std: per channel, in pixel units; applied inside the model, after any perturbation.
-        resize: length in pixels that the shorter side is resized to, None for images that have their size already.
-        crop: side in pixels of the central square that is kept, None for none.
+        resize: target length in pixels of the shorter side, None for images of the right size.
+        crop: side in pixels of the central crop, None for none.
         interpolation: filter of the resize.
     """
 
@@ -68,16 +68,16 @@ class ImagePreprocessing(PreprocessingBase):
 
     @property
     def domain(self) -> str:
-        """Name of the domain of images."""
+        """Return the name of the domain of images."""
         return "images"
 
     @property
     def normalisation(self) -> tuple[Channels, Channels]:
-        """Mean and standard deviation of each channel."""
+        """Return mean and standard deviation of each channel."""
         return self.mean, self.std
 
     def contradictions(self) -> list[FieldProblem]:
-        """Normalisation divides by std; a mean outside [0, 1] is in grey levels and not in pixel units."""
+        """Return problems of std, which must be a valid divisor, and of mean, which must be in pixel units."""
         problems: list[FieldProblem] = []
         if not all(deviation > 0 for deviation in self.std):
             problems.append(("std", f"must be above 0 in every channel, got {list(self.std)}"))

@@ -1,4 +1,4 @@
-"""What can be read off a condition as one list of outcomes: the condition, or each budget of a sweep.
+"""Views of a condition: the lists of outcomes that columns read, one for each budget of a sweep.
 
 A column names views, a report joins the outcomes of each, and comparisons of attacks are between them.
 """
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One list of outcomes.
+    """View of one list of outcomes.
 
     Attributes:
         name: the condition's, or for example ``pgd@4/255`` with the exact budget; in keys.
-        label: the same for readers, with a budget in grey levels.
-        epsilon: what the outcomes say in ``Outcome.epsilon``; None but of sweeps.
-        attack: the perturbation alone, of one budget.
+        label: display name, with a budget in grey levels.
+        epsilon: value of ``Outcome.epsilon``; None except for sweeps.
+        attack: the perturbation, at one budget.
     """
 
     name: str
@@ -32,7 +32,7 @@ class View:
 
 
 def views_of(condition: Condition) -> tuple[View, ...]:
-    """Return the views of a condition: of a sweep one a budget, ascending; of all else itself."""
+    """Return the views of a condition: one per budget of a sweep, ascending; otherwise the condition itself."""
     declaration, name = condition.perturbation, condition.name
     if not declaration.at_budgets:
         return (View(name=name, label=name, condition=condition, epsilon=None, attack=declaration),)

@@ -1,9 +1,9 @@
-"""YAML and mappings in, the frozen values of core and declarations out; whatever is wrong, all of it at once."""
+"""Declarations read from YAML or mappings into the frozen values of core, with all problems reported at once."""
 
 from robench.declare.architectures import parse_architecture, parse_preprocessing
 from robench.declare.published import load_published, published_tables, read_published
 from robench.declare.registry import merge, read_registry
-from robench.declare.rewriting import set_weights
+from robench.declare.rewriting import add_seed, set_weights
 from robench.declare.shipped import (
     find_checkpoints,
     find_datasets,
@@ -18,6 +18,7 @@ from robench.declare.suites import parse_suite, read_suite
 from robench.declare.validation import validate_file
 
 __all__ = [
+    "add_seed",
     "find_checkpoints",
     "find_datasets",
     "find_suite",

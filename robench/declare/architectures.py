@@ -1,4 +1,4 @@
-"""Single members of a registry entry, as the Python interface takes them: an architecture, a preprocessing."""
+"""Parsers of single members of a registry entry for the Python interface: architectures and preprocessings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def parse_architecture(mapping: object, source: str = "architecture") -> DeclarationBase:
-    """Return the architecture that a mapping describes, the same as an entry's ``architecture`` in checkpoints.yaml.
+    """Return the architecture described by a mapping, as an entry's ``architecture`` in checkpoints.yaml.
 
     Raises:
-        DeclarationError: all that is wrong with it; ``source`` is what the message calls it.
+        DeclarationError: all problems of the mapping; ``source`` is its name in the message.
 
     >>> parse_architecture({"backbone": "timm", "name": "deit_tiny_patch16_224"}).name
     'deit_tiny_patch16_224'
@@ -27,10 +27,10 @@ def parse_architecture(mapping: object, source: str = "architecture") -> Declara
 
 
 def parse_preprocessing(mapping: object, source: str = "preprocessing") -> PreprocessingBase:
-    """Return the preprocessing that a mapping describes, the same as an entry's ``preprocessing`` in checkpoints.yaml.
+    """Return the preprocessing described by a mapping, as an entry's ``preprocessing`` in checkpoints.yaml.
 
     Raises:
-        DeclarationError: all that is wrong with it; ``source`` is what the message calls it.
+        DeclarationError: all problems of the mapping; ``source`` is its name in the message.
 
     >>> parse_preprocessing({"kind": "image", "mean": [0.5, 0.5, 0.5], "std": [1.0, 1.0, 1.0]}).mean
     (0.5, 0.5, 0.5)

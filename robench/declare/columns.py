@@ -1,9 +1,9 @@
-"""The columns of a suite: which metric is read off which conditions.
+"""Columns of a suite: each metric with the conditions that it reads.
 
 A metric over single conditions has a column for each of them, and for each budget of a sweep. A metric over threat
 models has one for each budget on each dataset: over the clean condition and then all attacks of that budget, those of
-sweeps included, so that it can take the worst case example by example. Metrics over searches for the nearest have a
-column a search, or one a distance that a condition states.
+sweeps included, so that it can take the per-example worst case. Metrics of minimum-norm attacks have one column per
+attack, or per distance listed by a condition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def columns_of(conditions: Sequence[Condition], metrics: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns by condition, budget and then metric, and after them those of threat models by metric."""
+    """Return the columns by condition, budget and metric, followed by those of threat models by metric."""
     single = [column for condition in conditions for column in _single_columns(condition, metrics)]
     shifts = [*detection_columns(conditions, metrics), *corruption_columns(conditions, metrics)]
     worst = [
@@ -37,7 +37,7 @@ def columns_of(conditions: Sequence[Condition], metrics: Sequence[str]) -> tuple
 
 
 def threat_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
-    """Return what keeps a metric over threat models from being read off these conditions."""
+    """Return why a metric over threat models cannot be computed from these conditions."""
     threats = _threats(conditions)
     if not threats:
         example = "{name: fgsm, perturbation: {kind: fgsm, epsilon: 8/255}}"
@@ -48,32 +48,32 @@ def threat_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
 
 
 def search_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
-    """Return what keeps a metric over searches for the nearest from being read off these conditions."""
+    """Return why a metric of minimum-norm attacks cannot be computed from these conditions."""
     searches = [condition for condition in conditions if condition.perturbation.search_norm]
     if METRICS[metric].scope == "distance":
         if any(condition.distances for condition in conditions):
             return []
         example = "{name: fab, distances: [1/2, 1], perturbation: {kind: fab, norm: l2, num_steps: 100}}"
-        return [f"{metric} needs a condition that states distances; add one such as {example}"]
+        return [f"{metric} needs a condition with distances; add one such as {example}"]
     if not searches:
         example = "{name: fab, perturbation: {kind: fab, norm: l2, num_steps: 100}}"
-        return [f"{metric} needs at least one attack without a budget; add a condition such as {example}"]
+        return [f"{metric} needs at least one minimum-norm attack; add a condition such as {example}"]
     return [
-        f"{metric} cannot be read off {condition.name}, an attack {wrong}; leave one of them out"
+        f"{metric} cannot be computed from {condition.name}, an attack {wrong}; leave one of them out"
         for condition in searches
         if (wrong := condition.perturbation.distance_problem())
     ]
 
 
 def num_examples_of(condition: Condition) -> int | None:
-    """Return the number of examples of a condition; None for all of a dataset whose size only its files tell."""
+    """Return the number of examples of a condition; None for a whole dataset whose size is not declared."""
     whole, asked = condition.dataset.num_examples, condition.num_examples
     return whole if asked is None else asked if whole is None else min(whole, asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Threat:
-    """The views of conditions on one dataset that a worst case is taken over; ``clean`` may not be there."""
+    """Views of conditions on one dataset over which a worst case is taken; ``clean`` may be missing."""
 
     dataset: str
     model: ThreatModel
@@ -85,7 +85,7 @@ def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
     attacks: dict[tuple[str, ThreatModel], list[View]] = {}
     for view in (view for condition in conditions for view in views_of(condition)):
         model = view.attack.threat_model
-        # What moves away from predictions says nothing of the true classes, and is never called robust.
+        # Attacks with labels predicted do not refer to the true classes, so no robust accuracy is computed.
         if model is not None and model.labels == "true":
             attacks.setdefault((view.condition.dataset.name, model), []).append(view)
     return [
@@ -95,7 +95,7 @@ def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
 
 
 def _clean_beside(attack: View, conditions: Sequence[Condition]) -> View | None:
-    """Return the clean condition on an attack's dataset, of as many examples as the attack where there are several."""
+    """Return the clean condition on an attack's dataset, with as many examples as the attack if there are several."""
     size = num_examples_of(attack.condition)
     clean = [
         view
@@ -118,7 +118,7 @@ def _uneven(threat: _Threat, metric: str) -> str | None:
 
 def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Column]:
     if condition.dataset.is_out_of_distribution:
-        # No class is right, so that there is no accuracy.
+        # No class is right, so there is no accuracy.
         return
     for view in views_of(condition):
         for name in metrics:

@@ -1,4 +1,4 @@
-"""A declaration before it is understood: plain values, and where each of them stands."""
+"""Documents: plain values of a declaration with their places, before they are interpreted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Plain values with what is known of their places.
+    """Plain values with their places.
 
     Attributes:
-        source: file or kind of declaration, as messages name it.
-        text: the file's text; empty where there is none.
+        source: file or kind of declaration, as named in messages.
+        text: the file's text; empty if there is none.
         lines: line of each place, counted from 1.
         spans: first character and the one after the last of each scalar in ``text``.
-        problems: what was wrong already while reading, before any field was looked at.
+        problems: problems found while reading, before any field was checked.
     """
 
     source: str
@@ -40,7 +40,7 @@ class Document:
         return Problem(place=place, line=line_of(place, self.lines), message=message)
 
     def at(self, *place: str | int) -> Value:
-        """Return the value at a place, or None where there is none."""
+        """Return the value at a place, or None if there is none."""
         value = self.value
         for step in place:
             if isinstance(value, dict) and isinstance(step, str):
@@ -52,17 +52,17 @@ class Document:
         return value
 
     def list_at(self, *place: str | int) -> list[Value]:
-        """Return the list at a place, or an empty one where there is none."""
+        """Return the list at a place, or an empty one if there is none."""
         value = self.at(*place)
         return value if isinstance(value, list) else []
 
     def mapping_at(self, *place: str | int) -> dict[str, Value]:
-        """Return the mapping at a place, or an empty one where there is none."""
+        """Return the mapping at a place, or an empty one if there is none."""
         value = self.at(*place)
         return value if isinstance(value, dict) else {}
 
     def settle(self, value: T | None, problems: Iterable[Problem]) -> T:
-        """Return the value that was read, or raise what was wrong while reading and ``problems`` as one error.
+        """Return the value, or raise all problems, including those found while reading, as one error.
 
         Raises:
             DeclarationError: there is at least one problem.

@@ -1,7 +1,7 @@
-"""Members of a family as they stand in a file: by their kind, or ``kind: python`` and a ``target`` of the user's own.
+"""Members of plug-in families in files, by ``kind``, or by ``kind: python`` and a ``target`` in the user's code.
 
-A plug-in of somebody else's is met here first: that its fields can be read is examined before it is used, and whatever
-it raises is a problem at its place, like all others.
+Third-party plug-ins are checked here first: their fields are examined before use, and any error they raise becomes a
+problem at its place, like all others.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def member_class(
 
 
 def is_by_target(members: Mapping[str, Any], name: object) -> bool:
-    """Return whether a kind says that the declaration is of the user's own; one family has a member of that name."""
+    """Return whether a kind refers to the user's own code; one family has a regular member of that name."""
     return name == USER_CODE and isinstance(members, Plugins) and USER_CODE not in members
 
 
 def of_target(noun: str, members: Plugins[T], value: Mapping[str, object]) -> T:
-    """Return the member of a family that the ``target`` of a mapping names.
+    """Return the member of a family named by a mapping's ``target``.
 
     Raises:
-        ValidationError: there is none, or it is no such member.
+        ValidationError: there is none, or it is not such a member.
     """
     target = value.get(TARGET)
     if not isinstance(target, str) or not is_target(target):
@@ -75,7 +75,7 @@ def of_target(noun: str, members: Plugins[T], value: Mapping[str, object]) -> T:
 
 
 def fields_problem(declared: type, model_of: Callable[[type], type[BaseModel]]) -> str:
-    """Return why the fields of a foreign declaration cannot be read, or what is wrong with their defaults."""
+    """Return why the fields of a third-party declaration cannot be read, or what is wrong with their defaults."""
     try:
         model_of(declared)
         bounds = dict(bounds_of(declared))
@@ -85,23 +85,23 @@ def fields_problem(declared: type, model_of: Callable[[type], type[BaseModel]]) 
             to_plain(field.default)
             for wanted in violations(field.default, bounds.get(field.name, ())):
                 return f"has a default out of its own bounds: {field.name} must be {wanted}, got {field.default}"
-    # Broad because annotations and bounds are code of others.
+    # Broad because annotations and bounds are third-party code.
     except Exception as error:
         return f"has fields that cannot be read: {shortened(described(error), _LONGEST)}"
     return ""
 
 
 def holds_foreign(given: Mapping[str, object]) -> bool:
-    """Return whether the fields of a declaration hold one that is not robench's, which may be asked when it is made."""
+    """Return whether a declaration may contain a third-party one, which may run code on construction."""
     items = [item for value in given.values() for item in (value if isinstance(value, tuple) else (value,))]
     return any(isinstance(item, DeclarationBase) and not is_own(type(item)) for item in items)
 
 
 def checked(declaration: T, value: object) -> T:
-    """Return a declaration; of a foreign one, after all that generic code asks of it was asked.
+    """Return a declaration; a third-party one after checking all properties that generic code reads.
 
     Raises:
-        ValidationError: an answer raised an error, or is none.
+        ValidationError: a property raised an error, or has an invalid value.
     """
     declared: type = type(declaration)
     if is_own(declared):
@@ -118,18 +118,18 @@ def checked(declaration: T, value: object) -> T:
 
 
 def attempted(declared: type, doing: str, ask: Callable[[], T], value: object) -> T:
-    """Return what foreign code answers.
+    """Return the result of third-party code.
 
     Raises:
-        ValidationError: it raised something.
+        ValidationError: it raised an error.
     """
-    # Imported here, so that what has no foreign code is not slowed down.
+    # Imported here, so that declarations without foreign code are not slowed down.
     from robench.core.containment import Contained
 
     try:
         with Contained(keeps_environment=True):
             return ask()
-    # Broad because it is code of others.
+    # Broad because it is third-party code.
     except Exception as error:
         raised = shortened(described(what_was_raised(error)), _LONGEST)
         raise one_error(declared.__name__, f"{declared.__qualname__}: {doing} {raised}", value) from error

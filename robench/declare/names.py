@@ -1,4 +1,4 @@
-"""Names in files: which may be given, and which are known."""
+"""Names in files: syntax checks and look-up of known names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def name_problem(name: object) -> str | None:
-    """Return what keeps a text from being the name of a model or of a part of a suite; None where nothing does."""
+    """Return why a text cannot be the name of a model or of a part of a suite; None if it can."""
     # Names become parts of file names, keys of tables and arguments of commands.
     if _NAME.fullmatch(str(name)):
         return None
@@ -30,13 +30,13 @@ def name_problem(name: object) -> str | None:
 
 
 def known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], str | None]:
-    """Return the check that a value is a name in ``declared``, which a family of plug-ins may be.
+    """Return a check that a value is a name in ``declared``, which may be a family of plug-ins.
 
     The check returns what is wrong with a value, or None.
     """
 
     def unknown(name: object) -> str | None:
-        # What is in the user's own code is named by a mapping.
+        # Members in the user's own code are named by a mapping.
         if name not in declared or is_target(str(name)):
             return f"unknown {noun} {show(name)}.{did_you_mean(str(name), declared)}"
         try:
@@ -54,10 +54,10 @@ _read_metric = scalar_reader(str, (Checked(known_in("metric", METRICS)),))
 
 
 def metric_name(value: object) -> object:
-    """Return the name of a metric in ``METRICS``: as it is given, or the target of one of the user's own.
+    """Return the name of a metric in ``METRICS``: as given, or the target of one of the user's own.
 
     Raises:
-        RefusedError: it is no name of a metric.
+        RefusedError: it is not the name of a metric.
         ValidationError: there is no such metric in the user's code.
     """
     if not isinstance(value, dict) or not is_by_target(METRICS, value.get("kind")):

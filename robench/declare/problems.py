@@ -1,4 +1,4 @@
-"""What is wrong with a declaration: every problem with its place, all of them raised as one error."""
+"""Problems of a declaration, each with its place, raised together as one error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MOST_SHOWN = 50
 _LONGEST_STEP = 100
 
 Place = tuple[str | int, ...]
-"""Where a value stands: the keys and positions that lead to it from the top."""
+"""Place of a value: the keys and positions that lead to it from the top."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake: ``line`` is None where the declaration did not come from a file."""
+    """Single mistake: ``line`` is None if the declaration did not come from a file."""
 
     place: Place
     line: int | None
@@ -29,12 +29,12 @@ class Problem:
     def __str__(self) -> str:
         parts = [f"line {self.line}" if self.line is not None else "", path_of(self.place), self.message]
         text = ": ".join(part for part in parts if part)
-        # What a stranger's file holds must not steer the reader's terminal.
+        # Content of an untrusted file must not control the reader's terminal.
         return printable(text)
 
 
 def path_of(place: Place) -> str:
-    """Return a place as it is written in messages.
+    """Format a place as in messages.
 
     >>> path_of(("conditions", 1, "perturbation", "num_steps"))
     'conditions[1].perturbation.num_steps'
@@ -52,12 +52,12 @@ def path_of(place: Place) -> str:
 
 
 def line_of(place: Place, lines: Mapping[Place, int]) -> int | None:
-    """Return the line of a place, or of the nearest one around it that has a line."""
+    """Return the line of a place, or of its nearest ancestor with a line."""
     return next((lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in lines), None)
 
 
 def declaration_error(source: str, problems: Iterable[Problem]) -> DeclarationError:
-    """Return the one error that lists the problems, by line and the first 50, under the name of where they were met."""
+    """Return one error that lists the problems by line, the first 50 at most, under the name of their source."""
     by_line = sorted(problems, key=lambda problem: problem.line or 0)
     count = f"{len(by_line):,} problem{'s' if len(by_line) > 1 else ''}"
     shown = [f"  {problem}" for problem in by_line[:MOST_SHOWN]]

@@ -1,4 +1,4 @@
-"""Printed tables of papers: a YAML file a table in, its cells out, each with all that its row and column say of it."""
+"""Reader of printed tables of papers: a YAML file per table, whose cells combine the fields of row and column."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _text_problem(text: object) -> str | None:
 
 
 def _spelling(value: object) -> str:
-    """Return a value of a protocol as it was written."""
+    """Return a value of a protocol as written."""
     if isinstance(value, Number):
         return value.text
     if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -51,7 +51,7 @@ Position = Annotated[int, Ge(1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinFields:
-    """What is stated of a cell's twin; None is left to the column, to the table's defaults, or to the cell itself."""
+    """Fields of a cell's twin; None defers to the column, to the table's defaults, or to the cell itself."""
 
     model: str | None = None
     suite: str | None = None
@@ -62,7 +62,7 @@ class TwinFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellFields(TwinFields):
-    """What a table, a column or a row states of its cells; None is left to the others."""
+    """Fields of cells given by a table, a column or a row; None defers to the others."""
 
     unit: str | None = None
     missing: Text | None = None
@@ -72,14 +72,14 @@ class CellFields(TwinFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnEntry(CellFields):
-    """A column as it stands in a file."""
+    """Entry of a column in a file."""
 
     name: Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowEntry(CellFields):
-    """A row as it stands in a file."""
+    """Entry of a row in a file."""
 
     label: Text
     line: Position
@@ -90,7 +90,7 @@ class RowEntry(CellFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEntry:
-    """A table as it stands in a file."""
+    """Entry of a table in a file."""
 
     paper: Name
     table: Position
@@ -119,7 +119,7 @@ def load_published(paper: str, number: int) -> PublishedTable:
 
     Raises:
         UnknownNameError: there is no such table.
-        DeclarationError: all that is wrong with its file.
+        DeclarationError: all problems of its file.
     """
     tables = published_tables()
     if (paper, number) not in tables:
@@ -133,8 +133,8 @@ def read_published(path: Path) -> PublishedTable:
 
     Raises:
         UsageError: there is no such file.
-        DeclarationError: all that is wrong with it, each problem with its line, and with row and column where it is
-            of one cell.
+        DeclarationError: all problems of it, each problem with its line, and with row and column where it is of one
+            cell.
     """
     document = read_yaml(path)
     problems: list[Problem] = []
@@ -190,7 +190,7 @@ def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str
 
 
 def _overlaid(*layers: CellFields) -> CellFields:
-    """Return what layers state together: of each field what the last one states, of mappings key by key."""
+    """Return the combined fields of several layers: later ones take precedence, mappings are merged key by key."""
     twins = [layer.twin for layer in layers]
     return CellFields(
         **_last(layers, (*_COLUMN, "complement", "unit", "missing")),
@@ -204,14 +204,14 @@ def _last(layers: Sequence[TwinFields], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _twin(stated: CellFields) -> PublishedTwin | None:
-    """Return the twin, which is one where both a model and a suite are named; all else may be the cell's own."""
+    """Return the twin, which exists if both a model and a suite are named; other fields may come from the cell."""
     if stated.twin.model is None or stated.twin.suite is None:
         return None
     return PublishedTwin(**_last((stated, stated.twin), (*_COLUMN, "complement")))
 
 
 def _row_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
-    """Yield what is wrong with rows and columns as a whole."""
+    """Yield the problems of rows and columns as a whole."""
     names = [column.name for column in entry.columns]
     for below, key, values in (("columns", "name", names), ("rows", "label", [row.label for row in entry.rows])):
         for index, value in enumerate(values):
@@ -261,7 +261,7 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
 
 
 def occurs(printed: str, lines: tuple[str, ...]) -> bool:
-    """Return whether a number is printed in one of the lines, and not as a part of a longer number.
+    """Return whether a number is printed in one of the lines, not as part of a longer number.
 
     >>> occurs("4.5", ("PGD 4.5 (1)",)), occurs("4.5", ("PGD 14.5 4.53",))
     (True, False)

@@ -1,4 +1,4 @@
-"""Python values in, plain values out: what YAML would have given, had the declaration been a file."""
+"""Documents from Python values, equivalent to those from YAML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_INTEGER = 10**60
 
 
 def document_from_python(value: object, source: str) -> Document:
-    """Return mappings, lists, text and numbers as a document; a float counts as what its repr says, 0.03 as 3/100."""
+    """Return mappings, lists, text and numbers as a document; a float is read by its repr, so 0.03 is 3/100."""
     reader = _Reader()
     return Document(source=source, value=reader.read(value, ()), problems=tuple(reader.problems))
 
@@ -26,7 +26,7 @@ class _Reader:
         self.num_values = 0
 
     def read(self, value: object, place: Place) -> Value:
-        # Lists that hold themselves, or each other many times over, would never end.
+        # Recursive lists, or lists that repeat each other many times, would never end.
         self.num_values += 1
         if self.num_values > _MAX_VALUES:
             return UNREADABLE if self.problems else self._refuse(place, f"holds more than {_MAX_VALUES} values")

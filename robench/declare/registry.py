@@ -1,21 +1,22 @@
-"""Registries: which checkpoints and datasets there are, and where their files lie."""
+"""Registries: checkpoints and datasets by name, with the locations of their files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from annotated_types import MaxLen
+from annotated_types import Ge, Lt, MaxLen
 
-from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
+from robench.core.checkpoint import PLAIN_LAYOUT, SEED_MARK, Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
+from robench.declarations.base import SEEDS
 from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from robench.core.declared import DatasetDeclaration
     from robench.declare.document import Document
-    from robench.declare.problems import Problem
+    from robench.declare.problems import Place, Problem
 
 T = TypeVar("T")
 _NOT_STATED = "not stated"
@@ -63,12 +64,12 @@ def _layout_problem(layout: object) -> str | None:
 def _share_problem(share: object) -> str | None:
     if not isinstance(share, float) or 0 <= share <= 1:
         return None
-    return f"must be a share in [0, 1], 0.97 for 97 per cent, got {share:g}"
+    return f"must be a proportion in [0, 1], 0.97 for 97 per cent, got {share:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsEntry:
-    """Where weights are, as it stands in a file: the digest may be null but must be there."""
+    """Entry of weights in a file: the digest may be null but must be given."""
 
     uri: Annotated[str, Checked(_uri_problem)]
     sha256: Annotated[str, Checked(_digest_problem)] | None
@@ -77,8 +78,18 @@ class WeightsEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeedEntry:
+    """Weights of a further training of an entry in a file; everything but the seed is as in the entry."""
+
+    seed: Annotated[int, Ge(0), Lt(SEEDS)]
+    uri: Annotated[str, Checked(_uri_problem)]
+    sha256: Annotated[str, Checked(_digest_problem)] | None
+    expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointEntry:
-    """A checkpoint as it stands in a file, below its name."""
+    """Entry of a checkpoint in a file, below its name."""
 
     architecture: ArchitectureBase
     weights: WeightsEntry
@@ -91,11 +102,12 @@ class CheckpointEntry:
     training: TrainingBase | None = None
     trained_on: str | None = None
     coupled: bool = False
+    seeds: Annotated[tuple[SeedEntry, ...], MaxLen(1_000)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryEntry:
-    """A registry as it stands in a file."""
+    """Entry of a whole registry in a file."""
 
     checkpoints: Annotated[Mapping[Name, CheckpointEntry], MaxLen(10_000)] = field(default_factory=dict)
     datasets: Annotated[Mapping[Name, FormatBase], MaxLen(10_000)] = field(default_factory=dict)
@@ -110,11 +122,11 @@ class Registry:
 
 
 def read_registry(path: Path) -> dict[str, Checkpoint]:
-    """Return the checkpoints of a YAML file by name; relative weights are looked for beside the file.
+    """Return the checkpoints of a YAML file by name; relative weights are resolved against the file's folder.
 
     Raises:
         UsageError: there is no such file.
-        DeclarationError: all that is wrong with it, each problem with its line.
+        DeclarationError: all problems of the file, each problem with its line.
     """
     return dict(registry_of(read_yaml(path), path.absolute().parent).checkpoints)
 
@@ -124,11 +136,11 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
 
     Args:
         document: a registry.
-        folder: what relative paths are relative to.
-        known: names of datasets of other registries, which checkpoints may be trained on.
+        folder: base of relative paths.
+        known: names of datasets of other registries, valid for ``trained_on``.
 
     Raises:
-        DeclarationError: all that is wrong with it.
+        DeclarationError: all problems of the file.
     """
     problems: list[Problem] = []
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
@@ -136,6 +148,7 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
     problems += _taken_names(document)
     problems += _unknown_training_data(document, known)
     problems += _wrongly_coupled(document, entry)
+    problems += _wrong_seeds(document, entry)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}
     for name, content in () if entry is None else entry.datasets.items():
@@ -145,7 +158,9 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
             problems.append(document.problem(("datasets", name), str(error)))
     checkpoints = document.settle(entry, problems).checkpoints
     return Registry(
-        checkpoints={name: _checkpoint(name, checkpoint, folder) for name, checkpoint in checkpoints.items()},
+        checkpoints={
+            each.name: each for name, entry in checkpoints.items() for each in _trainings(name, entry, folder)
+        },
         datasets=datasets,
     )
 
@@ -169,6 +184,22 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
     return merged
 
 
+def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Checkpoint]:
+    """Yield the checkpoint of an entry, and those of its further seeds."""
+    own = _checkpoint(name, entry, folder)
+    yield own
+    for each in entry.seeds:
+        assert own.training is not None  # _wrong_seeds has seen to it
+        yield replace(
+            own,
+            name=f"{name}{SEED_MARK}{each.seed}",
+            weights=Weights(uri=each.uri, sha256=each.sha256, how_to_get=own.weights.how_to_get),
+            expected=each.expected,
+            training=own.training.seeded(each.seed),
+            seed_of=name,
+        )
+
+
 def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
     weights = entry.weights
     return Checkpoint(
@@ -189,22 +220,45 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
 
 
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
-    for name in document.mapping_at("checkpoints"):
-        place = ("checkpoints", name, "weights", "uri")
+    for place in _places_of_weights(document):
         uri = document.at(*place)
         if not isinstance(uri, str) or _uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
         path = folder / uri
-        # Weights that are not there yet are no mistake of the file.
+        # Missing weights are not a mistake of the file.
         with suppress(OSError, ValueError):
             if path.exists() and not path.is_file() and not path.is_dir():
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
 
 
+def _places_of_weights(document: Document) -> Iterator[Place]:
+    for name in document.mapping_at("checkpoints"):
+        yield "checkpoints", name, "weights", "uri"
+        seeds = ("checkpoints", name, "seeds")
+        yield from ((*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds)))
+
+
+def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
+    """Yield a problem for each duplicate seed, and for seeds of entries that robench cannot train."""
+    for name, checkpoint in () if entry is None else entry.checkpoints.items():
+        place: Place = ("checkpoints", name, "seeds")
+        if not checkpoint.seeds:
+            continue
+        if checkpoint.training is None:
+            yield document.problem(place, "must not be given without training, of which they are the seeds")
+            continue
+        taken = {checkpoint.training.seed}
+        for index, each in enumerate(checkpoint.seeds):
+            if each.seed in taken:
+                wrong = f"seed {each.seed} is that of training or of another item; each must be another one"
+                yield document.problem((*place, index, "seed"), wrong)
+            taken.add(each.seed)
+
+
 def _missing(document: Document) -> Iterator[Problem]:
     given = document.mapping_at().keys()
     named = [each.name for each in fields(RegistryEntry)]
-    # What is misspelt is one mistake, and reported as such.
+    # A misspelt name is a single mistake, and reported as such.
     if isinstance(document.value, dict) and not any(get_close_matches(name, given) for name in named):
         yield document.problem((named[0],), f"missing; declare {' or '.join(named)}, or both")
 
@@ -221,7 +275,7 @@ def _unknown_training_data(document: Document, known: Collection[str]) -> Iterat
     problem_of = known_in("dataset", DATASETS)
     users = {*known, *document.mapping_at("datasets")}
     for name in document.mapping_at("checkpoints"):
-        # A user's dataset has nothing to train on.
+        # A user's dataset has no training split.
         for below, others in ((("trained_on",), users), (("training", "dataset"), set[str]())):
             place = ("checkpoints", name, *below)
             dataset = document.at(*place)
@@ -230,7 +284,7 @@ def _unknown_training_data(document: Document, known: Collection[str]) -> Iterat
 
 
 def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
-    """Yield a problem for each entry whose ``coupled`` is not what robench knows of the architecture's rows."""
+    """Yield a problem for each entry whose ``coupled`` contradicts what is known of the architecture."""
     for name, checkpoint in () if entry is None else entry.checkpoints.items():
         known = checkpoint.architecture.couples_rows
         if known is not None and checkpoint.coupled != known:

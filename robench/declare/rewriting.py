@@ -1,4 +1,4 @@
-"""What training writes back into a registry: digests and scores, in place, with every other byte as it was."""
+"""Updates of registry files after training: digests and scores, in place, with all other bytes unchanged."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from robench.core.checkpoint import Checkpoint
     from robench.declare.document import Document
     from robench.declare.problems import Place
 
@@ -22,41 +23,93 @@ WRITTEN_LAYOUT = "plain"
 
 
 def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float], *, uri: str | None = None) -> None:
-    """Write digest, scores and, where given, ``uri`` of a checkpoint's weights into its entry of a registry file.
+    """Write digest, scores and, if given, ``uri`` of a checkpoint's weights into its entry of a registry file.
 
-    Only these scalars change; comments, order and layout stay. ``expected`` holds shares in [0, 1] by metric; a metric
-    that the entry does not state is not added. A ``layout`` that it states becomes ``plain``, which robench writes.
+    Only these scalars change; comments, order and layout stay. ``expected`` contains proportions in [0, 1] by metric;
+    metrics missing in the entry are not added. A ``layout`` in the entry becomes ``plain``, which robench writes.
 
     Raises:
         UsageError: there is no such file.
         UnknownNameError: the file declares no such checkpoint.
-        DeclarationError: the file is wrong, or would be with these values; it is left as it is.
-        OSError: it could not be written; it is left as it is.
+        DeclarationError: the file is invalid, or would be with these values; it is unchanged.
+        OSError: it could not be written; it is unchanged.
     """
+    document, checkpoint = _declared(path, name)
+    entry, weights = _entry(document, checkpoint)
+    edits: dict[Place, str] = {(*weights, "sha256"): _scalar(sha256)}
+    if uri is not None:
+        edits[(*weights, "uri")] = _scalar(uri)
+    if document.at(*weights, "layout") is not None:
+        edits[(*weights, "layout")] = WRITTEN_LAYOUT
+    for metric, share in expected.items():
+        if metric in checkpoint.expected:
+            edits[(*entry, "expected", metric)] = repr(float(share))
+    _write(path, _edited(document, edits), "the new values")
+
+
+def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: Mapping[str, float]) -> None:
+    """Add a further training seed with its weights to a checkpoint's entry of a registry file.
+
+    One line is added, below the entry's last one or below its last seed; all others stay as they are.
+
+    Raises:
+        UsageError: there is no such file.
+        UnknownNameError: the file declares no such checkpoint.
+        DeclarationError: the file is invalid, or would be with the seed; it is unchanged.
+        OSError: it could not be written; it is unchanged.
+    """
+    document, _ = _declared(path, name)
+    scores = ", ".join(f"{metric}: {float(share)!r}" for metric, share in expected.items())
+    item = f"{{seed: {seed}, uri: {_scalar(uri)}, expected: {{{scores}}}", f"sha256: {_scalar(sha256)}}}"
+    _write(path, _with_seed(document, name, item), f"seed {seed} of {name}")
+
+
+def _declared(path: Path, name: str) -> tuple[Document, Checkpoint]:
     document = read_yaml(path)
-    folder = path.absolute().parent
-    declared = registry_of(document, folder).checkpoints
+    declared = registry_of(document, path.absolute().parent).checkpoints
     if name not in declared:
         raise UnknownNameError("checkpoint", name, declared, f"It was looked for in {path}.")
-    entry: Place = ("checkpoints", name)
-    edits: dict[Place, str] = {(*entry, "weights", "sha256"): _scalar(sha256)}
-    if uri is not None:
-        edits[(*entry, "weights", "uri")] = _scalar(uri)
-    if document.at(*entry, "weights", "layout") is not None:
-        edits[(*entry, "weights", "layout")] = WRITTEN_LAYOUT
-    for metric, share in expected.items():
-        if metric in declared[name].expected:
-            edits[(*entry, "expected", metric)] = repr(float(share))
-    content = _edited(document, edits).encode()
-    registry_of(document_from_yaml(content, f"{path} with the new values"), folder)
+    return document, declared[name]
+
+
+def _write(path: Path, text: str, news: str) -> None:
+    """Write a registry file after it was read as one."""
+    content = text.encode()
+    registry_of(document_from_yaml(content, f"{path} with {news}"), path.absolute().parent)
     write_whole(path, content)
+
+
+def _with_seed(document: Document, name: str, item: tuple[str, str]) -> str:
+    entry: Place = ("checkpoints", name)
+    has_seeds = document.at(*entry, "seeds") is not None
+    part: Place = (*entry, "seeds") if has_seeds else entry
+    last = max(end for place, (_, end) in document.spans.items() if place[: len(part)] == part)
+    # To the end of the line: of a flow mapping the brace and a comment may follow.
+    end = document.text.find("\n", last)
+    end = len(document.text) if end < 0 else end
+    line = document.lines[*entry, "weights"]
+    margin = re.match(" *", document.text.split("\n")[line - 1])
+    indent = margin[0] if margin else ""
+    heading = "" if has_seeds else f"\n{indent}seeds:"
+    return f"{document.text[:end]}{heading}\n{indent}  - {f',{chr(10)}{indent}     '.join(item)}{document.text[end:]}"
+
+
+def _entry(document: Document, checkpoint: Checkpoint) -> tuple[Place, Place]:
+    """Return the places of an entry, or one of its seeds, and of its weights."""
+    if checkpoint.seed_of is None:
+        entry: Place = ("checkpoints", checkpoint.name)
+        return entry, (*entry, "weights")
+    place: Place = ("checkpoints", checkpoint.seed_of, "seeds")
+    uris = [document.at(*place, index, "uri") for index, _ in enumerate(document.list_at(*place))]
+    seed: Place = (*place, uris.index(checkpoint.weights.uri))
+    return seed, seed
 
 
 def _edited(document: Document, edits: Mapping[Place, str]) -> str:
     text = document.text
     by_start = sorted(((document.spans[place], new) for place, new in edits.items()), reverse=True)
     for (start, end), new in by_start:
-        # An empty value stands right behind its colon.
+        # An empty value directly follows its colon.
         text = f"{text[:start]}{' ' if start == end else ''}{new}{text[end:]}"
     return text
 

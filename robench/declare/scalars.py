@@ -1,6 +1,6 @@
-"""Readers of single fields: a plain value in, the field's value out, or what was met and what was wanted.
+"""Readers of single fields, which convert plain values or refuse them with what was found and expected.
 
-Strict: true is no number, 1.0 is no whole number, quoted digits are text.
+Types are strict: true is not a number, 1.0 is not a whole number, quoted digits are text.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _BUDGETS = "budgets are shares of the pixel range [0, 1], such as 8/255"
 
 
 class RefusedError(Exception):
-    """A value cannot be what its field wants; the message says both."""
+    """Error for a value that does not fit its field; the message gives both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Mark of an annotation: ``check`` returns what is wrong with a value, or None."""
+    """Annotation mark: ``check`` returns what is wrong with a value, or None."""
 
     check: Callable[[object], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBy:
-    """Mark of an annotation: ``read`` reads the value in place of the type's own reader."""
+    """Annotation mark: ``read`` replaces the type's own reader."""
 
     read: Reader
 
@@ -65,7 +65,7 @@ def scalar_reader(hint: object, marks: tuple[object, ...]) -> Reader:
 
 
 def literal_reader(choices: tuple[object, ...], otherwise: str = "") -> Reader:
-    """Return the reader of a field that is one of ``choices``, all of them text; ``otherwise``: what else it may be."""
+    """Return the reader of a field with text ``choices``; ``otherwise`` is added to its message on other values."""
     known = [str(choice) for choice in choices]
 
     def read_choice(value: object) -> object:
@@ -79,7 +79,7 @@ def literal_reader(choices: tuple[object, ...], otherwise: str = "") -> Reader:
 
 
 def refused(wanted: str, value: object) -> RefusedError:
-    """Return the usual message: what was wanted, and what was met."""
+    """Return the usual message: expected and found value."""
     return RefusedError(f"must be {wanted}, got {show(value)}")
 
 

@@ -1,8 +1,8 @@
-"""Declarations as pydantic models: each field is checked by itself, so that one mistake hides no other.
+"""Declarations as pydantic models, which check each field separately, so that one mistake hides no other.
 
-A dataclass gives its model (strict, extra fields forbidden, the bounds of its annotations kept); what the model accepts
-is handed to the dataclass, whose own ValueErrors, contradictions between fields, are problems like all others. Which
-class a field of the type ``DeclarationBase``, or of a family's base class, wants is told by its name (``FAMILIES``).
+A dataclass gives its model (strict, extra fields forbidden, the bounds of its annotations kept); accepted values are
+passed to the dataclass, whose own ValueErrors (contradictions between fields) are problems like all others. The name of
+a field of type ``DeclarationBase``, or of a family's base class, determines its family (``FAMILIES``).
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ if TYPE_CHECKING:
     from robench.declare.problems import Place, Problem
 
 T = TypeVar("T")
-# Entries of a list or a mapping, unless its annotation says more: the shipped suites have up to a hundred conditions.
+# Maximum length of a list or mapping without a longer one in its annotation: shipped suites have up to 100 conditions.
 LONGEST = 1000
-# Unknown fields that are told one by one.
+# Number of unknown fields that are listed one by one.
 MOST_UNKNOWN = 50
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Family:
-    """Declarations of which a field wants one, told apart by the field ``tag``; ``untagged`` is meant without it.
+    """Family of declarations accepted by a field, distinguished by the field ``tag``; ``untagged`` is the default.
 
-    ``alias``: another name of ``tag``; ``sweeps``: whether an attack at several budgets may stand there.
+    ``alias``: another name of ``tag``; ``sweeps``: whether an attack at several budgets is allowed.
     """
 
     noun: str
@@ -88,19 +88,19 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def attempt(read: Callable[[object], T], document: Document, place: Place, problems: list[Problem]) -> T | None:
-    """Return what ``read`` makes of the value at a place; or add all that is wrong with it to ``problems``."""
+    """Return the result of ``read`` for the value at a place, or add all its problems to ``problems``."""
     try:
         return read(document.at(*place))
     except ValidationError as error:
         for found in error.errors(include_url=False):
-            # What could not be read has been reported by whoever could not read it.
+            # Unreadable values have been reported already.
             if found["input"] is not UNREADABLE:
                 problems.append(document.problem((*place, *found["loc"]), found["msg"]))
     return None
 
 
 def construct(declared: type[T], value: object, tag: str | None = None) -> T:
-    """Return the dataclass ``declared`` with the fields of a mapping, in which ``tag`` named the class.
+    """Return the dataclass ``declared`` with the fields of a mapping whose ``tag`` named the class.
 
     Raises:
         ValidationError: every problem of every field, with its place.
@@ -128,7 +128,7 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
 
 
 def _constructed(declared: type[T], given: Mapping[str, object], value: object) -> T:
-    """Return a declaration with code of others, whose ValueErrors are contradictions like all."""
+    """Return a third-party declaration, whose ValueErrors are contradictions like all others."""
     refusals: list[ValueError] = []
 
     def construct() -> T | None:
@@ -145,10 +145,10 @@ def _constructed(declared: type[T], given: Mapping[str, object], value: object) 
 
 
 def construct_member(family: Family, value: object) -> DeclarationBase:
-    """Return the declaration of a family that a mapping stands for.
+    """Return the declaration described by a mapping of a family.
 
     Raises:
-        ValidationError: every problem of every field, with its place; or that no such member is declared.
+        ValidationError: every problem of every field, with its place; or an unknown member.
     """
     known = ", ".join(sorted(family.members))
     if not isinstance(value, dict):
@@ -172,7 +172,7 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
 
 
 def _class_of(family: Family, value: Mapping[str, object]) -> type:
-    """Return the class that a mapping stands for, ``object`` where that cannot be told."""
+    """Return the class described by a mapping, ``object`` if it is unknown."""
     try:
         return member_class(family.noun, family.members, value, family.tag) if family.tag in value else object
     except ValidationError:
@@ -186,7 +186,7 @@ def model_of(declared: type) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(declared):
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        # Which default stands here does not matter: fields that are not set are left to the dataclass.
+        # This default is not used: fields that are not set are left to the dataclass.
         fields[field.name] = (_field_type(hints[field.name], field.name), ... if required else None)
     config = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
     return create_model(declared.__name__, __config__=config, **fields)

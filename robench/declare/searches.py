@@ -1,4 +1,4 @@
-"""Conditions that search for the nearest adversarial example: what can be read off them, and at which distances."""
+"""Conditions with minimum-norm attacks: checks of the distances at which their accuracy is reported."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 def distances_of(condition: Condition) -> tuple[Distance, ...]:
-    """Return the distances that a condition states, in its attack's norm; none but of attacks without a budget."""
+    """Return the distances of a condition, in its attack's norm; none except for minimum-norm attacks."""
     norm = condition.perturbation.search_norm
     return () if norm is None else tuple(Distance(norm=norm, value=value) for value in condition.distances)
 
 
 def distance_problems(condition: Condition) -> Iterator[str]:
-    """Yield what is wrong with the distances that a condition states, if it states any."""
+    """Yield the problems of a condition's distances, if it has any."""
     if not condition.distances:
         return
     if not condition.perturbation.is_minimum_norm:
         able = ", ".join(kind for kind, declared in PERTURBATIONS.loaded() if declared.is_minimum_norm)
-        yield f"must be left out for {condition.perturbation.kind}: only attacks without a budget ({able}) have some"
+        yield f"must be left out for {condition.perturbation.kind}: only minimum-norm attacks ({able}) have some"
         return
     if wrong := condition.perturbation.distance_problem():
         yield f"must be left out for an attack {wrong}"
     shown = [str(distance) for distance in distances_of(condition)]
     for twice in dict.fromkeys(each for each in shown if shown.count(each) > 1):
-        yield f"must differ as they are shown, got {twice} twice"
+        yield f"must differ as displayed, got {twice} twice"

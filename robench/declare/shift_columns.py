@@ -1,7 +1,7 @@
-"""Columns over corruptions and over out-of-distribution examples, and what keeps them from being read.
+"""Columns over corruptions and out-of-distribution examples, and checks of their conditions.
 
-A metric over corruptions has a column for each type, or for each family (the published files, or what is made of one
-dataset): over the clean condition, where there is one, and then five severities of each type. A metric of detection has
+A metric over corruptions has a column for each type, or for each family (the published files, or corruptions of one
+dataset): over the clean condition, if there is one, and then five severities of each type. A metric of detection has
 one for each condition that names its negatives.
 """
 
@@ -24,7 +24,7 @@ Types = dict[str, dict[int, "Condition"]]
 
 
 def detection_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -> Iterator[Column]:
-    """Yield the columns of out-of-distribution examples, by condition and then metric."""
+    """Yield the columns of out-of-distribution examples, by condition and metric."""
     for condition in conditions:
         for name in metrics:
             if condition.negatives is not None and METRICS[name].scope == "detection":
@@ -38,7 +38,7 @@ def detection_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -
 
 
 def corruption_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -> Iterator[Column]:
-    """Yield the columns of families of corruptions by metric, and after them those of types."""
+    """Yield the columns of families of corruptions by metric, followed by those of types."""
     families, names = families_of(conditions), [name for name in metrics if _is_of_corruptions(name)]
     for family, types in families.items():
         for name in names:
@@ -61,7 +61,7 @@ def families_of(conditions: Sequence[Condition]) -> dict[str, Types]:
 
 
 def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
-    """Return what keeps a metric over corruptions from being read off these conditions."""
+    """Return why a metric over corruptions cannot be computed from these conditions."""
     declared, families = METRICS[metric], families_of(conditions)
     if not families:
         example = "{name: snow-3, perturbation: {kind: corruption, type: snow, severity: 3}}"
@@ -76,7 +76,7 @@ def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[st
 
 
 def detection_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
-    """Return what keeps a metric of detection from being read off these conditions."""
+    """Return why a metric of detection cannot be computed from these conditions."""
     out = [each for each in conditions if each.dataset.is_out_of_distribution]
     if not out:
         example = "{name: o, dataset: digits-o, negatives: clean}"
@@ -89,7 +89,7 @@ def detection_problems(conditions: Sequence[Condition], metric: str) -> list[str
 
 
 def negatives_problem(condition: Condition, conditions: Sequence[Condition]) -> str | None:
-    """Return what is wrong with the negatives that a condition names, or that it names none where it must."""
+    """Return the problem of a condition's negatives, such as missing ones."""
     is_out = condition.dataset.is_out_of_distribution
     if condition.negatives is None:
         return None
@@ -130,7 +130,7 @@ def _severity_problems(family: str, types: Types, metric: str) -> list[str]:
 
 
 def _reference_problems(family: str, types: Types, metric: Metric) -> list[str]:
-    """Return why errors cannot be told in units of a reference's."""
+    """Return why errors cannot be expressed in units of a reference's."""
     if family not in REFERENCES:
         known = ", ".join(REFERENCES)
         return [f"{metric.name} needs a reference's errors, which {known} have and {family} has not; take mean_error"]
@@ -153,7 +153,7 @@ def _is_of_corruptions(metric: str) -> bool:
 
 
 def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:
-    """Return the condition of a family's images without corruption, if there is one."""
+    """Return the condition of a family's images without corruption, if any."""
     of_family = [each for each in conditions if (found := corrupted_of(each)) and found.family == family]
     datasets = {uncorrupted_of(each) for each in of_family}
     clean = [each for each in conditions if each.perturbation.is_clean and each.dataset.name in datasets]

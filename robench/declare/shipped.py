@@ -1,4 +1,4 @@
-"""What robench brings along: its registry and its suites, in a checkout or in an installed wheel."""
+"""Registry and suites that ship with robench, in a checkout or an installed wheel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REGISTRY = "checkpoints.yaml"
 
 
 def shipped_folder() -> Path:
-    """Return the folder that holds checkpoints.yaml, checkpoints/, suites/ and reports/published/."""
+    """Return the folder with checkpoints.yaml, checkpoints/, suites/ and reports/published/."""
     package = Path(__file__).resolve().parents[1]
     return package.parent if (package.parent / _REGISTRY).is_file() else package / "shipped"
 
@@ -43,17 +43,17 @@ def shipped_suites() -> dict[str, Path]:
 def find_suite(
     name_or_path: str | Path, datasets: Mapping[str, DatasetDeclaration] = DATASETS, dataset: str | None = None
 ) -> Suite:
-    """Return a shipped suite by its name, or the suite of a file: a path that ends in .yaml or .yml or has a slash.
+    """Return a shipped suite by name, or the suite of a file: a path that ends in .yaml or .yml or has a slash.
 
     Args:
         name_or_path: a shipped name, or a path.
-        datasets: what names of datasets are resolved in, see ``find_datasets``.
-        dataset: name of the dataset of a suite that names none; without it that suite has a stand-in.
+        datasets: datasets by name, see ``find_datasets``.
+        dataset: name of the dataset for a suite that names none; None for a stand-in.
 
     Raises:
         UsageError: there is no such file; or a dataset is given and the suite names its own.
         UnknownNameError: no suite of this name is shipped.
-        DeclarationError: all that is wrong with the file.
+        DeclarationError: all problems of the file.
     """
     if isinstance(name_or_path, Path) or is_file_name(name_or_path):
         return read_suite(absolute(name_or_path, "suite"), datasets, dataset)
@@ -69,9 +69,9 @@ def find_suites(
     """Return suites to measure or report, each once, with every dataset known.
 
     Raises:
-        UsageError: one names no dataset and none is given, or as of ``find_suite``.
+        UsageError: one names no dataset and none is given, or see ``find_suite``.
         UnknownNameError: there is no such suite or dataset.
-        DeclarationError: all that is wrong with a file.
+        DeclarationError: all problems of a file.
     """
     datasets = find_datasets(registry_files)
     suites = tuple(find_suite(name, datasets, dataset) for name in dict.fromkeys(names))
@@ -85,7 +85,7 @@ def find_datasets(registry_files: Sequence[Path] = ()) -> Mapping[str, DatasetDe
 
     Raises:
         UsageError: there is no such file.
-        DeclarationError: all that is wrong with a file; or two files declare the same name.
+        DeclarationError: all problems of a file; or two files declare the same name.
     """
     if not registry_files:
         return DATASETS
@@ -93,19 +93,30 @@ def find_datasets(registry_files: Sequence[Path] = ()) -> Mapping[str, DatasetDe
     return _Joined(merge({path: each.datasets for path, each in registries.items()}, "dataset"), DATASETS)
 
 
-def find_checkpoints(names: Sequence[str], registry_files: Sequence[Path] = ()) -> list[Checkpoint]:
+def find_checkpoints(
+    names: Sequence[str], registry_files: Sequence[Path] = (), *, all_seeds: bool = False
+) -> list[Checkpoint]:
     """Return checkpoints by name, each once, from the shipped registry and further files.
+
+    Args:
+        names: names of entries, or of one of their seeds, such as ``digits-vit@1``.
+        registry_files: registry files beside the shipped one.
+        all_seeds: return the checkpoints of all seeds of an entry after its own.
 
     Raises:
         UsageError: there is no such file.
         UnknownNameError: no registry declares one of the names.
-        DeclarationError: all that is wrong with a file; or two files declare the same name.
+        DeclarationError: all problems of a file; or two files declare the same name.
     """
     declared = read_registries(registry_files)
     for name in names:
         if name not in declared:
             raise UnknownNameError("model", name, declared, "Others can be added with a registry file (--registry).")
-    return [declared[name] for name in dict.fromkeys(names)]
+    wanted = dict.fromkeys(names)
+    if all_seeds:
+        of_entry = {name: [each.name for each in declared.values() if each.seed_of == name] for name in wanted}
+        wanted = dict.fromkeys(each for name in wanted for each in (name, *of_entry[name]))
+    return [declared[name] for name in wanted]
 
 
 def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint]:
@@ -113,14 +124,14 @@ def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint
 
     Raises:
         UsageError: there is no such file.
-        DeclarationError: all that is wrong with a file; or two files declare the same name.
+        DeclarationError: all problems of a file; or two files declare the same name.
     """
     files = (shipped_registry(), *(absolute(path, "registry") for path in registry_files))
     return merge({path: registry.checkpoints for path, registry in _read(files).items()})
 
 
 class _Joined(Mapping[str, "DatasetDeclaration"]):
-    """The datasets of registries beside a family of plug-ins, whose members are imported only when they are used."""
+    """Datasets of registries together with a family of plug-ins, whose members are imported on use."""
 
     def __init__(self, own: Mapping[str, DatasetDeclaration], others: Mapping[str, DatasetDeclaration]) -> None:
         self._own, self._others = own, others

@@ -1,4 +1,4 @@
-"""Suites: a file of conditions and metrics in, a Suite with its columns out."""
+"""Reader of suites: conditions, metrics and the columns that follow from them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 # The shipped suites have up to a hundred conditions, published data up to 10^7 examples.
 Count = Annotated[int, Ge(1), Le(LARGEST)]
-# Every pass has as many rows, padded where there are fewer examples.
+# Every forward pass has this many rows, padded if there are fewer examples.
 BatchSize = Annotated[int, Ge(1), Le(65_536)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionEntry:
-    """A condition as it stands in a file."""
+    """Entry of a condition in a file."""
 
     name: Name
     dataset: str | None = None
@@ -67,9 +67,9 @@ class ConditionEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteEntry:
-    """A suite as it stands in a file; ``dataset`` is that of all conditions that name none.
+    """Entry of a suite in a file; ``dataset`` is the default of its conditions.
 
-    A suite that names no dataset at all states its ``task``, and is measured on the dataset that it is given.
+    A suite without any dataset has a ``task`` instead, and is measured on the dataset given to it.
     """
 
     name: Name
@@ -89,17 +89,17 @@ def read_suite(path: Path, datasets: Datasets = DATASETS, dataset: str | None = 
     """Return the suite of a YAML file; see ``suite_of``.
 
     Raises:
-        UsageError: there is no such file, or as of ``suite_of``.
-        DeclarationError: all that is wrong with it, each problem with its line.
+        UsageError: there is no such file, or see ``suite_of``.
+        DeclarationError: all problems of the file, each with its line.
     """
     return suite_of(read_yaml(path), datasets, dataset)
 
 
 def parse_suite(value: object, source: str = "suite") -> Suite:
-    """Return the suite that a mapping describes, the same as in YAML; ``source`` is what messages call it.
+    """Return the suite described by a mapping, in the format of YAML files; ``source`` is its name in messages.
 
     Raises:
-        DeclarationError: all that is wrong with it.
+        DeclarationError: all problems of the suite.
     """
     return suite_of(document_from_python(value, source))
 
@@ -109,11 +109,11 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
 
     Args:
         document: a suite.
-        datasets: what its names of datasets are resolved in.
-        dataset: name of the dataset of a suite that names none; without it that suite has a stand-in.
+        datasets: datasets by name.
+        dataset: name of the dataset for a suite that names none; None for a stand-in.
 
     Raises:
-        DeclarationError: all that is wrong with it.
+        DeclarationError: all problems of the suite.
         UnknownNameError: there is no dataset of the given name.
         UsageError: a dataset is given, but the suite names its own; or it is of another task.
     """
@@ -156,7 +156,7 @@ def _unknown_datasets(document: Document, datasets: Datasets) -> Iterator[Proble
 
 
 def _names_no_dataset(document: Document) -> bool:
-    """Return whether a suite states its task and is for any dataset of it."""
+    """Return whether a suite has a task instead of a dataset, so that it can be run on any dataset of that task."""
     if document.at("task") is None or document.at("dataset") is not None:
         return False
     places = (("conditions", index, "dataset") for index in range(_num_conditions(document)))
@@ -164,7 +164,7 @@ def _names_no_dataset(document: Document) -> bool:
 
 
 def _default_dataset(document: Document, datasets: Datasets, given: str | None) -> DatasetDeclaration | None:
-    """Return the dataset of conditions that name none: the suite's own, the given one, or a stand-in."""
+    """Return the default dataset of conditions: the suite's own, the given one, or a stand-in."""
     task, name = document.at("task"), document.at("dataset")
     if not _names_no_dataset(document):
         return datasets[name] if isinstance(name, str) and not known_in("dataset", datasets)(name) else None
@@ -178,7 +178,7 @@ def _default_dataset(document: Document, datasets: Datasets, given: str | None) 
 
 
 def _num_conditions(document: Document) -> int:
-    """Return the number of conditions that are read; 0 where there are too many, which is a problem of its own."""
+    """Return the number of conditions to read; 0 if there are too many, which is a separate problem."""
     count = len(document.list_at("conditions"))
     return count if count <= LONGEST else 0
 
@@ -186,7 +186,7 @@ def _num_conditions(document: Document) -> int:
 def _readable_conditions(
     document: Document, datasets: Datasets, default: DatasetDeclaration | None
 ) -> dict[int, Condition]:
-    """Return the conditions that are well formed, by position, so that others' mistakes do not hide theirs."""
+    """Return the well-formed conditions by position, so that mistakes in others do not hide theirs."""
     conditions: dict[int, Condition] = {}
     problem_of = known_in("dataset", datasets)
     for index in range(_num_conditions(document)):
@@ -229,7 +229,7 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
 def _missing_datasets(document: Document) -> Iterator[Problem]:
     unknown = document.mapping_at().keys() - {declared.name for declared in fields(SuiteEntry)}
     if document.at("dataset") is not None or _names_no_dataset(document) or get_close_matches("dataset", unknown):
-        # It is there, or misspelt, which is one mistake and reported as such.
+        # It is present, or misspelt, which is a single mistake and reported as such.
         return
     items = document.list_at("conditions")
     without = [index for index, item in enumerate(items) if isinstance(item, dict) and item.get("dataset") is None]
@@ -269,20 +269,18 @@ def _task_problems(document: Document, conditions: Mapping[int, Condition]) -> I
 def _metric_problems(document: Document, conditions: Mapping[int, Condition]) -> Iterator[Problem]:
     yield from _repeated(document, "metrics", name_of=lambda value: _metric_name(value) or value)
     if len(conditions) < len(document.list_at("conditions")) or not conditions:
-        # Whether an attack or a clean condition is missing shows only once all conditions can be read.
+        # Missing attacks or clean conditions are checked only once all conditions can be read.
         return
     for index, name in _known_metrics(document).items():
         stopping = [each.name for each in conditions.values() if not each.perturbation.keeps_scores]
         if METRICS[name].reads_scores and stopping:
-            message = (
-                f"{name} cannot be read where an attack stops at success, as in {', '.join(stopping)}; leave it out"
-            )
+            message = f"{name} cannot be computed with early stopping, as in {', '.join(stopping)}; leave it out"
             yield document.problem(("metrics", index), message)
         for message in _SCOPE_PROBLEMS[METRICS[name].scope](tuple(conditions.values()), name):
             yield document.problem(("metrics", index), message)
 
 
-# What keeps a metric of each scope from being read off the conditions of a suite.
+# Checks that a suite's conditions support the metrics of each scope.
 _SCOPE_PROBLEMS: Mapping[str, Callable[[Sequence[Condition], str], list[str]]] = {
     "condition": lambda conditions, metric: [],
     "threat-model": threat_problems,
@@ -295,7 +293,7 @@ _SCOPE_PROBLEMS: Mapping[str, Callable[[Sequence[Condition], str], list[str]]] =
 
 
 def _known_metrics(document: Document) -> dict[int, str]:
-    """Return the metrics that there are, each once, by position."""
+    """Return the known metrics, each once, by position."""
     names = document.list_at("metrics")
     first: dict[str, int] = {}
     for index, name in enumerate(names):
@@ -305,7 +303,7 @@ def _known_metrics(document: Document) -> dict[int, str]:
 
 
 def _metric_name(value: object) -> str | None:
-    """Return the name of a metric that there is, whatever stands for it; None where there is none."""
+    """Return the name of a known metric given in any form; None if it is unknown."""
     try:
         return str(metric_name(value))
     except (RefusedError, ValidationError):

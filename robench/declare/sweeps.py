@@ -1,7 +1,7 @@
-"""An attack at several budgets as it stands in a file: ``epsilons`` in place of ``epsilon``, and how they go together.
+"""Sweeps in files: an attack with ``epsilons`` in place of ``epsilon``, and the rules for combining them.
 
-The attack is read once a budget, so that what is wrong with one budget alone is told of that one. Members of a custom
-ensemble that name no budget have the ensemble's.
+The attack is read once per budget, so that problems of a single budget are reported for that one. Members of a custom
+ensemble without a budget have the ensemble's.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 KEY = "epsilons"
-# Where no budget can be read: what relates fields to the budget then finds nothing wrong.
+# Default if no budget can be read: checks of other fields against the budget then find no problem.
 NO_BUDGET = 0
 
 
-# Of a mapping that may stand for an attack, its class.
+# Class of the attack that a mapping may describe.
 ClassOf = Callable[[Mapping[str, object]], type]
 
 
 class Construct(Protocol):
-    """Reads a mapping, in which ``tag`` named the class, as a dataclass: ``schema.construct``."""
+    """Reader of a mapping, whose ``tag`` named the class, as a dataclass: ``schema.construct``."""
 
     def __call__(self, declared: type[T], value: object, tag: str | None = None) -> T:
         """Return the dataclass ``declared``."""
@@ -41,7 +41,7 @@ class Construct(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEntry:
-    """What a mapping says of a sweep beside the attack."""
+    """Fields of a sweep beside those of the attack."""
 
     epsilons: tuple[Epsilon, ...]
     carry: bool = False
@@ -54,7 +54,7 @@ OWN = tuple(SweepEntry.__dataclass_fields__)
 def construct_sweep(
     declared: type[DeclarationBase], value: Mapping[str, object], construct: Construct, class_of: ClassOf
 ) -> Sweep:
-    """Return the sweep of a mapping that has ``epsilons``, and stands for an attack of the class ``declared``.
+    """Return the sweep described by a mapping with ``epsilons`` for an attack of the class ``declared``.
 
     Raises:
         ValidationError: every problem of every field, with its place.
@@ -81,7 +81,7 @@ def construct_sweep(
 
 
 def _at_budget(value: Mapping[str, object], epsilon: object, class_of: ClassOf) -> dict[str, object]:
-    """Return the mapping of the attack alone."""
+    """Return the mapping of the attack at a single budget."""
     fields = {name: item for name, item in value.items() if name not in OWN} | {"epsilon": epsilon}
     if isinstance(members := fields.get("members"), list):
         fields["members"] = [
@@ -95,16 +95,16 @@ def _at_budget(value: Mapping[str, object], epsilon: object, class_of: ClassOf) 
 
 @dataclass(frozen=True, slots=True)
 class _Problems:
-    """Problems of several readings, each once, with the value that each is of."""
+    """Problems of several readings, each once, with the values concerned."""
 
     found: dict[tuple[Place, str], object] = field(default_factory=dict)
 
     def add(self, place: Place, message: str, value: object) -> None:
-        """Add one."""
+        """Add a problem."""
         self.found.setdefault((place, message), value)
 
     def attempt(self, read: Callable[[], T], epsilon_place: Place = ("epsilon",)) -> T | None:
-        """Return what can be read; or add all that is wrong, that of ``epsilon`` at the place where it stands."""
+        """Return the reading, or add all its problems, those of ``epsilon`` at the place of the budget."""
         try:
             return read()
         except ValidationError as error:
@@ -116,7 +116,7 @@ class _Problems:
 
     @property
     def error(self) -> ValidationError:
-        """All of them."""
+        """Return the error that contains all problems."""
         lines = [
             InitErrorDetails(type=PydanticCustomError("robench", "{message}", {"message": text}), loc=place, input=of)
             for (place, text), of in self.found.items()

@@ -1,4 +1,4 @@
-"""Files as their authors check them: every problem, before anything runs."""
+"""Validation of suite and registry files for their authors: all problems, before anything runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def validate_file(path: Path, datasets: Mapping[str, DatasetDeclaration] = DATASETS) -> Literal["suite", "registry"]:
-    """Return what kind of declaration a file holds.
+    """Validate a file, and return the kind of its declaration.
 
-    A registry has ``checkpoints`` or ``datasets`` at its top, all else is a suite. Names of datasets are resolved in
-    ``datasets``, those of a registry in its own as well.
+    A file with ``checkpoints`` or ``datasets`` at its top is a registry, any other a suite. Names of datasets are
+    resolved in ``datasets``, and in a registry's own.
 
     Raises:
         UsageError: there is no such file.
-        DeclarationError: all that is wrong with it, each problem with its line.
+        DeclarationError: all problems of the file, each with its line.
     """
     document = read_yaml(path)
     if not document.mapping_at().keys().isdisjoint(("checkpoints", "datasets")):

@@ -1,7 +1,7 @@
-"""The plain values that a declaration is read from, whether they come from YAML or from Python.
+"""Plain values of declarations, from YAML or from Python.
 
-Numbers with a point or an exponent stay as they were written, so that 0.03 is 3/100 and not the nearest double, and so
-that messages show what the author typed.
+Numbers with a point or an exponent keep their spelling, so that 0.03 is 3/100 and not the nearest double, and messages
+quote the author's text.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from fractions import Fraction
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE](?P<exponent>[-+]?[0-9]+))?")
 MAX_DEPTH = 32
 _LONGEST_NUMBER = 64
-# That of every double is smaller.
+# The exponent of every double is smaller.
 _LARGEST_EXPONENT = 330
 _LONGEST_SHOWN = 60
 
 
 class Unreadable(Enum):
-    """Stands where a value was refused already, so that its reader reports nothing more about it."""
+    """Placeholder of a refused value, so that its reader reports nothing more about it."""
 
     UNREADABLE = "unreadable"
 
@@ -31,7 +31,7 @@ UNREADABLE = Unreadable.UNREADABLE
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number with a point or an exponent, as it was written.
+    """Number with a point or an exponent, in its original spelling.
 
     >>> Number("1e-3").exact
     Fraction(1, 1000)
@@ -41,12 +41,12 @@ class Number:
 
     @property
     def exact(self) -> Fraction:
-        """The number itself."""
+        """Return the exact number."""
         return Fraction(self.text)
 
     @property
     def nearest(self) -> float:
-        """The nearest double."""
+        """Return the nearest double."""
         return float(self.text)
 
 
@@ -54,13 +54,13 @@ Value = None | bool | int | Number | str | Unreadable | list["Value"] | dict[str
 
 
 def number_of(text: str) -> int | Number | None:
-    """Return the number that ``text`` writes in decimals, or None where it writes none or one beyond all reason.
+    """Return the number represented by ``text`` in decimals, or None if there is none or it is unreasonably large.
 
     >>> number_of("20"), number_of("0.5"), number_of("1e999999999")
     (20, Number(text='0.5'), None)
     """
     written = _NUMBER.fullmatch(text)
-    # Without a limit, a few characters such as 1e999999999 would ask for a gigabyte of digits.
+    # Without a limit, a few characters such as 1e999999999 would need a gigabyte of digits.
     if not written or len(text) > _LONGEST_NUMBER or abs(int(written["exponent"] or 0)) > _LARGEST_EXPONENT:
         return None
     if not any(mark in text for mark in ".eE"):
@@ -69,12 +69,12 @@ def number_of(text: str) -> int | Number | None:
 
 
 def looks_like_number(text: str) -> bool:
-    """Whether ``text`` is a decimal number, however long."""
+    """Return whether ``text`` is a decimal number of any length."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def show(value: object) -> str:
-    """Return how messages show a value: text in quotes and cut short, lists and mappings by their kind."""
+    """Format a value for messages: text quoted and truncated, lists and mappings by their type."""
     match value:
         case None:
             return "null"

@@ -1,7 +1,7 @@
-"""pydantic's errors in this project's words.
+"""Rewording of pydantic's errors.
 
-A ValidationError that is raised inside a validator keeps its places below the validator's own, so each model words its
-own errors, and those of the models around it pass them on.
+A ValidationError raised inside a validator keeps its places below the validator's own, so each model words its own
+errors, and enclosing models pass them on.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OURS = "robench"
 
 
 def one_error(title: str, message: str, value: object, *below: str | int) -> ValidationError:
-    """Return an error of one problem with ``value``, at the place ``below`` the validator's own."""
+    """Return an error with one problem of ``value``, at the place ``below`` the validator's own."""
     return ValidationError.from_exception_data(title, [_line(message, below, value)])
 
 
 def reworded(error: ValidationError, known: Sequence[str]) -> ValidationError:
-    """Return a model's errors in the usual words; ``known`` are its fields, for "did you mean"."""
+    """Return a model's errors, reworded; ``known`` are its fields, for "did you mean"."""
     found = error.errors(include_url=False)
     unknown = [str(one["loc"][-1]) for one in found if one["type"] == "extra_forbidden"]
     # A misspelt required field is one mistake, though the model finds it unknown and missing.
@@ -40,9 +40,9 @@ def reworded(error: ValidationError, known: Sequence[str]) -> ValidationError:
 
 
 def contradictions(error: ValueError, known: Sequence[str], value: object) -> ValidationError:
-    """Return what a dataclass has against its fields taken together, each at its field.
+    """Return a dataclass's contradictions between fields, each at its field.
 
-    A field that a file cannot have, since none of ``known`` is its name, is named in the message instead.
+    A field that files cannot have, since its name is not in ``known``, is named in the message instead.
     """
     lines = []
     problems = error.problems if isinstance(error, FieldsError) else [("", str(error))]
@@ -65,7 +65,7 @@ def _reworded_line(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetail
             message = f"unknown field {show(name)}.{did_you_mean(name, known)}"
         case _:
             message = error["msg"]
-    # pydantic marks what is wrong with a mapping's key by a last step of its own.
+    # pydantic marks problems of a mapping's key by an additional last step.
     place = place[:-1] if place[-1:] == ("[key]",) else place
     return _line(message, place, error["input"])
 

@@ -1,6 +1,6 @@
-"""YAML text in, nodes out, under limits: what strangers' files could do harm with is refused before it has a value.
+"""Composition of YAML nodes under limits, refusing whatever could do harm in untrusted files.
 
-Aliases can stand for 10^8 values in 300 bytes, tags for code; nesting is bounded, since composing recurs.
+Aliases can stand for 10^8 values in 300 bytes, tags for code; nesting is bounded, since composing is recursive.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import yaml
 from robench.declare.values import MAX_DEPTH
 
 MAX_BYTES = 1 << 20
-# Keys count, too. The shipped registry has 7,000; PyYAML takes seconds for as many as these.
+# Keys are included. The shipped registry has 7,000; PyYAML takes seconds for this many.
 MAX_NODES = 50_000
 _NodeEvent = yaml.AliasEvent | yaml.ScalarEvent | yaml.CollectionStartEvent
 
 
 class UnreadableTextError(Exception):
-    """The text as a whole is no YAML; ``line`` and ``column`` count from 1."""
+    """Error for text that is not YAML; ``line`` and ``column`` count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
@@ -28,11 +28,11 @@ class UnreadableTextError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What is wrong with single nodes, by their ``id``.
+    """Problems of single nodes, by their ``id``.
 
     Attributes:
-        fatal: why a node has no value.
-        others: what is wrong around a node whose value counts nevertheless.
+        fatal: reasons why a node has no value.
+        others: problems around a node whose value is used nevertheless.
     """
 
     fatal: dict[int, str] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class Remarks:
 
 
 def compose(content: bytes) -> tuple[str, yaml.Node | None, Remarks]:
-    """Return YAML in UTF-8 as text, its top node (None where it is empty), and what is wrong with single nodes.
+    """Return YAML in UTF-8 as text, its top node (None if it is empty), and the problems of single nodes.
 
     Raises:
-        UnreadableTextError: it is no UTF-8, no YAML, more than one document, or beyond the limits.
+        UnreadableTextError: it is not UTF-8, not YAML, more than one document, or beyond the limits.
     """
     text = _decode(content)
     try:
@@ -76,7 +76,7 @@ def _compose_whole(loader: _StrictLoader) -> yaml.Node | None:
         mark = error.problem_mark or error.context_mark or loader.get_mark()
         message = ", ".join(part for part in (error.context, error.problem) if part)
     except (ValueError, OverflowError) as error:
-        # PyYAML converts escapes such as "\UFFFFFFFF" and the digits of %YAML without a check of its own.
+        # PyYAML converts escapes such as "\UFFFFFFFF" and the digits of %YAML without checking them.
         mark = loader.get_mark()
         message = str(error)
     raise UnreadableTextError(f"cannot be read as YAML: {message}", mark.line + 1, mark.column + 1)

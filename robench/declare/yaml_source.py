@@ -1,4 +1,4 @@
-"""A strict reader of YAML: a file in, plain values and the line of each out.
+"""Strict reader of YAML: plain values of a file, and the line of each.
 
 Scalars follow YAML 1.2's core schema (https://yaml.org/spec/1.2.2/#103-core-schema), in which ``no`` and ``12:30:45``
 are text. It differs where readers of YAML disagree: ``010``, ``0x10`` and ``0o10`` are refused, being 8, 10 or 16, and
@@ -36,11 +36,11 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def read_yaml(path: Path) -> Document:
-    """Return a YAML file's values and where each of them stands.
+    """Return a YAML file's values and their places.
 
     Raises:
         UsageError: there is no such file, or it cannot be opened.
-        DeclarationError: it is no UTF-8, no YAML, or beyond the limits; the message has line and column.
+        DeclarationError: it is not UTF-8, not YAML, or beyond the limits; the message has line and column.
     """
     try:
         with open_regular(path) as file:
@@ -55,10 +55,10 @@ def read_yaml(path: Path) -> Document:
 
 
 def document_from_yaml(content: bytes, source: str) -> Document:
-    """Return the values of YAML in UTF-8, and what is wrong with single ones.
+    """Return the values of YAML in UTF-8, and the problems of single ones.
 
     Raises:
-        DeclarationError: it is no UTF-8, no YAML, or beyond the limits; the message has line and column.
+        DeclarationError: it is not UTF-8, not YAML, or beyond the limits; the message has line and column.
     """
     try:
         text, root, remarks = compose(content)
@@ -78,7 +78,7 @@ def document_from_yaml(content: bytes, source: str) -> Document:
 
 
 def plain_scalar(text: str) -> Value:
-    """Return what unquoted text means.
+    """Return the value of unquoted text.
 
     >>> plain_scalar("no"), plain_scalar("true"), plain_scalar("12:30:45"), plain_scalar("0.03")
     ('no', True, '12:30:45', Number(text='0.03'))

@@ -1,4 +1,4 @@
-"""Domains: what inputs are; ``x.py`` declares one without torch, and names the rules that hold for its inputs."""
+"""Domains of inputs: ``x.py`` declares a domain without torch, and names the rules of its inputs."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ __all__ = ["DOMAINS", "Domain", "domain_of"]
 
 
 def domain_of(batch: Batch) -> Domain:
-    """Return the domain whose inputs a batch has."""
+    """Return the domain of a batch's inputs."""
     return DOMAINS[batch.domain or IMAGES.name]

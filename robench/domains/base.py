@@ -1,4 +1,4 @@
-"""Declaration of a domain, and the rules that its implementation must have."""
+"""Declaration of domains, and the protocol of their rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """Domain of datasets and models: what inputs are.
+    """Domain of the inputs of datasets and models.
 
     Attributes:
         name: name in registries and declarations; ``title``: name for readers.
@@ -33,7 +33,7 @@ class Domain:
 
     @property
     def rules(self) -> DomainRules:
-        """The rules, imported now."""
+        """Import and return the rules."""
         rules: DomainRules = imported(self.implementation)
         return rules
 
@@ -43,17 +43,17 @@ class DomainRules(Protocol):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Least and greatest value of real-valued inputs, which attacks with ``clip: box`` stay between."""
+        """Return the minimum and maximum of real-valued inputs, the limits of attacks with ``clip: box``."""
 
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return examples (...) as one batch (B, ...).
+        """Stack examples (...) into one batch (B, ...).
 
         Raises:
             ContractError: they have different shapes, and the domain has no rule for that.
         """
 
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
-        """Refuse clean inputs (B, ...) with values that the domain does not have; ``dataset`` is the name in messages.
+        """Refuse clean inputs (B, ...) with values outside the domain; ``dataset`` is the name in messages.
 
         Raises:
             ContractError: the message says what was found.
@@ -62,9 +62,9 @@ class DomainRules(Protocol):
     def check_perturbed(
         self, perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, torch.Tensor]:
-        """Return the distances (B,) between clean and perturbed inputs (B, ...), by their columns in records.
+        """Return the distances (B,) between clean and perturbed inputs (B, ...), by column name.
 
         Raises:
-            ContractError: the perturbed inputs are not what the domain or the declaration allows.
+            ContractError: the perturbed inputs violate the rules of the domain or the declaration.
             BudgetExceededError: an input was moved by more than the threat model allows.
         """

@@ -1,4 +1,4 @@
-"""Declaration of the domain of images: (C, H, W) float32 in [0, 1]."""
+"""Declaration of the image domain: (C, H, W) float32 in [0, 1]."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rules of inputs of one shape whose values are real numbers in an interval: what a plug-in promises is measured here.
+"""Rules of real-valued inputs of one shape within an interval: checks of plug-ins' outputs, and distances.
 
-The harness distrusts plug-ins: a broken promise stops the shard.
+The harness does not trust plug-ins: a broken contract stops the shard.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class RealValued:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Least and greatest value."""
+        """Return the minimum and maximum value."""
         return self.lower, self.upper
 
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return examples (...) as one batch (B, ...).
+        """Stack examples (...) into one batch (B, ...).
 
         Raises:
             ContractError: they have different shapes.
@@ -48,7 +48,7 @@ class RealValued:
         return torch.stack(list(inputs))
 
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
-        """Refuse inputs (B, ...) that are not finite values in [lower, upper].
+        """Refuse inputs (B, ...) with values that are not finite or not in [lower, upper].
 
         Raises:
             ContractError: they are not; the message says what was found.
@@ -58,11 +58,11 @@ class RealValued:
     def check_perturbed(
         self, perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, torch.Tensor]:
-        """Measure what a perturbation returned against the clean inputs (B, ...), and refuse what breaks its promise.
+        """Measure distances between perturbed and clean inputs (B, ...), and refuse broken contracts.
 
-        Distances are in units of the inputs whatever the attack's space; its budget is checked in its own space. Inputs
-        of an attack without ``clip`` may lie outside the interval, but must be finite. Those of an attack that cuts to
-        [0, 1] after normalisation must lie there; a value that only was cut has not moved, of its budget.
+        Distances are in units of the inputs regardless of the attack's space; its budget is checked in its own space.
+        Inputs of an attack without ``clip`` may lie outside the interval, but must be finite. Those of an attack that
+        clips to [0, 1] after normalisation must lie there; clipping alone does not count towards the budget.
 
         Returns:
             (B,) float64 each: ``linf``, ``l2``, ``l1``.
@@ -100,9 +100,9 @@ UNIT_INTERVAL = RealValued(lower=0, upper=1)
 def _change_but_cut(
     perturbed: torch.Tensor, clean: torch.Tensor, declaration: PerturbationDeclaration, model: Model
 ) -> torch.Tensor:
-    """Return the changes (B, ...), 0 of each value that was cut to [0, 1] after normalisation and no more.
+    """Return the changes (B, ...), with 0 for values that were only clipped to [0, 1] after normalisation.
 
-    An attack that returns what its published code does leaves some inputs whole, before any cut.
+    An attack that returns the same point as its published code leaves some inputs unclipped.
     """
     mean, std = (channels.double() for channels in model.normalisation)
     points = perturbed.double()

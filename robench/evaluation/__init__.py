@@ -1,1 +1,1 @@
-"""Measure a shard, the only place where model, data and perturbation meet: ``actions`` declares what is measured."""
+"""Measurement of shards, the only place that combines model, data and perturbation."""

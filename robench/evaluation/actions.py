@@ -1,6 +1,6 @@
-"""The actions besides ``core.suite.Predict``: audit a model, and score stored adversarial examples. No torch.
+"""Declarations of the actions besides ``core.suite.Predict``: auditing and rescoring, without torch.
 
-Both have the identity that they had as perturbations, so that their records keep their keys.
+Both keep the identity from when they were perturbations, so that their records keep their keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AUDIT_EXAMPLES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(DeclarationBase, Action):
-    """Predictions of clean examples, and the flags of ``evaluation.audit``: the same probes whatever a suite's budgets.
+    """Audit of a model: predictions of clean examples, and the flags of ``evaluation.audit`` for fixed probes.
 
     Attributes:
         epsilon: budget of the probes in l-infinity, in pixel units.
@@ -47,14 +47,14 @@ class Audit(DeclarationBase, Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescore(DeclarationBase, Action):
-    """Predictions of stored adversarial examples, which were made against another model; see ``robench transfer``.
+    """Rescoring of stored adversarial examples made against another model; see ``robench transfer``.
 
-    The condition's perturbation is the attack that made them, at one budget; they must keep to its threat model.
+    The condition's perturbation is the attack that made them, at one budget; they must respect its threat model.
 
     Attributes:
         source: key of the measurement that made them.
-        budget: budget within a sweep, such as ``4/255``; None where the measurement has one.
-        mean, std: normalisation of the attacked model, per channel, in which the attack's budget may be meant.
+        budget: budget within a sweep, such as ``4/255``; None if the measurement has only one.
+        mean, std: normalisation of the attacked model, per channel, which may define the unit of the attack's budget.
     """
 
     kind: ClassVar[str] = "transferred"
@@ -74,9 +74,9 @@ class Rescore(DeclarationBase, Action):
 
 
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
-    """Return the audit of each dataset on which a suite attacks, to be measured in one batch of its own size.
+    """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
 
-    There is none of tasks to which its checks do not apply.
+    Tasks without audit checks have none.
     """
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
     return tuple(

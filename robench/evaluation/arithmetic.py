@@ -1,8 +1,8 @@
-"""The same arithmetic everywhere on one kind of device, and nobody else's settings disturbed.
+"""Reproducible arithmetic on one kind of device, without changing the caller's settings.
 
 On a CPU every worker computes with one thread: with more, libraries split sums differently and the last bits of
-gradients change (measured with torch 2.15: input gradients of a DeiT-tiny differ between 1 and 2 threads). Cores are
-used by more workers instead, which is faster too.
+gradients change (measured with torch 2.15: input gradients of a DeiT-tiny differ between 1 and 2 threads). More workers
+use the cores instead, which is also faster.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _set(threads: int, matmul_tf32: bool, cudnn_tf32: bool, benchmark: bool, det
 
 
 def device_kind(device: torch.device) -> str:
-    """Return the kind of device that decides the last bits, such as ``cpu AVX512`` or ``NVIDIA H200``."""
+    """Return the kind of device that determines the last bits, such as ``cpu AVX512`` or ``NVIDIA H200``."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "cpu":
@@ -58,7 +58,7 @@ def device_kind(device: torch.device) -> str:
 
 
 def library_versions() -> dict[str, str]:
-    """Return the release of each library that takes part in the arithmetic."""
+    """Return the version of each library involved in the arithmetic."""
     return dict(_versions())
 
 

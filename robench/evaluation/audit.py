@@ -1,4 +1,4 @@
-"""Can a model's robustness number be believed? All checks of one model, on examples that it gets right when clean."""
+"""Audit of a model's robustness: all checks, on examples that it classifies correctly when clean."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ BATCH_SIZE = 100
 def measure(
     shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
 ) -> Record:
-    """Return the record of a shard to be audited: outcomes of its clean examples, and the flags of the model."""
+    """Return the record of an audited shard: outcomes of its clean examples, and the flags of the model."""
     started = time.perf_counter()
     record = evaluate(shard, model, dataset, limit)
     declaration = shard.measurement.condition.action
-    assert isinstance(declaration, Audit)  # whose implementation this is
+    assert isinstance(declaration, Audit)  # this function is its implementation
     batch = dataset.batch(shard.start, shard.stop)
     flags = audit(model, batch, dataset.identity, declaration.epsilon, seed=shard.measurement.seed)
     whole = replace(provenance(model.device, started, limit), versions=record.provenance.versions)
@@ -49,7 +49,7 @@ def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fractio
     """Return every check of a classifier at a budget in l-infinity (pixel units), on a batch of the dataset.
 
     Raises:
-        ContractError: the dataset or the model broke its promise.
+        ContractError: the dataset or the model broke its contract.
     """
     IMAGES.rules.check_clean(batch.inputs, dataset.name)
     seeds = [example_seed(seed, dataset.fingerprint, Audit.kind, each) for each in batch.ids]
@@ -61,7 +61,7 @@ def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fractio
         probe = clean_correct(model, batch, draws, epsilon, BATCH_SIZE)
         if not len(probe):
             return [_nothing_to_attack(len(batch.ids))]
-        # All rows that a pass has: a model on batch statistics may take no single one.
+        # All rows of a pass: a model with batch statistics may not accept a single one.
         logits = predict(model, probe.batch.inputs, probe.draws.prediction_seeds, BATCH_SIZE)
         CLASSIFICATION.rules.check_outputs(logits, len(probe), "audited")
         return [*model_checks(probe), *indicators(probe), *comparisons(probe, logits.shape[1])]

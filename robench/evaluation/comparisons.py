@@ -1,4 +1,4 @@
-"""Comparisons of attacks whose outcome is known beforehand (``metrics.sanity``), made on a probe."""
+"""Sanity comparisons of attacks (``metrics.sanity``) on a probe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUARTER = Fraction(1, 4)
 
 
 def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
-    """Return the comparisons, made by attacks within the probe's budget; none where torch finds no gradient."""
+    """Return the comparisons, by attacks within the probe's budget; none if torch finds no gradient."""
     epsilon, twice = probe.epsilon, min(2 * probe.epsilon, Fraction(1))
     try:
         probe.gradient(cross_entropy_loss)

@@ -1,4 +1,4 @@
-"""Coupling: rows of a batch that influence each other's logits or gradients, as with batch norm on batch statistics.
+"""Detection of coupling: rows of a batch that influence each other, for example through batch statistics.
 
 Each row's logits and input gradient are compared between passes that differ only in the other rows: its batch, the
 batch permuted, and a batch filled with copies of the row. All passes have the same number of rows, because kernels
@@ -9,9 +9,9 @@ A permutation reveals rows that depend on their position or their neighbours, co
 contents of the batch. Copies need one pass for each row that is tested, all others three passes together.
 
 The gradient is that of the cross-entropy, summed over rows, toward each row's least likely class and in float64: toward
-the true class, the gradient of a confident row is little more than rounding errors. The batch is passed twice as it is:
-a model that draws from a global generator differs there as well, and is coupled only if it differs several times more
-in other company. On a CPU, all of robench's own digits checkpoints differ by exactly 0.
+the true class, the gradient of a confident row is little more than rounding errors. The unchanged batch is passed
+twice: a model that draws from a global generator differs there as well, and is coupled only if it differs several times
+more in other batches. On a CPU, all of robench's own digits checkpoints differ by exactly 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LOGITS_LIMIT = 1e-4
 GRADIENTS_LIMIT = 1e-3
 NOISE_FACTOR = 4.0
-# Over the whole range of a pixel, a gradient of this many ranges of the logits changes nothing: it is rounding errors.
+# Over the whole range of a pixel, a gradient of this many ranges of the logits changes nothing: only rounding errors.
 FLAT = 1e-6
 ADVICE = (
     "use evaluation-mode statistics, so that each row depends on itself alone; if the mechanism needs its batch, say "
@@ -61,8 +61,8 @@ class Coupling:
     """Influence of the rows of a batch on each other.
 
     Attributes:
-        num_rows: rows of each pass.
-        among_others: differences between passes in which a row has other company.
+        num_rows: number of rows of each pass.
+        among_others: differences between passes with different other rows.
         repeated: differences between two passes of the same batch; 0 unless the model is random.
     """
 
@@ -72,7 +72,7 @@ class Coupling:
 
     @property
     def excess(self) -> float:
-        """Largest difference as a multiple of its limit."""
+        """Return the largest difference as a multiple of its limit."""
         logits = self.among_others.logits / max(LOGITS_LIMIT, NOISE_FACTOR * self.repeated.logits)
         gradients = (self.among_others.gradients or 0.0) / max(
             GRADIENTS_LIMIT, NOISE_FACTOR * (self.repeated.gradients or 0.0)
@@ -81,12 +81,12 @@ class Coupling:
 
     @property
     def is_coupled(self) -> bool:
-        """True where a difference exceeds its limit."""
+        """Return whether a difference exceeds its limit."""
         return self.excess > 1
 
     @property
     def finding(self) -> str:
-        """Measurement in a sentence."""
+        """Return the measurement in a sentence."""
         logits, gradients = self.among_others.logits, self.among_others.gradients
         by_gradients = "has no gradients" if gradients is None else f"its gradients by {gradients:.1%}"
         return (
@@ -97,7 +97,7 @@ class Coupling:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """Answer of a model to a batch: (B, classes) logits and (B, D) gradients, None where there are none."""
+    """Outputs of one pass: (B, classes) logits and (B, D) gradients, None if there are none."""
 
     logits: Tensor
     gradients: Tensor | None
@@ -112,8 +112,8 @@ def measure_coupling(
         model: the model.
         inputs: (B, ...), on its device.
         seeds: one prediction seed a row.
-        num_copied: number of rows, the first ones, that are compared with copies of themselves, each in a pass of its
-            own; None for all.
+        num_copied: number of first rows that are compared with copies of themselves, each in a separate pass; None for
+            all.
     """
     num_rows = len(inputs)
     if num_rows < 2:
@@ -130,9 +130,9 @@ def measure_coupling(
 
 
 def _moved(num_rows: int) -> Tensor:
-    """Return the first drawn order in which no row is where it was.
+    """Return the first drawn order that leaves no row in its place.
 
-    It is drawn because a rotation would keep neighbours together, and a reversal opposite rows.
+    It is random because a rotation would keep neighbours together, and a reversal opposite rows.
     """
     generator, rows = torch.Generator().manual_seed(0), torch.arange(num_rows)
     order = rows
@@ -155,12 +155,12 @@ def coupling_flag(coupling: Coupling | None) -> Flag:
 
 
 def _pass(model: Model, inputs: Tensor, seeds: Sequence[int], rows: Tensor, labels: Tensor | None = None) -> _Pass:
-    """Pass the chosen rows with their seeds and labels, by default those of their least likely classes."""
+    """Pass the chosen rows with their seeds and labels, by default the least likely classes."""
     chosen, of_rows = inputs[rows.to(inputs.device)], [seeds[row] for row in rows.tolist()]
     try:
         with torch.enable_grad():
             logits = _as_rows(model.outputs(chosen.requires_grad_(), of_rows))
-    except Exception:  # whatever a model raises that is to be differentiated, its logits may still be had
+    except Exception:  # the model's logits may be available even if differentiation raises an error
         with torch.no_grad():
             logits = _as_rows(model.outputs(chosen.detach(), of_rows))
     labels = logits.argmin(1) if labels is None else labels[rows.to(labels.device)]
@@ -168,7 +168,7 @@ def _pass(model: Model, inputs: Tensor, seeds: Sequence[int], rows: Tensor, labe
 
 
 def _as_rows(outputs: Tensor) -> Tensor:
-    """Return outputs (B, ...) as (B, K), whatever the task."""
+    """Return outputs (B, ...) as (B, K), for any task."""
     return outputs.reshape(len(outputs), -1)
 
 
@@ -177,17 +177,17 @@ def _gradients(logits: Tensor, inputs: Tensor, labels: Tensor) -> Tensor | None:
         return None
     try:
         with torch.enable_grad():
-            # Of a single output the softmax says nothing.
+            # The softmax of a single output is constant.
             is_single = logits.shape[1] == 1
             loss = logits.double().sum() if is_single else cross_entropy(logits.double(), labels, reduction="sum")
         (gradient,) = torch.autograd.grad(loss, inputs, allow_unused=True)
-    except Exception:  # whatever a backward pass raises, there are no gradients to compare
+    except Exception:  # if the backward pass raises any error, there are no gradients to compare
         return None
     return None if gradient is None else gradient.flatten(1).double()
 
 
 def _difference(base: _Pass, other: _Pass, rows: Tensor) -> Difference:
-    """Compare each row of a pass with the row of the base that it shows."""
+    """Compare each row of a pass with the corresponding row of the base."""
     rows = rows.to(base.logits.device)
     logits = _apart(base.logits[rows], other.logits)
     seen = torch.cat([base.logits.flatten(), other.logits.flatten()])
@@ -202,7 +202,7 @@ def _difference(base: _Pass, other: _Pass, rows: Tensor) -> Difference:
 
 
 def _apart(wanted: Tensor, found: Tensor) -> Tensor:
-    """Return absolute differences: 0 where both are the same or NaN, infinite where only one of them is a number."""
+    """Return absolute differences: 0 if both are the same or NaN, infinite if only one of them is a number."""
     is_same = (wanted == found) | (wanted.isnan() & found.isnan())
     return torch.where(is_same, 0.0, (wanted - found).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
 
@@ -213,6 +213,6 @@ def _norms(gradients: Tensor) -> Tensor:
 
 
 def _proportion(differences: Tensor, of: Tensor) -> float:
-    """Return the largest quotient; 0 over 0 is 0, and what is not finite counts as the whole."""
+    """Return the largest quotient; 0 over 0 is 0, and non-finite values count as 1."""
     quotients = torch.where(differences == 0, 0.0, differences / of)
     return float(quotients.nan_to_num(nan=1.0, posinf=1.0).max())

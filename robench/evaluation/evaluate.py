@@ -1,4 +1,4 @@
-"""One shard in, one record out."""
+"""Evaluation of one shard to a record."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 def measure(
     shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
 ) -> Record:
-    """Return the record of a shard to be predicted, and keep what attacks made, if it is to be kept."""
+    """Return the record of a predicted shard, and store the adversarial examples if requested."""
     if kept is None or not shard.measurement.condition.makes_inputs:
         return evaluate(shard, model, dataset, limit)
     attacked = Attacked(collects=True)
     record = evaluate(shard, model, dataset, limit, attacked)
-    # Before the record is, so that no record stands without them when a run is killed.
+    # Before the record, so that no record exists without them when a run is killed.
     kept.put(attacked.examples(record.shard))
     return record
 
@@ -48,14 +48,14 @@ def measure(
 def evaluate(
     shard: Shard, model: Model, dataset: Dataset, limit: int | None = None, source: Source | None = None
 ) -> Record:
-    """Measure every example of ``shard``; nothing is written and no global state is changed.
+    """Measure every example of ``shard`` without writing anything or changing global state.
 
-    ``limit`` is that of the run, for the record's provenance alone; ``source`` gives the inputs that are scored, by
-    default the attacks.
+    ``limit`` is the run's limit, only for the record's provenance; ``source`` provides the scored inputs, by default
+    the attacks.
 
     Raises:
         ExampleError: an example cannot be read.
-        ContractError: the dataset, the perturbation or the model broke its promise.
+        ContractError: the dataset, the perturbation or the model broke its contract.
     """
     started = time.perf_counter()
     measurement = shard.measurement
@@ -79,9 +79,10 @@ def _used(measurement: Measurement) -> tuple[object, ...]:
 def provenance(
     device: torch.device, started: float, limit: int | None, backend: str = "robench", used: Sequence[object] = ()
 ) -> Provenance:
-    """Return where and when something was measured that began at ``started`` (``time.perf_counter``), and with what.
+    """Return the provenance of a measurement that began at ``started`` (``time.perf_counter``).
 
-    ``backend`` is the library whose attack was run, if any; ``used`` are declarations, whose distributions count.
+    ``backend`` is the library whose attack was run, if any; ``used`` are declarations, whose distributions are
+    included.
     """
     return Provenance(
         device=device_kind(device),
@@ -93,13 +94,13 @@ def provenance(
 
 
 def _rows_at_once(shard: Shard) -> int:
-    """Return how many examples a perturbation meets at once: where some leave early, others fill their batches."""
+    """Return the number of examples per perturbation call; with early stopping, other examples fill the batches."""
     batch_size = shard.measurement.batch_size
     return shard.stop - shard.start if shard.measurement.condition.perturbation.stops_at_success else batch_size
 
 
 def _measure(measurement: Measurement, batch: Batch, model: Model, source: Source) -> Outcomes:
-    """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of one example stand together."""
+    """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of an example are adjacent."""
     num_examples, condition = len(batch.ids), measurement.condition
     domain = DOMAINS[condition.dataset.domain].rules
     batch = _padded(batch, num_examples + -num_examples % measurement.batch_size, model.device)
@@ -125,9 +126,10 @@ def _measure(measurement: Measurement, batch: Batch, model: Model, source: Sourc
 def _scored(
     measurement: Measurement, inputs: torch.Tensor, targets: torch.Tensor, model: Model, seeds: list[list[int]]
 ) -> dict[str, Values]:
-    """Return the task's columns of inputs (B, ...), from one pass of ``batch_size`` rows after the other.
+    """Return the task's columns for inputs (B, ...), from successive passes of ``batch_size`` rows.
 
-    The outputs of a pass are let go before the next: of a language model those of a shard would not fit into memory.
+    The outputs of a pass are freed before the next: a language model's outputs for a whole shard would not fit into
+    memory.
     """
     rules, batch_size = TASKS[measurement.checkpoint.task].rules, measurement.batch_size
     condition = measurement.condition
@@ -144,7 +146,7 @@ def _scored(
 
 
 def _common_columns(batch: Batch, perturbed: Perturbed, distances: Mapping[str, torch.Tensor]) -> dict[str, Values]:
-    """Return the columns of every task; ``distances`` are the domain's."""
+    """Return the columns common to all tasks; ``distances`` are the domain's."""
     counted = {
         "found": perturbed.found,
         "num_queries": perturbed.num_queries,
@@ -154,7 +156,7 @@ def _common_columns(batch: Batch, perturbed: Perturbed, distances: Mapping[str, 
     known = dict(distances) | {name: column for name, column in counted.items() if column is not None}
     columns = {name: Values(column.cpu().numpy()) for name, column in known.items()}
     if "num_clamped" in columns:
-        # Missing for 0, as in records that were kept before anything was counted.
+        # Missing for 0, as in records from before the counts existed.
         array = columns["num_clamped"].array
         columns["num_clamped"] = Values(array, array == 0)
     return columns | {"example_id": _texts(batch.ids)}
@@ -165,7 +167,7 @@ def _texts(values: Sequence[str]) -> Values:
 
 
 def _prediction_seeds(measurement: Measurement, ids: tuple[str, ...]) -> list[list[int]]:
-    """Return a seed an example for each prediction; the first ones are the same however many are made."""
+    """Return one seed per example for each prediction; the first ones do not depend on the number of predictions."""
     seeds = _seeds(measurement, "prediction", ids)
     streams = [Stream(purpose="prediction", draw=draw) for draw in range(measurement.condition.num_predictions)]
     return [[stream_seed(seed, stream) for seed in seeds] for stream in streams]

@@ -1,4 +1,4 @@
-"""A worker's edge: keeps the model and the data loaded between shards, and turns what goes wrong into failures."""
+"""Evaluator of a worker: caches model and data between shards, and converts errors to failures."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TRACEBACK_LENGTH = 20_000
 
 @dataclass(slots=True)
 class Evaluator:
-    """Measures shards on one device; can be sent to another process before its first shard.
+    """Evaluator of shards on one device; can be sent to another process before its first shard.
 
     Attributes:
-        decode_workers: processes that decode image files, 0 for none.
-        adversarial: where what attacks make is kept, and read from where it is transferred; None keeps nothing.
-        modules: of models in memory, the module by the model's name; with any, it stays in this process.
+        decode_workers: number of processes that decode image files, 0 for none.
+        adversarial: store that adversarial examples are written to, and read from for transfer; None stores none.
+        modules: modules of models in memory, by name; with any, the evaluator stays in this process.
     """
 
     device: str = "cpu"
@@ -55,13 +55,13 @@ class Evaluator:
     )
 
     def __call__(self, shard: Shard) -> Record | Failure:
-        """Return the record of ``shard``, or the failure that says why there is none."""
+        """Return the record of ``shard``, or the failure with the reason."""
         started = time.perf_counter()
         try:
             with Contained():
                 return self._measured(shard)
-        except Exception as error:  # the one broad catch: whatever a plug-in raises costs its shard alone
-            # Once more, because the text of an error may be code of the plug-in, too.
+        except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
+            # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
                 return Failure(
                     shard=shard.header,
@@ -78,7 +78,7 @@ class Evaluator:
     def _model_of(self, measurement: Measurement) -> Model:
         checkpoint: Checkpoint = measurement.checkpoint
         if self._model is None or self._model[0] != checkpoint.name:
-            # The old one goes first: two large models may not fit.
+            # The old one is freed first: two large models may not fit.
             self._model = None
             module = self.modules.get(checkpoint.name)
             if module is not None:

@@ -1,7 +1,7 @@
-"""Perturbations that are not robench's, watched while they run: what contract tests hold of robench's own.
+"""Monitoring of third-party perturbations at run time, by the rules that contract tests apply to robench's own.
 
-A perturbation is a function of the examples, the model and the draws that it is given. One that draws from a generator
-of the whole process is none, and neither is one that changes the clean inputs, with which its budget is measured.
+A perturbation is a function of the examples, the model and the draws that it is given. Drawing from a process-wide
+generator violates this, and so does changing the clean inputs, against which its budget is measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def watched(declaration: PerturbationDeclaration, batch: Batch, model: Model, perturb: Callable[[Model], Made]) -> Made:
-    """Yield what ``perturb`` makes of a batch with a model; of a foreign perturbation after it kept its promises.
+    """Yield the results of ``perturb`` on a batch with a model; a third-party perturbation is checked.
 
     Raises:
         ContractError: it raised an error, drew from a global generator, changed the clean inputs, or returned something
@@ -46,7 +46,7 @@ def watched(declaration: PerturbationDeclaration, batch: Batch, model: Model, pe
             found = next(made, None)
         except RobenchError:
             raise
-        # Broad because it is code of others; SystemExit would end the process.
+        # Broad because it is third-party code; SystemExit would end the process.
         except (Exception, SystemExit) as error:
             raise ContractError(f"{title} raised {described(error)}") from error
         if found is None:
@@ -59,7 +59,7 @@ def watched(declaration: PerturbationDeclaration, batch: Batch, model: Model, pe
 
 
 def title_of_foreign(declaration: PerturbationDeclaration) -> str | None:
-    """Return how messages name the perturbation, or the first that it holds, that is not robench's; None for none."""
+    """Return the name in messages of the first third-party perturbation, itself or nested; None for none."""
     found = foreign_in(declaration)
     if found is None:
         return None
@@ -67,24 +67,24 @@ def title_of_foreign(declaration: PerturbationDeclaration) -> str | None:
 
 
 class _Watch:
-    """The states of the generators of the whole process, as a perturbation should leave them."""
+    """States of the process-wide generators, which a perturbation must not change."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._states: dict[str, object] = {}
 
     def go_on(self) -> None:
-        """Take the states as they are: what changed them was not the perturbation."""
+        """Accept the current states: the perturbation did not change them."""
         self._states = generator_states()
 
     def check(self) -> None:
-        """Refuse a perturbation that has changed them since.
+        """Refuse a perturbation that has changed them.
 
         Raises:
-            ContractError: it has; the message names the generators.
+            ContractError: it has changed them; the message names the generators.
         """
         states = generator_states()
-        # A library that was loaded since was not seeded by anybody.
+        # A library loaded in between has not been seeded.
         if drawn := [name for name, state in self._states.items() if states[name] != state]:
             raise ContractError(
                 f"{self._title} drew from the global generator of {' and '.join(drawn)}: let it take random numbers "
@@ -93,7 +93,7 @@ class _Watch:
 
 
 class WatchedModel:
-    """A model whose own draws are not taken for the perturbation's."""
+    """Model wrapper that does not attribute the model's own draws to the perturbation."""
 
     def __init__(self, model: Model, watch: _Watch) -> None:
         self._model = model
@@ -101,17 +101,17 @@ class WatchedModel:
 
     @property
     def takes_seeds(self) -> bool:
-        """Whether the model says that its random numbers come from seeds alone."""
+        """Return whether the model declares that its random numbers come from seeds alone."""
         return bool(getattr(self._model, "takes_seeds", False))
 
     @property
     def device(self) -> torch.device:
-        """Where inputs must be."""
+        """Return the device that inputs must be on."""
         return self._model.device
 
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and standard deviation, (C, 1, 1) each."""
+        """Return mean and standard deviation, (C, 1, 1) each."""
         return self._model.normalisation
 
     def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
@@ -123,7 +123,7 @@ class WatchedModel:
             self._watch.go_on()
 
     def through_solvers(self) -> WatchedModel:
-        """Return the same of the model with gradients through its solvers."""
+        """Return the same wrapper of the model with gradients through its solvers."""
         return WatchedModel(self._model.through_solvers(), self._watch)
 
 

@@ -1,12 +1,12 @@
-"""The indicators of attack failure: signs that an attack failed, and not the model's robustness made it fail.
+"""Indicators of attack failure: signs that an attack failed, rather than that the model is robust.
 
 Source: Pintor et al. 2022, arXiv:2106.09947, with the values of the authors' code (src/indicators/indicators.py), on
 examples that are right when clean; the attack is APGD on the cross-entropy, 100 steps.
 
-Where this differs: unstable predictions are measured on the margin, whose size does not vanish where a model is sure
-of itself, as the cross-entropy's does; the relative change of a loss near zero says nothing. Incomplete optimisation is
-the mean drop over the examples that still stand. Transfer failure compares the verdict of the attack's own passes with
-that of the final prediction at the same points.
+Where this differs: unstable predictions are measured on the margin, whose size does not vanish for confident models, as
+the cross-entropy does; the relative change of a loss near zero is meaningless. Incomplete optimisation is the mean drop
+over surviving examples. Transfer failure compares the verdict of the attack's own passes with that of the final
+prediction at the same points.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ INCOMPLETE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What an attack met on its way: (steps, B) losses and verdicts of its passes, and of the point that it returned.
+    """Trace of an attack: (steps, B) losses and verdicts of its passes, and of the returned point.
 
     Attributes:
-        fooled: whether a pass at the returned point is fooled, (B,); ``predicted_fooled``: whether the prediction is.
+        fooled: (B,) whether the returned point fools the victim in the attack's passes; ``predicted_fooled``: in the
+            final prediction.
     """
 
     values: Tensor
@@ -89,21 +90,21 @@ def _unstable_predictions(probe: Probe) -> Flag:
         noise = problem.draws.uniform(Stream(purpose="neighbours", draw=number), problem.inputs.shape[1:])
         near = problem.evaluate(problem.inputs + (noise - 0.5) * RADIUS, margin_loss).values
         changes.append((near - base).abs() / torch.where(base == 0, 1.0, base.abs()))
-    # No example counts for more than 1: near the boundary a margin is divided by almost nothing.
+    # Examples are capped at 1: near the boundary a margin is divided by almost zero.
     value = float(torch.stack(changes).mean(0).clamp(max=1).mean())
     finding = f"the margin changes by {value:.1%} within {RADIUS * 255 / 2:g}/255"
     return _flag("unstable predictions", value, UNSTABLE, finding, "average gradients over noise or draws (num_draws)")
 
 
 def _walk(problem: Problem, attack: Apgd) -> Path:
-    """Return the path of one search; what it returns is its point of highest loss, fooled ones first."""
+    """Return the trace of one search, which returns its point of highest loss, with preference for fooling ones."""
     search = ApgdSearch(attack, problem)
     state = search.begin(problem, restart=0)
     kept, places = Kept(problem), torch.arange(len(problem), device=problem.inputs.device)
     values, fooled = [], []
     for step in range(search.num_steps):
         state = search.step(problem.at(search=0, step=step), state, step)
-        assert state.seen is not None  # a step tells of its pass
+        assert state.seen is not None  # a step reports its pass
         kept.offer(problem, places, state.seen)
         values.append(state.seen.values)
         fooled.append(problem.fooled(state.seen.outputs))
@@ -118,14 +119,14 @@ def _walk(problem: Problem, attack: Apgd) -> Path:
 
 def _silent_success(path: Path) -> Flag:
     value = float((path.fooled_on_the_way & ~path.fooled).double().mean())
-    finding = f"{value:.0%} of the examples were fooled on the way, and are not at what was returned"
+    finding = f"{value:.0%} of the examples were fooled during the search, but not at the returned point"
     return _flag("silent success", value, 0.0, finding, "return the best point (returns: best), average over draws")
 
 
 def _incomplete_optimisation(path: Path) -> Flag:
     standing = ~path.predicted_fooled
     if not bool(standing.any()):
-        return _flag("incomplete optimisation", 0.0, INCOMPLETE, "no example stands", "")
+        return _flag("incomplete optimisation", 0.0, INCOMPLETE, "no example survives", "")
     best = path.values[:, standing].cummax(0).values
     span = (best[-1] - best[0]).clamp(min=1e-12)
     value = float(((best[-1] - best[-1 - LAST_STEPS]) / span).mean())
@@ -136,13 +137,15 @@ def _incomplete_optimisation(path: Path) -> Flag:
 def _transfer_failure(path: Path) -> Flag:
     value = float((path.fooled & ~path.predicted_fooled).double().mean())
     finding = f"{value:.0%} of the examples are fooled in the attack's passes and not in the prediction"
-    return _flag("transfer failure", value, 0.0, finding, "attack what predicts: average over its draws (num_draws)")
+    return _flag(
+        "transfer failure", value, 0.0, finding, "attack the predicting model: average over its draws (num_draws)"
+    )
 
 
 def _unconstrained_failure(probe: Probe) -> Flag:
     standing = probe.stands(Apgd(epsilon=Fraction(1), num_steps=NUM_STEPS))
     value = sum(standing) / len(standing)
-    finding = f"{value:.0%} of the examples stand where every image is allowed"
+    finding = f"{value:.0%} of the examples survive without any constraint"
     return _flag(
         "unconstrained attack failure", value, 0.0, finding, "try another loss (margin, dlr) or a black-box attack"
     )

@@ -1,9 +1,9 @@
-"""What attacks make of examples, as it can be kept: scored is what a file holds, and nothing else.
+"""Sources of scored inputs: attacks, or stored examples, in the number format in which they are stored.
 
 With ``adversarial_dtype`` float16 an attack's change of each value is rounded toward zero to a float16, and the clean
-input plus that change is what is scored. It lies between the clean input and the attack's, value by value, and so
-leaves no budget in any norm and no box. Rounding the image itself would not do: near 0.5 its float16 neighbours are an
-eighth of a grey level apart, and there may be none between the clean value and the attack's.
+input plus that change is scored. It lies between the clean input and the attack's, value by value, and so exceeds no
+budget in any norm and no box. Rounding the image itself would not work: near 0.5 its float16 neighbours are an eighth
+of a grey level apart, and there may be none between the clean value and the attack's.
 """
 
 from __future__ import annotations
@@ -30,16 +30,20 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Where the inputs that are scored come from."""
+    """Source of scored inputs."""
 
     def __call__(
         self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
-        """Yield each attack of the measurement's condition, with what it made of the batch."""
+        """Yield each attack of the measurement's condition, with its result on the batch."""
 
 
 class Attacked:
-    """The usual source: runs the attacks. With ``collects`` it remembers what they made of all batches that came."""
+    """Source that runs the attacks.
+
+    With ``collects`` it collects the results of all batches. With ``collects`` it remembers what they made of all
+    batches that came.
+    """
 
     def __init__(self, *, collects: bool = False) -> None:
         self._collects = collects
@@ -50,7 +54,7 @@ class Attacked:
     def __call__(
         self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
-        """Yield each attack with what it made, rounded as the measurement says."""
+        """Yield each attack with its result, rounded as declared by the measurement."""
         declaration = measurement.condition.perturbation
         domain = DOMAINS[measurement.condition.dataset.domain].rules
 
@@ -60,7 +64,7 @@ class Attacked:
         for attack, perturbed in watched(declaration, batch, model, made):
             points = perturbed.inputs
             if measurement.adversarial_dtype != EXACT_DTYPE:
-                # Before rounding, which could hide that the attack left its budget.
+                # Before rounding, which could hide that the attack exceeded its budget.
                 domain.check_perturbed(perturbed.inputs, batch.inputs, attack, model)
                 points = rounded_change(batch.inputs, perturbed.inputs)
                 perturbed = replace(perturbed, inputs=moved(batch.inputs, points))
@@ -70,7 +74,7 @@ class Attacked:
             yield attack, perturbed
 
     def examples(self, shard: ShardHeader) -> AdversarialExamples:
-        """Return what was collected, which must be all of the shard."""
+        """Return the collected examples, which must cover the whole shard."""
         return AdversarialExamples(
             shard=shard,
             ids=tuple(self._ids),
@@ -79,7 +83,7 @@ class Attacked:
         )
 
     def _collect(self, name: str, ids: tuple[str, ...], points: torch.Tensor, found: torch.Tensor | None) -> None:
-        # A batch is filled up by its last example, which counts once.
+        # A batch is padded with its last example, which counts once.
         distinct = dict.fromkeys(ids)
         self._ids |= distinct
         self._points.setdefault(name, []).append(_array(points, len(distinct)))
@@ -88,7 +92,7 @@ class Attacked:
 
 
 def rounded_change(clean: torch.Tensor, adversarial: torch.Tensor) -> torch.Tensor:
-    """Return a float16 change (B, ...) for each value of float32 ``clean`` that leads toward ``adversarial``.
+    """Return a float16 change (B, ...) for each value of float32 ``clean``, in the direction of ``adversarial``.
 
     ``moved(clean, change)`` lies between the two, both included: compared exactly, in float32.
     """

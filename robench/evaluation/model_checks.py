@@ -1,8 +1,8 @@
-"""AutoAttack's checks of a model, as its code makes them (checks.py of auto-attack), raw, and that of coupled rows.
+"""Checks of a model: those of AutoAttack, reimplemented, and that of coupled rows.
 
 Source: Croce & Hein 2020, arXiv:2003.01690, and the flags documented with the code: a model that draws random numbers,
-one that returns probabilities for logits, and one without gradients. That Square beats the gradients is a comparison
-(``comparisons``). Where this differs: all examples of the probe are looked at, and not the first batch alone.
+one that returns probabilities for logits, and one without gradients. Whether Square beats the gradients is one of the
+``comparisons``. Where this differs: all examples of the probe are checked, not only the first batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COUPLING_ROWS = 32
 
 
 def model_checks(probe: Probe) -> list[Flag]:
-    """Return the checks of randomness, of probabilities, of gradients that are zero, and of rows that are coupled."""
+    """Return the checks for randomness, probabilities, zero gradients, and coupled rows."""
     problem = probe.problem(Fgsm(epsilon=probe.epsilon)).within("checks").at(search=0, step=0)
     passes = [problem.evaluate(problem.inputs, cross_entropy_loss).outputs for _ in range(NUM_PASSES)]
     return [
@@ -50,7 +50,7 @@ def _random(passes: list[Tensor], labels: Tensor) -> Flag:
         value=value,
         limit=RANDOM,
         is_raised=value > RANDOM or len(counts) > 1,
-        finding=f"the same inputs give logits up to {value:.2g} apart, and {len(counts)} different numbers right",
+        finding=f"repeated predictions differ by at most {value:.2g}, with {len(counts)} numbers of correct answers",
         advice="average gradients over draws (num_draws), and report several predictions",
     )
 
@@ -68,7 +68,7 @@ def _probabilities(logits: Tensor) -> Flag:
         value=off,
         limit=SIMPLEX,
         is_raised=is_raised,
-        finding="the outputs are probabilities" if is_raised else "the outputs are no probabilities",
+        finding="the outputs are probabilities" if is_raised else "the outputs are not probabilities",
         advice="return logits: a softmax flattens the gradients, and attacks look weak",
     )
 

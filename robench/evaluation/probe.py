@@ -1,4 +1,4 @@
-"""What the checks of an audit share: examples that are right when clean, attacks on them, and their verdicts."""
+"""Probe of an audit: examples that are correct when clean, attacks on them, and their verdicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A model and examples that it gets right when clean.
+    """Model and examples that it classifies correctly when clean.
 
     Attributes:
         epsilon: the budget in l-infinity, in pixel units, at which the model's robustness is claimed.
@@ -40,20 +40,20 @@ class Probe:
         return len(self.batch.ids)
 
     def problem(self, declaration: Attack) -> Problem:
-        """Return what the attack meets."""
+        """Return the problem of an attack."""
         return problem_of(declaration, self.batch, self.model, self.draws, self.batch_size)
 
     def gradient(self, loss: Loss) -> Tensor:
         """Return the gradient of a loss at the clean inputs, (B, ...).
 
         Raises:
-            RuntimeError: torch finds none, as where the model detached its graph.
+            RuntimeError: torch finds none, for example because the model detached its graph.
         """
         problem = self.problem(Fgsm(epsilon=self.epsilon)).within("gradient").at(search=0, step=0)
         return problem.differentiate(problem.inputs, loss).slope()
 
     def stands(self, declaration: Attack) -> list[bool]:
-        """Return for each example whether it is right under an attack in pixel space, by the final prediction."""
+        """Return whether each example survives an attack in pixel space, by the final prediction."""
         made = perturb(declaration, self.batch, self.model, self.draws, self.batch_size)
         problem = self.problem(declaration)
         verdicts: list[bool] = (~problem.fooled(problem.predict(made.inputs))).tolist()
@@ -61,7 +61,7 @@ class Probe:
 
 
 def clean_correct(model: Model, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:
-    """Return a probe of those examples of a batch that the model gets right, by the final prediction."""
+    """Return a probe of the examples of a batch that the final prediction classifies correctly."""
     logits = predict(model, batch.inputs, draws.prediction_seeds, batch_size)
     places = (logits.argmax(1) == batch.targets).nonzero()[:, 0]
     rows = places.tolist()

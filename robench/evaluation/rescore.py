@@ -1,4 +1,4 @@
-"""Kept adversarial examples scored again by a fresh pass, of the model that they were made against or of another."""
+"""Rescoring of stored adversarial examples by a new pass of the attacked model or another one."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def measure(
 ) -> Record:
     """Return the record of a shard whose adversarial examples are stored."""
     declaration = shard.measurement.condition.action
-    assert isinstance(declaration, Rescore)  # whose implementation this is
+    assert isinstance(declaration, Rescore)  # this function is its implementation
     key = shard_key(declaration.source, shard.start, shard.stop)
     examples = None if kept is None else kept.get(declaration.source, key)
     if examples is None:
         raise StoreError(
             f"the adversarial examples for {shard.header.title} are not kept (shard {key}); "
-            "the same command again makes them anew"
+            "repeat the command to make them again"
         )
     return rescore(shard, examples, model, dataset, limit)
 
@@ -44,22 +44,22 @@ def measure(
 def rescore(
     shard: Shard, examples: AdversarialExamples, model: Model, dataset: Dataset, limit: int | None = None
 ) -> Record:
-    """Return the record of a shard whose adversarial examples are read and not made; else as ``evaluate``.
+    """Return the record of a shard from stored adversarial examples; otherwise like ``evaluate``.
 
-    Of the very shard that they were made in, the outcomes are those of its record again, but for the counts of passes
-    and of clamped values, which are None. ``limit`` is that of the run, for the record's provenance alone.
+    For the shard in which they were made, the outcomes equal those of its record, except for the counts of passes and
+    of clamped values, which are None.
 
     Args:
-        shard: the one that the examples were made in, or one whose action is to rescore it.
-        examples: of all of the shard's ids.
+        shard: shard in which the examples were made, or one whose action rescores it.
+        examples: adversarial examples of all of the shard's ids.
         model: the model of the shard's checkpoint.
         dataset: the clean examples.
-        limit: that of the run, for the record's provenance alone.
+        limit: limit of the run, only for the record's provenance.
 
     Raises:
         UsageError: the examples are of other data.
         ExampleError: an example cannot be read.
-        ContractError: the examples leave their threat model, or the model broke its promise.
+        ContractError: the examples violate their threat model, or the model broke its contract.
     """
     _check_same_data(shard, examples)
     declaration = shard.measurement.condition.action
@@ -70,7 +70,7 @@ def rescore(
 
 
 class Kept:
-    """A source (``keeping.Source``) that gives what is kept in place of running attacks."""
+    """Source (``keeping.Source``) of stored examples instead of attacks."""
 
     def __init__(self, examples: AdversarialExamples) -> None:
         self._examples = examples
@@ -79,7 +79,7 @@ class Kept:
     def __call__(
         self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
     ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
-        """Yield each attack with what is kept of what it made."""
+        """Yield each attack with its stored result."""
         device = batch.inputs.device
         rows = [self._rows[example_id] for example_id in batch.ids]
         for view in views_of(measurement.condition):
@@ -96,9 +96,9 @@ class Kept:
 
 
 class NormalisedAs:
-    """A model, but for the normalisation, which is that of the model that was attacked.
+    """Model with the normalisation of the attacked model.
 
-    A budget may be meant in that space; the model's own normalisation stays inside it.
+    A budget may be defined in that space; the model's own normalisation stays inside it.
     """
 
     def __init__(self, model: Model, mean: Sequence[float], std: Sequence[float]) -> None:
@@ -110,12 +110,12 @@ class NormalisedAs:
 
     @property
     def device(self) -> torch.device:
-        """Where inputs must be."""
+        """Return the device that inputs must be on."""
         return self._model.device
 
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and standard deviation of the model that was attacked, (C, 1, 1) each."""
+        """Return mean and standard deviation of the attacked model, (C, 1, 1) each."""
         return self._mean, self._std
 
     def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
@@ -123,7 +123,7 @@ class NormalisedAs:
         return self._model.outputs(inputs, seeds)
 
     def through_solvers(self) -> NormalisedAs:
-        """Return the same of the model with gradients through its solvers; nothing that is scored asks for any."""
+        """Return the same wrapper of the model with gradients through its solvers; scoring needs none."""
         return NormalisedAs(self._model.through_solvers(), *self._channels)
 
 
@@ -139,5 +139,5 @@ def _check_same_data(shard: Shard, examples: AdversarialExamples) -> None:
         raise UsageError(
             f"the adversarial examples of {examples.shard.title} are of {met.name!r} with fingerprint "
             f"{met.fingerprint[:12]}, but {shard.header.title} is on {wanted.name!r} with {wanted.fingerprint[:12]}; "
-            "score them on the data that they were made of"
+            "score them on the data they were made from"
         )

@@ -61,9 +61,10 @@ class BoardColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Provenance of the outcomes of one condition of one model.
+    """Provenance of the outcomes of one condition of one checkpoint.
 
     Attributes:
+        checkpoint: name of the checkpoint, which is the row's unless that is a mean over seeds.
         budget: budget of the attack as its suite spells it; None where there is none, or a sweep has several.
         fingerprint: digest of the dataset; ``dataset_size``: its number of examples.
         num_examples: number of examples with an outcome; ``missing``: without one, None if unknown.
@@ -71,6 +72,7 @@ class Measured:
         finished_at: time when the last of the outcomes was kept, UTC, ISO 8601.
     """
 
+    checkpoint: str
     condition: str
     budget: str | None
     dataset: str
@@ -138,7 +140,9 @@ class BoardRow:
         limit: number of examples asked for, None for all.
         batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
         cells: by key of the column; ``standings``: likewise, of columns whose number it has.
-        measured: provenance by suite and condition, joined by a slash; conditions without outcomes are left out.
+        measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
+            are left out.
+        seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
         flags: None where nothing was checked.
     """
 
@@ -148,9 +152,10 @@ class BoardRow:
     limit: int | None = None
     batch_size: int | None = None
     standings: Mapping[str, Standing] = field(default_factory=dict)
-    measured: Mapping[str, Measured] = field(default_factory=dict)
+    measured: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     flags: tuple[SuiteFlag, ...] | None = None
+    seeds: tuple[str, ...] = ()
 
     @property
     def raised(self) -> tuple[SuiteFlag, ...]:

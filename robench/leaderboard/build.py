@@ -38,6 +38,7 @@ def leaderboard_of(
     limit: int | None = None,
     seed: int | None = None,
     checkpoints: Mapping[str, Checkpoint] | None = None,
+    average_seeds: bool = False,
 ) -> Leaderboard:
     """Return one table over suites.
 
@@ -48,6 +49,7 @@ def leaderboard_of(
         limit: only the first so many examples of each condition, see ``reports.build_report``.
         seed: in place of the suites' own.
         checkpoints: entries of registries by name, which describe the models.
+        average_seeds: whether checkpoints of one entry, ``NAME`` and ``NAME@SEED``, are one row, the mean over them.
 
     Raises:
         UsageError: two suites have the same name, or the limit is below 1.
@@ -56,10 +58,14 @@ def leaderboard_of(
     """
     _check_names(suites)
     wanted = list(dict.fromkeys(_models(suites, store, seed) if models is None else models))
-    found = [SuiteResults(suite, store, wanted, limit=limit, seed=seed) for suite in suites]
+    found = [
+        SuiteResults(suite, store, wanted, limit=limit, seed=seed, average_seeds=average_seeds) for suite in suites
+    ]
     columns = tuple(column for each in found for column in each.columns(several=len(found) > 1))
     verdicts = {key: verdicts for each in found for key, verdicts in each.verdicts.items()}
-    names = [name for name in wanted if any(name in each.rows for each in found)]
+    # Rows of several suites: of means over seeds, names are those of entries.
+    entries = [*wanted, *(name for each in found for name in each.rows)]
+    names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]
     rows = _ranked([_row(name, found, columns, (checkpoints or {}).get(name)) for name in names], columns, verdicts)
     return Leaderboard(
         suites=tuple(each.board_suite() for each in found),
@@ -100,6 +106,7 @@ def _row(
         },
         measured={key: measured for each in found for key, measured in each.measured.get(model, {}).items()},
         notes=tuple(notes),
+        seeds=max((row.seeds for row in rows.values()), key=len),
         flags=None
         if all(row.flags is None for row in rows.values())
         else _joined((suite, flag) for suite, row in rows.items() for flag in row.flags or ()),

@@ -55,6 +55,15 @@ def severity_accuracies(suite: Suite, coverages: Mapping[str, Coverage]) -> Accu
     }
 
 
+def mean_of(seeds: Sequence[Accuracies]) -> Accuracies:
+    """Return the means over training seeds; None where one of them has no number."""
+    means: Accuracies = {}
+    for place in seeds[0]:
+        values = [value for each in seeds if (value := each[place]) is not None]
+        means[place] = sum(values) / len(values) if len(values) == len(seeds) else None
+    return means
+
+
 def profiles_of(suite: Suite, accuracies: Mapping[str, Accuracies]) -> Iterator[Chart]:
     """Yield a chart of each type of corruption that is measured, of one group where they are of one family."""
     places = sorted({place for each in accuracies.values() for place in each}, key=lambda place: place[2])

@@ -83,8 +83,12 @@ def _row(row: BoardRow, board: Leaderboard) -> Json:
         document["limit"] = row.limit
     if row.batch_size is not None:
         document["batch_size"] = row.batch_size
+    if row.seeds:
+        document["seeds"] = list(row.seeds)
     document["cells"] = {column.key: _cell(row, column.key) for column in board.columns}
-    document["measured"] = {key: {**asdict(each), "devices": list(each.devices)} for key, each in row.measured.items()}
+    document["measured"] = {
+        key: [{**asdict(each), "devices": list(each.devices)} for each in found] for key, found in row.measured.items()
+    }
     if row.notes:
         document["notes"] = list(row.notes)
     if row.flags is not None:

@@ -63,7 +63,9 @@ def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:
     attribute = f' class="{" ".join(kinds)}"' if kinds else ""
     mark = f'<sup title="not distinguishable from the best">{CLOSE_MARK}</sup>' if "close" in kinds else ""
     low_high = f' <span class="interval">[{escape(interval)}</span>' if bracket else ""
-    return f"<td{attribute}>{escape(value)}{mark}{low_high}{bar_of(cell.estimate, largest)}</td>"
+    return (
+        f"<td{attribute}>{escape(value)}{mark}{low_high}{bar_of(cell.estimate, largest, cell.estimate.of_seeds)}</td>"
+    )
 
 
 def _largest(board: Leaderboard, column: BoardColumn) -> float:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from robench.declarations.views import views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, Measured
-from robench.leaderboard.curves import Accuracies, severity_accuracies
+from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
 from robench.leaderboard.pairing import Verdicts, verdicts_of
 from robench.metrics import METRICS
 from robench.reports.build import report_of_store
 from robench.reports.coverage import Coverage, cover
 from robench.reports.notes import releases_and_devices
 from robench.reports.results import Stored
+from robench.reports.seeds import over_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,28 +33,41 @@ class SuiteResults:
         report: its table.
         measured: provenance by model and key of the condition.
         verdicts: verdicts by key of the column and model, of complete columns that are a proportion.
-        accuracies: proportion of verdicts that hold by model, and by family, type and severity of corruption.
     """
 
     def __init__(
-        self, suite: Suite, store: Store, models: Sequence[str], *, limit: int | None, seed: int | None
+        self,
+        suite: Suite,
+        store: Store,
+        models: Sequence[str],
+        *,
+        limit: int | None,
+        seed: int | None,
+        average_seeds: bool = False,
     ) -> None:
         self.suite = suite
-        self.report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
-        self.measured: dict[str, dict[str, Measured]] = {}
+        report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
+        self.report = over_seeds(report) if average_seeds else report
+        self.measured: dict[str, dict[str, tuple[Measured, ...]]] = {}
         self.verdicts: dict[str, dict[str, Verdicts]] = {}
-        self.accuracies: dict[str, Accuracies] = {}
+        self._accuracies: dict[str, list[Accuracies]] = {}
         self._views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
         results = Stored(suite, store, None, self.report.seed)
         for row in self.report.rows:
-            found = results.of(row.model)
-            coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
-            self._add(row, coverages)
+            for checkpoint in row.seeds or (row.model,):
+                found = results.of(checkpoint)
+                coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
+                self._add(row, checkpoint, coverages)
 
     @property
     def rows(self) -> Mapping[str, Row]:
         """Rows of the report by model."""
         return {row.model: row for row in self.report.rows}
+
+    @property
+    def accuracies(self) -> dict[str, Accuracies]:
+        """Proportion of verdicts that hold by model, and by family, type and severity of corruption."""
+        return {model: mean_of(found) for model, found in self._accuracies.items()}
 
     def columns(self, *, several: bool) -> list[BoardColumn]:
         """Return the columns of the suite, its name in their labels where there are several suites."""
@@ -89,22 +103,27 @@ class SuiteResults:
     def _key(self, name: str) -> str:
         return f"{self.suite.name}/{name}"
 
-    def _add(self, row: Row, coverages: Mapping[str, Coverage]) -> None:
-        self.measured[row.model] = {
-            self._key(name): _measured(coverage) for name, coverage in coverages.items() if coverage.records
-        }
-        self.accuracies[row.model] = severity_accuracies(self.suite, coverages)
+    def _add(self, row: Row, checkpoint: str, coverages: Mapping[str, Coverage]) -> None:
+        measured = self.measured.setdefault(row.model, {})
+        for name, coverage in coverages.items():
+            if coverage.records:
+                key = self._key(name)
+                measured[key] = (*measured.get(key, ()), _measured(checkpoint, coverage))
+        accuracies = severity_accuracies(self.suite, coverages)
+        self._accuracies.setdefault(row.model, []).append(accuracies)
         for column in self.suite.columns:
-            if row.cells[column.key].estimate is not None:
+            # Means over seeds differ by more than examples, so that pairing examples would say nothing of them.
+            if row.cells[column.key].estimate is not None and not row.seeds:
                 verdicts = verdicts_of(column, self._views, coverages)
                 if verdicts is not None:
                     self.verdicts.setdefault(self._key(column.key), {})[row.model] = verdicts
 
 
-def _measured(coverage: Coverage) -> Measured:
+def _measured(checkpoint: str, coverage: Coverage) -> Measured:
     shard = coverage.records[0].shard
     versions, devices = releases_and_devices(record.provenance for record in coverage.records)
     return Measured(
+        checkpoint=checkpoint,
         condition=coverage.condition,
         budget=shard.budget,
         dataset=shard.dataset.name,

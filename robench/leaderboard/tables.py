@@ -11,7 +11,7 @@ from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Report, Row
 from robench.leaderboard.pairing import TEST
 from robench.reports.comma_separated import inert_field
-from robench.reports.grid import grid_of
+from robench.reports.grid import ONE_CHECKPOINT, grid_of
 from robench.reports.latex import latex_of
 from robench.reports.markdown import markdown_of
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
     from robench.reports.grid import Grid
 
-RETRAINING = "Example intervals concern these weights on other examples; they say nothing of retraining."
 CLOSE_MARK = "†"
 CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({TEST}); the best itself has it too."
 UNTESTED = "No mark: distinguishable from the best, or not testable."
@@ -34,7 +33,8 @@ _HEADER = (
 def notes_of(board: Leaderboard) -> tuple[str, ...]:
     """Return the sentences that belong under every leaderboard."""
     is_tested = any(standing.p is not None for row in board.rows for standing in row.standings.values())
-    return (RETRAINING, *((CLOSE, UNTESTED) if is_tested else ()))
+    of_weights = () if all(row.seeds for row in board.rows) else (ONE_CHECKPOINT,)
+    return (*of_weights, *((CLOSE, UNTESTED) if is_tested else ()))
 
 
 def marked(row: BoardRow, key: str, text: str) -> str:
@@ -53,7 +53,11 @@ def grid_of_board(board: Leaderboard) -> Grid:
         columns=columns,
         rows=tuple(_plain_row(row) for row in board.rows),
         provenance={},
-        notes=(*notes_of(board), *(note for suite in board.suites for note in suite.notes)),
+        # The grid itself adds what is said of weights.
+        notes=(
+            *(note for note in notes_of(board) if note != ONE_CHECKPOINT),
+            *(note for suite in board.suites for note in suite.notes),
+        ),
     )
     grid = grid_of(report)
     keys = [each.key for each in columns]
@@ -134,6 +138,7 @@ def _plain_row(row: BoardRow) -> Row:
         cells=row.cells,
         limit=row.limit,
         batch_size=row.batch_size,
+        seeds=row.seeds,
         notes=row.notes,
         flags=None if row.flags is None else tuple(each.flag for each in row.flags),
     )

@@ -1,4 +1,4 @@
-"""Metrics: ``x.py`` declares some by the names that a suite gives them, ``x_impl.py`` computes them with numpy."""
+"""Metrics: ``x.py`` declares metrics by the names used in suites, ``x_impl.py`` computes them with numpy."""
 
 from __future__ import annotations
 

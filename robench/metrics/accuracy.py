@@ -1,4 +1,4 @@
-"""Top-1 and top-5 accuracy."""
+"""Declaration of top-1 and top-5 accuracy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Top-1 and top-5 accuracy: the share of examples whose true class came first, or among the first five.
+"""Top-1 and top-5 accuracy: the proportion of examples whose true class ranks first, or among the first five.
 
-Over all examples of a condition, those that the model gets wrong without any perturbation included, so that the number
-of an attack is what the field calls robust accuracy under that attack.
+Over all examples of a condition, including those misclassified without any perturbation, so that under an attack the
+number is the robust accuracy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def top1_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of one condition's examples whose true class came first, with its Wilson interval.
+    """Return the proportion of one condition's examples whose true class ranks first, with its Wilson interval.
 
     Raises:
         IncompleteError: there are no outcomes.
@@ -32,11 +32,11 @@ def top1_accuracy(readings: Readings) -> Estimate:
 
 
 def top5_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of one condition's examples whose true class was among the first five; else as top-1.
+    """Return the proportion of one condition's examples whose true class ranks among the first five.
 
     Raises:
         IncompleteError: there are no outcomes.
-        ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or do not say it.
+        ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or lack it.
     """
     outcomes = only_condition(readings)
     if not outcomes.known("correct_top5").all():
@@ -52,7 +52,7 @@ def proportion(correct: NDArray[np.bool_]) -> Estimate:
     """
     total = len(correct)
     if not total:
-        raise IncompleteError("there are no outcomes, and a share of nothing is undefined; measure an example first")
+        raise IncompleteError("there are no outcomes, and a proportion of none is undefined; measure an example first")
     num_true = int(np.count_nonzero(correct))
     low, high = wilson_interval(num_true, total)
     return Estimate(value=num_true / total, low=low, high=high, num_examples=total)

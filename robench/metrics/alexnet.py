@@ -1,4 +1,4 @@
-"""AlexNet's errors on ImageNet and ImageNet-C: the units of the mCE that papers print.
+"""Errors of AlexNet on ImageNet and ImageNet-C: the units of the mCE in papers.
 
 Source of the fifteen: Hendrycks and Dietterich 2019, "Benchmarking neural network robustness to common corruptions and
 perturbations", arXiv:1903.12261, whose authors published them beside their code (github.com/hendrycks/robustness, the
@@ -11,8 +11,8 @@ of torchvision's ``AlexNet_Weights.IMAGENET1K_V1``: 56.522 % top-1 accuracy. The
 
 Source of the extra four: the same authors' README from commit 76d9393 of 10 October 2019 (pull request 20, "Add AlexNet
 errors on ImageNet-C") to ac836a5 of 27 February 2020, in one table with the fifteen, whose digits are those above; a
-link to the spreadsheet has taken its place since. They are no part of the mCE over the fifteen; papers print a mean of
-their own over the four.
+link to the spreadsheet has taken its place since. They are not part of the mCE over the fifteen; papers print a
+separate mean over the four.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""Percentile intervals of numbers that no formula gives an interval for, by resampling examples.
+"""Percentile bootstrap intervals, by resampling examples, for statistics without a closed formula.
 
 Source: Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1); the percentile
 interval: Efron and Tibshirani 1993, "An introduction to the bootstrap", chapter 13. A resample draws as many examples
-as there are, each with the same probability, with replacement. All that is known of an example is drawn with it: what
-several conditions made of one image stays together, so that errors that go together are not counted as independent.
+as there are, each with the same probability, with replacement. All outcomes of an example are drawn together, so that
+correlated errors of several conditions on one image are not counted as independent.
 
 The draws are exactly those (no normal or Poisson weights in their place) and belong to the examples: their seed is a
-hash of all ids and of the resample's number, and each picks from the ids in sorted order. So the order in which
-outcomes come does not matter, and every model and column over the same examples meets the same resamples. The generator
-is Mersenne Twister, seeded and read as Python's ``random.Random(seed).choices`` does, which gave these intervals before
-numpy did.
+hash of all ids and of the resample's number, and each picks from the ids in sorted order. So the order of outcomes does
+not matter, and every model and column over the same examples uses the same resamples. The generator is Mersenne
+Twister, seeded and read as Python's ``random.Random(seed).choices`` does, which gave these intervals before numpy did.
 
 Bounds are themselves random: with 1,000 resamples each is known to about 4 % of the half-width. Like every percentile
-interval it has no width where no two examples differ (nothing wrong, or everything), where Wilson's interval of a share
-has one; it is too narrow for a handful of examples, and for what a handful decides.
+interval it has no width if no two examples differ (nothing wrong, or everything), unlike Wilson's interval of a
+proportion; it is too narrow for a handful of examples, and for statistics that depend on a handful.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Resamples that are turned into floats at once: 50,000 examples then take 40 MB.
+# Number of resamples converted to floats at once: 50,000 examples then take 40 MB.
 _CHUNK = 100
 
 
 def resample_counts(ids: NDArray[Any], *, purpose: str = "bootstrap") -> Iterator[NDArray[np.float64]]:
-    """Yield how often each example is in each resample, ``NUM_RESAMPLES`` rows in all, some at a time.
+    """Yield the multiplicity of each example in each resample, ``NUM_RESAMPLES`` rows in all, some at a time.
 
     Args:
-        ids: ids of the examples (N,), in any order, which is that of the columns.
-        purpose: sets of examples that are drawn independently of each other have different ones.
+        ids: ids of the examples (N,), in any order, which is also that of the columns.
+        purpose: name of the set of examples; sets with different names are drawn independently.
 
     Raises:
         IncompleteError: there are no examples.
@@ -63,7 +62,7 @@ def resample_counts(ids: NDArray[Any], *, purpose: str = "bootstrap") -> Iterato
 def resampled_sums(ids: NDArray[Any], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sum of the values (N,) of the examples in each resample; arguments and errors as above.
 
-    The same to the last bit for any order of the examples.
+    The result is independent of the order of the examples, to the last bit.
     """
     order = np.argsort(ids, kind="stable")
     ordered = values[order]
@@ -71,7 +70,7 @@ def resampled_sums(ids: NDArray[Any], values: NDArray[np.float64]) -> NDArray[np
     return np.concatenate([(counts * ordered).sum(1) for counts in resample_counts(ids[order])])
 
 
-# All columns over the same examples follow each other; a second place is for the negatives of detection.
+# All columns over the same examples follow each other; a second entry is for the negatives of detection.
 @lru_cache(maxsize=2)
 def _counts(seed: int, num_examples: int, purpose: str) -> NDArray[np.uint16]:
     """Return the counts (resamples, examples) of the examples in the order of their ids."""
@@ -84,7 +83,7 @@ def _counts(seed: int, num_examples: int, purpose: str) -> NDArray[np.uint16]:
 
 
 def _generator(seed: int) -> np.random.RandomState:
-    """Return the generator that ``random.Random(seed)`` is."""
+    """Return the generator of ``random.Random(seed)``."""
     *words, position = Random(seed).getstate()[1]
     generator = np.random.RandomState()
     generator.set_state(("MT19937", np.array(words, np.uint32), position, 0, 0.0))
@@ -92,12 +91,12 @@ def _generator(seed: int) -> np.random.RandomState:
 
 
 def percentile_interval(statistics: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
-    """Return the 2.5th and the 97.5th percentile of what a statistic came to in the resamples.
+    """Return the 2.5th and the 97.5th percentile of a statistic's values in the resamples.
 
-    Between two of them it interpolates linearly, as numpy.percentile does.
+    Interpolates linearly between two values, like numpy.percentile.
 
     Raises:
-        ValueError: there are fewer than two.
+        ValueError: there are fewer than two values.
 
     >>> percentile_interval(range(1001))
     (25.0, 975.0)

@@ -1,4 +1,4 @@
-"""Corruption errors: how often common corruptions of five severities turn a classifier wrong.
+"""Corruption errors: a classifier's error under common corruptions of five severities, relative to a reference.
 
 Source: Hendrycks and Dietterich 2019, "Benchmarking neural network robustness to common corruptions and perturbations",
 arXiv:1903.12261, section 4.1. With E(c, s) the top-1 error under corruption c at severity s, and A(c, s) a reference's,
@@ -7,13 +7,13 @@ arXiv:1903.12261, section 4.1. With E(c, s) the top-1 error under corruption c a
     relative corruption error  rCE(c) = sum_s (E(c, s) - E(clean)) / sum_s (A(c, s) - A(clean))
     mCE, relative mCE                 = the means of CE and of rCE over the corruptions
 
-The paper's formula of the relative error leaves open whether the clean error is taken off once or at each severity;
-here at each, so that a model that corruptions do not hurt has 0. Papers print 100 times these numbers. The mean error
+The paper's formula of the relative error leaves open whether the clean error is subtracted once or at each severity;
+here at each, so that a model unaffected by corruptions has 0. Papers print 100 times these numbers. The mean error
 without a reference is what the authors' code calls unnormalised mCE.
 
-Every number is a mean over images of what the image adds to it, so that one bootstrap of images serves all: an image is
-drawn with all its corruptions and severities, and with its clean version. The reference's errors are units, not
-estimates: an interval says how far the number would move on other images, were the reference's errors the same.
+Every number is a mean over per-image contributions, so that one bootstrap of images serves all: an image is drawn with
+all its corruptions and severities, and with its clean version. The reference's errors are units, not estimates: an
+interval describes the variation on other images for fixed errors of the reference.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def corruption_error(corruption: str, severities: Severities, reference: Referen
     Args:
         corruption: the type, such as ``gaussian_noise``.
         severities: the outcomes at each of the severities 1 to 5, of the same examples.
-        reference: whose error is the unit.
+        reference: errors that serve as units.
 
     Raises:
         IncompleteError: a severity or an example is missing.
@@ -62,11 +62,11 @@ def corruption_error(corruption: str, severities: Severities, reference: Referen
 
 
 def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> Estimate:
-    """Return the mCE over all types that the reference has, in units of ``ratio``.
+    """Return the mCE over all types of the reference, in units of ``ratio``.
 
     Args:
         corrupted: by type and severity (1 to 5), outcomes of the same examples everywhere.
-        reference: whose errors are the units; ``ALEXNET.over(COMMON_CORRUPTIONS)`` has the fifteen of ImageNet-C.
+        reference: errors that serve as units; ``ALEXNET.over(COMMON_CORRUPTIONS)`` has the fifteen of ImageNet-C.
 
     Raises:
         IncompleteError: a type, a severity or an example is missing.
@@ -78,10 +78,9 @@ def mean_corruption_error(corrupted: Corrupted, reference: ReferenceErrors) -> E
 
 
 def relative_mean_corruption_error(clean: Outcomes, corrupted: Corrupted, reference: ReferenceErrors) -> Estimate:
-    """Return the relative mCE: what corruptions add to the clean error, over what they add to the reference's.
+    """Return the relative mCE: the increase of the error under corruptions, relative to the reference's increase.
 
-    Below 0 where corruptions help. Arguments and errors as ``mean_corruption_error``'s; the examples are those of
-    ``clean`` too.
+    Negative if corruptions help. Arguments and errors as in ``mean_corruption_error``; ``clean`` has the same examples.
 
     Raises:
         DeclarationError: a corruption does not raise the reference's error.
@@ -94,7 +93,7 @@ def relative_mean_corruption_error(clean: Outcomes, corrupted: Corrupted, refere
 
 
 def mean_error(corrupted: Corrupted) -> Estimate:
-    """Return the mean top-1 error over types and severities, a share; errors as ``mean_corruption_error``'s."""
+    """Return the mean top-1 error over types and severities, a proportion; errors as in ``mean_corruption_error``."""
     return _mean(_tally(corrupted, _wrong), dict.fromkeys(corrupted, 1.0), unit="share")
 
 
@@ -109,10 +108,10 @@ def mean_top5_accuracy(corrupted: Corrupted) -> Estimate:
 
 
 def errors_of(model: str, clean: Outcomes, corrupted: Corrupted) -> ReferenceErrors:
-    """Return a measured model's errors, to measure others in units of them; arguments and errors as above.
+    """Return a measured model's errors as units for others; arguments and errors as above.
 
     Raises:
-        DeclarationError: it makes no error under a corruption.
+        DeclarationError: it makes no errors under a corruption.
     """
     num_wrong, num_images = int(_wrong(clean).sum()), len(ids_of(clean, "the clean condition"))
     means = {
@@ -159,7 +158,7 @@ def _check_types(corrupted: Corrupted, reference: ReferenceErrors) -> None:
 
 
 def _tally(corrupted: Corrupted, verdicts: Verdicts) -> _Tallies:
-    """Count by type and image at how many severities the verdict holds; the images must be the same everywhere."""
+    """Count, by type and image, the severities at which the verdict holds; the images must be the same everywhere."""
     counts: dict[str, NDArray[np.int64]] = {}
     ids: NDArray[Any] | None = None
     for corruption, severities in corrupted.items():
@@ -176,14 +175,14 @@ def _tally(corrupted: Corrupted, verdicts: Verdicts) -> _Tallies:
 
 
 def _mean(tallies: _Tallies, units: Mapping[str, float], unit: str = "ratio") -> Estimate:
-    """Return the mean over types of a tally's proportion of images and severities, each in units of its own."""
+    """Return the mean over types of a tally's proportion of images and severities, each in its own unit."""
     num_images = len(tallies.ids)
     num_terms = len(tallies.counts) * len(SEVERITIES) * num_images
     by_image = np.zeros(num_images)
-    # Floating-point sums depend on their order, which must not be that in which conditions are named.
+    # Floating-point sums depend on their order, which must not be the order of the conditions.
     for corruption, counts in sorted(tallies.counts.items()):
         by_image += counts / units[corruption]
     value = fsum(int(counts.sum()) / units[corruption] for corruption, counts in tallies.counts.items()) / num_terms
     low, high = percentile_interval(resampled_sums(tallies.ids, by_image) / num_terms)
-    # Where no two images differ, rounding alone would leave the value a little outside of its bounds.
+    # If no two images differ, rounding alone would put the value slightly outside its bounds.
     return Estimate(value=value, low=min(low, value), high=max(high, value), num_examples=num_images, unit=unit)

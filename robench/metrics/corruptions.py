@@ -1,4 +1,4 @@
-"""Errors under corruptions: by type, and over a family."""
+"""Declarations of errors under corruptions: by type, and over a family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corruption errors as metrics of a suite: each family has a reference, and each mean its types (``references``)."""
+"""Corruption errors as metrics of a suite, with the reference and the types of each family (``references``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def corruption_error(readings: Readings) -> Estimate:
-    """Return the corruption error of the one type that is measured.
+    """Return the corruption error of the measured type.
 
     Raises:
         IncompleteError: a severity or an example is missing.
@@ -29,19 +29,19 @@ def corruption_error(readings: Readings) -> Estimate:
 
 
 def mean_corruption_error(readings: Readings) -> Estimate:
-    """Return the mCE; errors as ``corruption_error``'s, or a type is missing."""
+    """Return the mCE; raises like ``corruption_error``, and for a missing type."""
     return errors.mean_corruption_error(_averaged(readings), _reference(readings))
 
 
 def relative_mean_corruption_error(readings: Readings) -> Estimate:
-    """Return the relative mCE; errors as ``mean_corruption_error``'s, or the clean condition is missing."""
+    """Return the relative mCE; raises like ``mean_corruption_error``, and for a missing clean condition."""
     if readings.clean is None:
         raise IncompleteError("the relative mCE needs the images without corruption; add {name: clean}")
     return errors.relative_mean_corruption_error(readings.clean, _averaged(readings), _reference(readings))
 
 
 def mean_error(readings: Readings) -> Estimate:
-    """Return the mean error without a reference; errors as ``mean_corruption_error``'s."""
+    """Return the mean error without a reference; raises like ``mean_corruption_error``."""
     return errors.mean_error(_averaged(readings))
 
 

@@ -1,4 +1,4 @@
-"""Detection of out-of-distribution examples."""
+"""Declarations of metrics of out-of-distribution detection."""
 
 from __future__ import annotations
 

@@ -1,22 +1,22 @@
-"""Out-of-distribution detection: whether a classifier is less confident of what belongs to none of its classes.
+"""Out-of-distribution detection by the classifier's confidence: AUPR, AUROC and FPR95.
 
 Source: Hendrycks and Gimpel 2017, "A baseline for detecting misclassified and out-of-distribution examples",
 arXiv:1610.02136; with ImageNet-O: Hendrycks et al. 2021, "Natural adversarial examples", arXiv:1907.07174. An example's
 score is minus its largest softmax probability, which outcomes keep as ``confidence`` (after the class mask of the set).
-**Positives are the out-of-distribution examples** (OpenOOD's AUPR-OUT); the other orientation is another number. A
-detector calls positive what scores at least a threshold; examples of the same score are called positive together.
+**Positives are the out-of-distribution examples** (OpenOOD's AUPR-OUT); the other orientation gives another number. A
+detector labels positive every example with a score of at least a threshold; equal scores are labelled together.
 
     AUPR   average precision, sum_n (R_n - R_{n-1}) P_n over the thresholds from the highest down, not interpolated
            (scikit-learn's ``average_precision_score``, which the papers' code calls; not the area under trapezoids).
-           Chance level: the share of positives
-    AUROC  the probability that a positive scores above a negative, ties counted half. Chance level: 0.5
-    FPR95  the share of negatives called positive at the highest threshold at which at least 95 % of the positives are;
-           lower is better. Some code takes the threshold whose share is nearest to 95 % instead, or negatives as
+           Chance level: the proportion of positives
+    AUROC  the probability that a positive scores above a negative, ties counted half. Chance level: 0.5 FPR95  the
+    proportion of negatives called positive at the highest threshold at which at least 95 % of the positives are;
+           lower is better. Some code takes the threshold whose recall is nearest to 95 % instead, or negatives as
            positives, and then differs
 
-Intervals are percentile bootstrap, stratified: positives are drawn from positives and negatives from negatives, each as
-many as there are, so that the share of positives, on which AUPR depends, stays what it is. In simulations with 60 and
-with 200 positives they covered the truth in 92 to 95 of 100 samples.
+Intervals are percentile bootstrap, stratified: positives are drawn from positives and negatives from negatives, each
+with its original size, so that the proportion of positives, on which AUPR depends, stays constant. In simulations with
+60 and with 200 positives they covered the truth in 92 to 95 of 100 samples.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from robench.core.columns import Outcomes
     from robench.metrics.metric import Readings
 
-    # Numbers of positives and of negatives with each score (..., scores), from the highest score down, to a statistic.
+    # Maps numbers of positives and negatives with each score (..., scores), in descending order, to a statistic.
     Statistic = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
 def aupr(readings: Readings) -> Estimate:
-    """Return the average precision of telling the measured examples, the positives, from the negatives.
+    """Return the average precision of separating the measured examples, the positives, from the negatives.
 
     Raises:
         IncompleteError: a condition has no outcomes, or an example twice.
@@ -54,17 +54,17 @@ def aupr(readings: Readings) -> Estimate:
 
 
 def auroc(readings: Readings) -> Estimate:
-    """Return the area under the receiver operating characteristic; arguments and errors as ``aupr``'s."""
+    """Return the area under the receiver operating characteristic; arguments and errors as in ``aupr``."""
     return _estimate(readings, area_under_roc)
 
 
 def fpr95(readings: Readings) -> Estimate:
-    """Return the false positive rate at 95 % recall; arguments and errors as ``aupr``'s."""
+    """Return the false positive rate at 95 % recall; arguments and errors as in ``aupr``."""
     return _estimate(readings, false_positive_rate_at_95)
 
 
 def average_precision(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the average precision, of how many positives and negatives have each score, from the highest score down.
+    """Return the average precision, given numbers of positives and negatives by descending score.
 
     >>> float(average_precision(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])))
     0.8333333333333333
@@ -77,7 +77,7 @@ def average_precision(positives: NDArray[np.float64], negatives: NDArray[np.floa
 
 
 def area_under_roc(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probability that a positive scores above a negative, ties counted half; counts as above.
+    """Return the probability that a positive scores above a negative, ties counted half; arguments as above.
 
     >>> float(area_under_roc(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])))
     0.5
@@ -89,13 +89,13 @@ def area_under_roc(positives: NDArray[np.float64], negatives: NDArray[np.float64
 
 
 def false_positive_rate_at_95(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of negatives at or above the highest score that 95 % of positives reach; counts as above.
+    """Return the proportion of negatives at or above the highest score that 95 % of positives reach.
 
     >>> float(false_positive_rate_at_95(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])))
     1.0
     """
     true, false = positives.cumsum(-1), negatives.cumsum(-1)
-    # In whole numbers, since 0.95 is none in binary.
+    # In whole numbers, since 0.95 is not exact in binary.
     threshold = (20 * true >= 19 * true[..., -1:]).argmax(-1)
     called = np.take_along_axis(false, np.expand_dims(threshold, -1), -1)[..., 0]
     rate: NDArray[np.float64] = called / false[..., -1]
@@ -137,7 +137,7 @@ class _Scored:
     confidences: NDArray[np.float64]
 
     def histograms(self, counts: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how many examples have each confidence (rows, scores), where example i is there counts[:, i] times."""
+        """Return the number of examples with each confidence (rows, scores), with multiplicities counts[:, i]."""
         found = np.zeros((len(counts), len(scores)))
         firsts = np.flatnonzero(np.diff(self.confidences, prepend=-1.0))
         found[:, np.searchsorted(scores, self.confidences[firsts])] = np.add.reduceat(counts, firsts, axis=1)
@@ -156,7 +156,7 @@ def _scored(outcomes: Outcomes, where: str) -> _Scored:
         found = confidences[first] if known[first] else None
         raise ContractError(
             f"detection wants confidences in [0, 1], got {found} in {where} (example "
-            f"{ids[first]!r}); attacks that stop at success leave none, measure it with `stop: never`"
+            f"{ids[first]!r}); attacks with early stopping record none, measure it with `stop: never`"
         )
     order = np.argsort(confidences, kind="stable")
     return _Scored(ids[order], confidences[order])

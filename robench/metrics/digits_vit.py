@@ -1,4 +1,4 @@
-"""Errors of digits-vit on digits-c: the units of the digits' mCE, as AlexNet's are of ImageNet's.
+"""Errors of digits-vit on digits-c: the units of the digits' mCE, like AlexNet's for ImageNet.
 
 Written by `make errors`, from 600 images a type and severity on a CPU.
 """

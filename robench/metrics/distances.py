@@ -1,4 +1,4 @@
-"""Metrics of minimum-norm attacks: the median distance, and the accuracy at a distance."""
+"""Declarations of metrics of minimum-norm attacks: the median distance, and the accuracy at a distance."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Accuracy at a stated distance, and the median distance: numbers of minimum-norm attacks.
+"""Metrics of minimum-norm attacks: accuracy at a given distance, and the median distance.
 
-What a search returned is an upper bound of how near the nearest is, so that both numbers are upper bounds as well.
-Both count an example as fallen at the distance at which the harness's own fresh prediction saw it wrong, and rely on
-what ``cw`` and ``fab`` promise: what the model gets wrong already comes back as it is, at distance 0, and where
-nothing was found the clean input does, which the model then gets right. So an example is right when clean unless it is
-wrong at distance 0. That holds of searches for true labels, with no confidence demanded, no limits narrower than the
-box, and none that stop at success; others are refused where a suite is read (``declare.searches``).
+The distance that an attack returns is an upper bound of the minimum, so both numbers are upper bounds as well. Both
+count an example as fooled at the distance at which the harness's own new prediction misclassifies it, and rely on
+guarantees of ``cw`` and ``fab``: misclassified examples are returned unchanged, at distance 0, and if nothing was found
+the clean input is returned, which the model then classifies correctly. So an example is right when clean unless it is
+wrong at distance 0. This holds for attacks on true labels, without a required confidence, limits narrower than the box,
+or early stopping; others are refused when a suite is read (``declare.searches``).
 
 The interval of the median is between order statistics, without any assumption on the distances: with n of them, the
 l-th and the (n + 1 - l)-th smallest, for the largest l with P(B < l) <= 2.5 %, B binomial with n trials of 1/2 (Conover
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from robench.core.columns import Outcomes
     from robench.metrics.metric import Readings
 
-# One half of what a 95 % interval leaves out is 1 in so many.
+# Half of the 5 % outside a 95 % interval is 1 in this many.
 ONE_IN = 40
 
 
@@ -37,7 +37,7 @@ def accuracy_at_distance(readings: Readings) -> Estimate:
 
     Raises:
         IncompleteError: there are no outcomes.
-        ContractError: no distance is stated, or the outcomes are not those of a minimum-norm attack on a classifier.
+        ContractError: no distance is given, or the outcomes are not those of a minimum-norm attack on a classifier.
     """
     if readings.within is None:
         raise ContractError("accuracy at a distance wants one to be stated; give the condition distances")
@@ -45,9 +45,9 @@ def accuracy_at_distance(readings: Readings) -> Estimate:
 
 
 def median_distance(readings: Readings) -> Estimate:
-    """Return the median distance over the examples that are right when clean, infinite where none was found.
+    """Return the median distance over the examples that are right when clean, infinite for those never fooled.
 
-    In pixel units. Of an even number, the mean of the two in the middle. Bounds may be infinite too.
+    The unit is pixels. For an even number, it is the mean of the middle two. Bounds may be infinite, too.
 
     Raises:
         IncompleteError: there are no outcomes, or no example is right when clean.
@@ -65,7 +65,7 @@ def median_distance(readings: Readings) -> Estimate:
 
 
 def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:
-    """Return the distance at which each example was seen wrong: 0 when clean, infinite where it was not.
+    """Return the distance at which each example is misclassified: 0 when clean, infinite if never.
 
     Raises:
         ContractError: the outcomes are not those of a minimum-norm attack on a classifier.
@@ -75,7 +75,7 @@ def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:
     if not known.all():
         example_id = outcomes.ids[int(known.argmin())]
         raise ContractError(
-            f"distances met an outcome that no minimum-norm attack made (example {example_id!r});"
+            f"distances found an outcome that is not of a minimum-norm attack (example {example_id!r});"
             " give the column a condition with such an attack"
         )
     return np.where(is_right, np.inf, outcomes.column(norm))
@@ -83,7 +83,7 @@ def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:
 
 def _distances(readings: Readings) -> NDArray[np.float64]:
     if readings.norm is None:
-        raise ContractError("distances are read off minimum-norm attacks, and the column's condition is none")
+        raise ContractError("distances need a minimum-norm attack, and the column's condition is none")
     return fallen_at(only_condition(readings), readings.norm)
 
 

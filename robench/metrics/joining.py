@@ -1,4 +1,4 @@
-"""Outcomes of several conditions joined by the ids of their examples."""
+"""Joining of several conditions' outcomes by example id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ids_of(outcomes: Outcomes, where: str) -> NDArray[Any]:
     """Return the ids of a condition's examples, in its order; ``where`` names the condition in messages.
 
     Raises:
-        IncompleteError: there are none, or an example is there twice.
+        IncompleteError: there are none, or an example is duplicated.
     """
     if not len(outcomes):
         raise IncompleteError(f"{where} has no outcomes; measure an example first")
@@ -26,16 +26,16 @@ def ids_of(outcomes: Outcomes, where: str) -> NDArray[Any]:
     if (num_different := len(np.unique(ids))) < len(ids):
         raise IncompleteError(
             f"{where} has {len(ids)} outcomes of {num_different} examples; "
-            "an example may be there once, check the ids of the dataset"
+            "an example may occur once, check the ids of the dataset"
         )
     return ids
 
 
 def aligned(ids: NDArray[Any], outcomes: Outcomes, where: str) -> Outcomes:
-    """Return outcomes in the order of ``ids``, the examples of the conditions before; ``where`` names the condition.
+    """Return outcomes in the order of ``ids``, the examples of the previous conditions; ``where`` names the condition.
 
     Raises:
-        IncompleteError: there are none, an example is there twice, or an example is in one and not in the other.
+        IncompleteError: there are none, an example is duplicated, or an example is in one but not in the other.
     """
     others = ids_of(outcomes, where)
     if np.array_equal(ids, others):

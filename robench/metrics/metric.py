@@ -1,4 +1,4 @@
-"""Descriptor of a metric, and the outcomes that it reads."""
+"""Descriptor of metrics, and the outcomes that they read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Scope = Literal["condition", "threat-model", "detection", "search", "distance", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A number that is read off outcomes; torch-free and numpy-free until it is computed.
+    """Metric of outcomes, without torch and numpy until it is computed.
 
     Attributes:
         name: name in YAML; ``title``: name for readers.
@@ -34,10 +34,10 @@ class Metric:
             each distance that the condition states. ``type``: five severities of one type of corruption. ``family``:
             all types of corruption of one family.
         implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
-        reads_scores: whether it reads more than the prediction, which is all that attacks that stop at success leave.
-        interval: method of its bounds, as tables name it.
+        reads_scores: whether it reads more than the prediction, the only field recorded by attacks with early stopping.
+        interval: name of the method of its bounds in tables.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
-        needs_reference: whether it is in units of a reference's errors, which not every family has.
+        needs_reference: whether its unit is a reference's errors, which not every family has.
         lower_is_better: whether a smaller number is the better one, as of errors.
         proportion_of: name of the field of outcomes of which it is the proportion of examples where that is true, under
             all conditions of the column together; None for metrics that are no such proportion. Two models are then
@@ -62,8 +62,8 @@ class Metric:
 
         Raises:
             IncompleteError: there are no outcomes, or those of two conditions do not belong together.
-            ContractError: they are not of the metric's task or scope; or a metric that is not robench's raised an
-                error, or returned no estimate in its unit.
+            ContractError: they are not of the metric's task or scope; or a third-party metric raised an error, or
+                returned no estimate in its unit.
         """
         if self.implementation.startswith(f"{OWN}."):
             estimate: Estimate = imported(self.implementation)(readings)
@@ -80,7 +80,7 @@ class Metric:
                 estimate = imported(self.implementation)(readings)
         except IncompleteError:
             raise
-        # Broad because it is code of others.
+        # Broad because it is third-party code.
         except Exception as error:
             raise ContractError(f"{title} raised {described(what_was_raised(error))}") from error
         if not isinstance(estimate, Estimate):
@@ -95,12 +95,12 @@ class Readings:
     """Outcomes that one column reads, by the role of each condition.
 
     Attributes:
-        measured: outcomes of the conditions that the column is about, in its order: one condition, or all attacks.
-        clean: outcomes without perturbation, where the column has such a condition.
-        negatives: outcomes of the examples that those out of distribution are to be told from.
+        measured: outcomes of the conditions that the column reports, in its order: one condition, or all attacks.
+        clean: outcomes without perturbation, if the column has such a condition.
+        negatives: outcomes of the in-distribution examples of out-of-distribution detection.
         corrupted: outcomes by type and severity of corruption.
         family: name of the family of the corruptions, such as ``imagenet-c``.
-        norm: norm in which a minimum-norm attack searches. ``within``: distance that the column states, in pixel units.
+        norm: norm of a minimum-norm attack. ``within``: distance of the column, in pixel units.
     """
 
     measured: tuple[Outcomes, ...] = ()

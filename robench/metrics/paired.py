@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the two-sided p-value that two verdicts differ by chance alone, in (0, 1].
+    """Return the two-sided p-value of the hypothesis that two verdicts differ by chance alone, in (0, 1].
 
     >>> exact_p_value([True] * 5, [False] * 5)
     0.0625
 
     Raises:
-        ContractError: they are not of the same number of examples.
+        ContractError: their numbers of examples differ.
     """
     one, other = np.asarray(first, bool), np.asarray(second, bool)
     if len(one) != len(other):

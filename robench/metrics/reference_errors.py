@@ -1,4 +1,4 @@
-"""The errors of the model that corruption errors are measured in units of."""
+"""Errors of a reference model, the units of corruption errors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceErrors:
-    """Top-1 errors of a reference model: units of measurement, and so without an uncertainty of their own.
+    """Top-1 errors of a reference model: units of measurement, and therefore without uncertainty.
 
     Attributes:
-        model: how messages name the reference.
-        clean: error on the images without corruption, a share in [0, 1].
-        corrupted: mean error over the five severities, by type of corruption, shares in (0, 1].
+        model: name of the reference in messages.
+        clean: error on the images without corruption, a proportion in [0, 1].
+        corrupted: mean error over the five severities, by type of corruption, proportions in (0, 1].
 
     Raises:
-        DeclarationError: one is no such share; nothing can be measured in units of an error of 0.
+        DeclarationError: one is not such a proportion; an error of 0 cannot be a unit.
     """
 
     model: str
@@ -30,24 +30,24 @@ class ReferenceErrors:
 
     def __post_init__(self) -> None:
         if not 0 <= self.clean <= 1:
-            raise DeclarationError(f"{self.model}'s clean error must be a share in [0, 1], got {self.clean}")
+            raise DeclarationError(f"{self.model}'s clean error must be a proportion in [0, 1], got {self.clean}")
         for corruption, error in self.corrupted.items():
             if not 0 < error <= 1:
                 raise DeclarationError(
-                    f"{self.model}'s error under {corruption} must be a share in (0, 1] to be a unit, got {error}; "
+                    f"{self.model}'s error under {corruption} must be in (0, 1] to be a unit, got {error}; "
                     "choose another reference or leave the corruption out"
                 )
 
     def over(self, corruptions: Iterable[str]) -> ReferenceErrors:
-        """Return the errors under some of the types alone, those that a mean is taken over."""
+        """Return the errors under the given types alone, over which a mean is taken."""
         return replace(self, corrupted={each: self.corrupted[each] for each in corruptions})
 
     @property
     def degradations(self) -> dict[str, float]:
-        """By how much each type of corruption raises the reference's error over its clean one.
+        """Return the increase of the reference's error over its clean one, by type of corruption.
 
         Raises:
-            DeclarationError: one does not raise it, so that nothing can be measured in units of it.
+            DeclarationError: a type does not increase it, so that it cannot be a unit.
         """
         for corruption, error in self.corrupted.items():
             if error <= self.clean:

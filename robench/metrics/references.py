@@ -1,7 +1,7 @@
-"""Reference models of corruption errors by family of corruptions, and the types that a mean is over.
+"""Reference models of corruption errors by family of corruptions, and the types averaged in means.
 
-A mean is over the fifteen types of ImageNet-C, whatever others a suite has beside them; over the others where it has
-none of the fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra).
+A mean is over the fifteen types of ImageNet-C, even if a suite has others; over the others if it has none of the
+fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ REFERENCES: Mapping[str, ReferenceErrors] = {
 
 
 def averaged_types(types: Collection[str]) -> tuple[str, ...]:
-    """Return the types of corruption that a mean is over, where a suite has some of ``types``.
+    """Return the types of corruption that a mean averages, for a suite with some of ``types``.
 
-    Those of ImageNet-C as published, 15 or the 4 extra ones; types that it does not have are averaged where there are
-    no others.
+    These are the 15 types of ImageNet-C as published, or the 4 extra ones; other types are averaged only if there are
+    no published ones.
 
     >>> len(averaged_types(["snow", "spatter"])), averaged_types(["spatter"])
     (15, ('speckle_noise', 'gaussian_blur', 'spatter', 'saturate'))

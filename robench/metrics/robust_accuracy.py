@@ -1,4 +1,4 @@
-"""Robust accuracy under all attacks of a threat model."""
+"""Declaration of robust accuracy under all attacks of a threat model."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Robust accuracy: the share of examples that no attack of one threat model turns wrong.
+"""Robust accuracy: the proportion of examples that survive all attacks of one threat model.
 
 Source: Carlini et al. 2019, "On evaluating adversarial robustness", arXiv:1902.06705: attacks are compared per example,
-mean_x min_a f(a(x)) and not min_a mean_x f(a(x)). The clean input is one of the attacker's choices, so an
-example that is wrong when clean counts as wrong whatever the attacks found. The denominator is all examples.
+mean_x min_a f(a(x)) and not min_a mean_x f(a(x)). The clean input is one of the attacker's choices, so an example
+misclassified when clean counts as wrong regardless of the attacks. The denominator is all examples.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def robust_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of all examples that are right (top-1) clean and under every attack, joined by example id.
+    """Return the proportion of all examples that are right (top-1) clean and under every attack, joined by id.
 
-    Without attacks it is clean accuracy.
+    Without attacks this is the clean accuracy.
 
     Raises:
-        IncompleteError: there are no outcomes, an example is there twice, or two conditions hold different examples.
+        IncompleteError: there are no outcomes, an example is duplicated, or two conditions have different examples.
         ContractError: the outcomes are not a classifier's.
     """
     attacks = [

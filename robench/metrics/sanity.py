@@ -1,9 +1,9 @@
-"""Comparisons of attacks whose outcome is known beforehand, if gradients say anything.
+"""Sanity checks: comparisons of attacks with known outcomes, which fail if gradients are uninformative.
 
 Source: Carlini et al. 2019, arXiv:1902.06705, and Athalye et al. 2018, arXiv:1802.00420, section 3.1: iterated attacks
 beat single steps, gradients beat random search, a larger budget fools more, more steps change nothing, and no model is
-right about images that can be grey all over. A comparison fails by more than 0.2 points (AutoAttack's rule for Square)
-and an exact paired p below 0.01 (``paired``).
+right about images that may be turned entirely grey. A comparison fails by more than 0.2 points (AutoAttack's rule for
+Square) and an exact paired p below 0.01 (``paired``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ P_VALUE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Which of two attacks must not be the stronger one, by its violation's name, and what a violation advises."""
+    """Expected order of two attacks, named by its violation, with advice for it."""
 
     name: str
     advice: str
@@ -51,10 +51,10 @@ ANY_DISTANCE = Expectation(
 
 
 def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, what: str) -> Flag:
-    """Return whether fewer examples stand under what should be the weaker attack; verdicts are of the same examples.
+    """Return whether fewer examples survive the attack that should be weaker; verdicts are of the same examples.
 
     Raises:
-        ContractError: they are not.
+        ContractError: the numbers of verdicts differ.
     """
     p_value = exact_p_value(stronger, weaker)
     gain = (int(np.count_nonzero(stronger)) - int(np.count_nonzero(weaker))) / np.size(stronger)
@@ -64,13 +64,13 @@ def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, wha
         value=gain,
         limit=POINTS,
         is_raised=gain > POINTS and p_value < P_VALUE,
-        finding=f"{what}: {100 * gain:+.1f} points fewer stand (p = {p_value:.2g})",
+        finding=f"{what}: {100 * gain:+.1f} points fewer survive (p = {p_value:.2g})",
         advice=expectation.advice,
     )
 
 
 def right_at_any_distance(stands: ArrayLike, num_classes: int, what: str) -> Flag:
-    """Return whether more examples stand than chance allows where every image can be grey all over."""
+    """Return whether more examples survive than chance allows if any image may be turned grey."""
     value = int(np.count_nonzero(stands)) / np.size(stands)
     return Flag(
         name=ANY_DISTANCE.name,
@@ -78,6 +78,6 @@ def right_at_any_distance(stands: ArrayLike, num_classes: int, what: str) -> Fla
         value=value,
         limit=1 / num_classes,
         is_raised=value > 1 / num_classes,
-        finding=f"{value:.0%} stand under {what}, where every image can be grey",
+        finding=f"{value:.0%} survive {what}, where every image can be turned grey",
         advice=ANY_DISTANCE.advice,
     )

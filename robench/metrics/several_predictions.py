@@ -1,4 +1,4 @@
-"""Accuracy over several predictions of each input: the mean and the worst."""
+"""Declaration of accuracy over several predictions of each input: the mean and the worst."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Accuracy of models that draw random numbers: over several predictions of each input, the mean and the worst.
+"""Accuracy of models that draw random numbers, over several predictions of each input: the mean and the worst.
 
-Predictions of one example depend on each other, so that they are no trials of their own. The interval of the mean is
-Wilson's with the number of examples that independent trials would need for the same variance (Kish 1965, Survey
-Sampling, section 8.2, the design effect): with per-example shares m_i of mean m, n m (1 - m) over their variance. That
-is n where all predictions of an example agree, as with one prediction, and never taken as more than all predictions.
+Predictions of one example are dependent, so they are not independent trials. The interval of the mean is Wilson's with
+the number of examples that independent trials would need for the same variance (Kish 1965, Survey Sampling, section
+8.2, the design effect): with per-example proportions m_i of mean m, n m (1 - m) over their variance. That is n if all
+predictions of an example agree, as with one prediction, and at most the number of all predictions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def mean_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of right predictions (top-1) over examples and predictions; of one, it is top-1 accuracy.
+    """Return the proportion of right predictions (top-1) over examples and predictions; for one, top-1 accuracy.
 
     Raises:
         IncompleteError: there are no outcomes, or examples have different numbers of predictions.
@@ -45,7 +45,7 @@ def mean_accuracy(readings: Readings) -> Estimate:
 
 
 def worst_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of examples that every prediction is right about; interval and errors as of top-1."""
+    """Return the proportion of examples for which every prediction is right; interval and errors as in top-1."""
     made, right = _counts(only_condition(readings))
     return proportion(made == right)
 
@@ -61,7 +61,7 @@ def _counts(outcomes: Outcomes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _effective(made: int, right: NDArray[np.int64]) -> float:
-    """Return how many independent trials say as much as these examples of ``made`` predictions each."""
+    """Return the effective number of independent trials of these examples of ``made`` predictions each."""
     num_examples, num_right = len(right), int(right.sum())
     most = num_examples * made
     # n times the sum of squares less the square of the sum: exact in whole numbers.

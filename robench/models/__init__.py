@@ -1,7 +1,7 @@
-"""Models under test: ``x.py`` declares a backbone or a residual connection, ``x_impl.py`` builds it.
+"""Models: ``x.py`` declares a backbone or a residual connection, ``x_impl.py`` builds it.
 
-No torch here. Models are built by ``build.py``, loaded from weights that were checked by ``loading.py``, and wrapped as
-models by ``loaded.py``.
+Declarations need no torch. Models are built by ``build.py``, loaded from verified weights by ``loading.py``, and
+wrapped by ``loaded.py``.
 """
 
 from __future__ import annotations

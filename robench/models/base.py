@@ -1,4 +1,4 @@
-"""Base of the declarations of backbones."""
+"""Base class of the declarations of backbones."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from robench.declarations.base import DeclarationBase
 
 
 class ArchitectureBase(DeclarationBase):
-    """Declaration of a backbone: what a checkpoint's weights fit.
+    """Declaration of a backbone, which a checkpoint's weights must fit.
 
     The implementation is a function ``(declaration) -> nn.Module`` that takes its initial weights from torch's global
-    generator. Where ``takes_drop_path`` holds, it has a second argument, ``drop_path_rate``.
+    generator. With ``takes_drop_path``, it has a second argument, ``drop_path_rate``.
 
     Attributes:
-        takes_drop_path: branches of the model can be dropped in training.
-        runs_user_code: the model is code of the user's own.
+        takes_drop_path: whether branches of the model can be dropped in training.
+        runs_user_code: whether the model is the user's own code.
     """
 
     takes_drop_path: ClassVar[bool] = False
@@ -23,11 +23,11 @@ class ArchitectureBase(DeclarationBase):
 
     @property
     def couples_rows(self) -> bool | None:
-        """Whether rows of a batch influence each other; None where the code is not robench's."""
+        """Return whether rows of a batch influence each other; None if the code is not robench's."""
         return None
 
     def code_digest(self) -> str | None:
-        """Return the SHA-256 of the user's code that builds the model, None where there is none.
+        """Return the SHA-256 of the user's code that builds the model, None if there is none.
 
         Raises:
             DeclarationError: the code cannot be found.

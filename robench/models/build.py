@@ -1,4 +1,4 @@
-"""From an architecture's declaration to a module, its initial weights taken from torch's global generator."""
+"""Construction of models from their declarations, with initial weights from torch's global generator."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared model on the CPU, in float32 and training mode, with initial weights.
 
-    ``drop_path_rate`` is no part of a model but of its training: the probability, in [0, 1), with which a branch of an
+    ``drop_path_rate`` is not part of a model but of its training: the probability, in [0, 1), with which a branch of an
     example is left out (Huang et al. 2016, arXiv:1603.09382). At 0 no module, draw or output differs.
 
     Raises:
-        UnknownNameError: the declaration is of no backbone, or it names a model that nobody declared.
-        DeclarationError: what it names cannot be built as asked.
+        UnknownNameError: the declaration is not of a backbone, or it names an unknown model.
+        DeclarationError: the model cannot be built as requested.
     """
     if not isinstance(architecture, ArchitectureBase):
         raise UnknownNameError("backbone", architecture.kind, BACKBONES)
@@ -44,7 +44,7 @@ def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
 
 
 def _shown(architecture: Declaration) -> str:
-    """Return the sizes of a backbone, which are what it cannot be built with."""
+    """Return the sizes of a backbone, for the message that it cannot be built."""
     values = {field.name: getattr(architecture, field.name) for field in fields(architecture)}  # type: ignore[arg-type]  # all declarations are dataclasses
     return ", ".join(f"{name} {value}" for name, value in values.items() if isinstance(value, (int, float, str)))
 

@@ -1,4 +1,4 @@
-"""Fully attentional networks: a backbone whose channels attend too."""
+"""Declaration of fully attentional networks, with attention over tokens and over channels."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class Fan(Transformer):
 
     Attributes:
         patch_size: 8 or 16 pixels, embedded by three or four convolutions.
-        num_class_blocks: class-attention blocks after the ``depth`` others, the only ones that see the class token.
+        num_class_blocks: number of class-attention blocks after the ``depth`` others, the only ones with the class
+            token.
         class_attention: ``softmax`` has a query projection (NVlabs/FAN); in ``symmetric`` the query is the class
             token's key, whatever ``attention`` is (rachtsy/FAN, models/fan_sym.py).
-        attention: how tokens are mixed in the ``depth`` blocks: softmax, symmetric, rpc or twicing.
+        attention: token mixing in the ``depth`` blocks: softmax, symmetric, rpc or twicing.
         residual: plain or boost.
     """
 
@@ -43,7 +44,7 @@ class Fan(Transformer):
     class_attention: Literal["softmax", "symmetric"] = "softmax"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Sizes that do not divide, layers that do not exist, and what this backbone does not take."""
+        """Return problems between fields: sizes, layers and mechanisms must be supported by the backbone."""
         embedded = [] if self.patch_size in (8, 16) else [("patch_size", f"must be 8 or 16, got {self.patch_size}")]
         return [
             *embedded,

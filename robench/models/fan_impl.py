@@ -1,4 +1,4 @@
-"""Fully attentional networks in which the mixing of tokens can be declared.
+"""Fully attentional networks with declared token mixing.
 
 Source: Zhou et al. 2022, arXiv:2204.12451, FAN-ViT, in the form of the authors' code (NVlabs/FAN, models/fan.py), whose
 names of parameters it has: patches by convolutions, Fourier features of places, ``blocks`` of token mixing (``attn``,
@@ -10,7 +10,7 @@ are off. RPC-Attention's authors drop ``attn.q`` in their symmetric form (rachts
 this. They drop the query of class attention too; that is declared apart, as ``class_attention: symmetric``.
 
 Where no code is published: twicing replaces the mixing of tokens in every block (FAN-Twicing), and boost is the
-connection around the scaled token mixing, its Y0 the embedded patches (FAN+Boost); class attention stays as it is.
+connection around the scaled token mixing, its Y0 the embedded patches (FAN+Boost); class attention is unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NORM = partial(nn.LayerNorm, eps=1e-6)
 
 
 class FullyAttentionalNetwork(nn.Module):
-    """Images (B, channels, side, side) -> logits (B, num_classes)."""
+    """Fully attentional network from images (B, channels, side, side) to logits (B, num_classes)."""
 
     def __init__(self, architecture: Fan, drop_path_rate: float = 0.0) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class FullyAttentionalNetwork(nn.Module):
         return logits
 
     def mismatch_advice(self, missing: Sequence[str], unexpected: Sequence[str]) -> str | None:
-        """Return what to declare for weights of the other form of class attention, None for any other mismatch."""
+        """Return advice for weights of the other form of class attention, None for any other mismatch."""
         different = (*missing, *unexpected)
         if not different or not all(map(_is_class_query, different)):
             return None
@@ -83,7 +83,7 @@ def build_fan(architecture: Fan, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared network with initial weights; ``drop_path_rate`` is for training, the same in all blocks.
 
     Raises:
-        UnknownNameError: it declares an attention or a residual connection that is none.
+        UnknownNameError: it declares an unknown attention or residual connection.
     """
     model = FullyAttentionalNetwork(architecture, drop_path_rate)
     for module in model.modules():
@@ -127,7 +127,7 @@ def _class_block(architecture: Fan) -> nn.Module:
         architecture.num_heads,
         architecture.mlp_ratio,
         qkv_bias=True,
-        norm_layer=NORM,  # type: ignore[arg-type]  # it calls what it is given, like its own default
+        norm_layer=NORM,  # type: ignore[arg-type]  # it is called like its own default
         tokens_norm=True,
     )
     if architecture.class_attention == "symmetric":

@@ -1,4 +1,4 @@
-"""The channel attention of fully attentional networks, the MLP inside it, and class attention without a query.
+"""Layers of fully attentional networks: channel attention, the MLP inside it, and class attention without a query.
 
 Axes: B batch, N tokens, C width of a token, H heads, D width of a head, F hidden width, G side of the grid of patches.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ChannelProcessing(nn.Module):
-    """Channel attention: an MLP's channels are gated by how they go with the tokens that stand out.
+    """Channel attention: an MLP's channels are gated by their similarity to salient tokens.
 
     Source: Zhou et al. 2022, arXiv:2204.12451, in the form of the authors' code (NVlabs/FAN, models/fan.py).
     In each head, with sigma the softmax over the tokens,
@@ -79,7 +79,7 @@ class SymmetricClassAttention(nn.Module):
 
 
 class DepthwiseMlp(nn.Module):
-    """An MLP whose nonlinearity is two depthwise convolutions over the grid of patches, beside a connection past them.
+    """MLP whose nonlinearity is two depthwise convolutions over the grid of patches, with a skip connection.
 
     Source: as ``ChannelProcessing``: with h = fc1(x), fc2(h + gamma * dwconv(h)); there is no other nonlinearity.
     """
@@ -102,7 +102,7 @@ class DepthwiseMlp(nn.Module):
 
 
 class DepthwiseConvolutions(nn.Module):
-    """3x3, GELU, batch norm, 3x3; each channel alone. Weights start normal with variance 2 / 9 (He et al. 2015)."""
+    """Block of 3x3, GELU, batch norm, 3x3, per channel; weights start normal with variance 2 / 9 (He et al. 2015)."""
 
     def __init__(self, num_channels: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Fused attention, which is switched off: the gradients of some fused kernels change from run to run."""
+"""Switch for fused attention, which is disabled: gradients of some fused kernels differ between runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def without_fused_attention(model: nn.Module) -> None:
-    """Switch fused attention off in every module that has timm's switch for it."""
+    """Disable fused attention in every module with timm's switch for it."""
     for module in model.modules():
         if hasattr(module, "fused_attn"):
             module.fused_attn = False  # type: ignore[assignment]  # a plain attribute, which torch's stubs leave out

@@ -19,10 +19,10 @@ _PLACE = "in memory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InMemory(ArchitectureBase):
-    """Architecture of a module that exists already, so that nothing is built and no file is read.
+    """Architecture of an existing module, so that nothing is built and no file is read.
 
-    It has no fields: the digest of the module's state and source stands where other models have that of their weights.
-    No registry can name it, and only the process that holds the module can measure it.
+    It has no fields: the digest of the module's state and source takes the place of other models' digest of weights.
+    Registries cannot name it, and only the process that holds the module can measure it.
     """
 
     kind: ClassVar[str] = "in-memory"
@@ -30,14 +30,16 @@ class InMemory(ArchitectureBase):
     runs_user_code: ClassVar[bool] = True
 
 
-def in_memory_checkpoint(name: str, digest: str, preprocessing: Preprocessing, folder: Path) -> Checkpoint:
-    """Return the entry that a registry would have for a module in memory; ``digest`` identifies the module."""
+def in_memory_checkpoint(
+    name: str, digest: str, preprocessing: Preprocessing, folder: Path, task: str = DEFAULT_TASK
+) -> Checkpoint:
+    """Return the registry entry for a module in memory; ``digest`` identifies the module."""
     return Checkpoint(
         name=name,
         architecture=InMemory(),
         weights=Weights(uri=_PLACE, sha256=digest),
         preprocessing=preprocessing,
-        task=DEFAULT_TASK,
+        task=task,
         training_data="not stated",
         source=_PLACE,
         licence="not stated",

@@ -1,4 +1,4 @@
-"""A module of the caller's own: identified, copied, and wrapped as the model that is measured.
+"""Modules passed by the caller: identified, copied, and wrapped as models.
 
 Only the copy is moved, frozen and called, so that the caller's module stays as it was.
 """
@@ -19,18 +19,19 @@ from robench.models.fused_attention import without_fused_attention
 from robench.models.loaded import LoadedModel
 from robench.models.module_digest import digest_of_module
 from robench.models.object_digest import UndigestibleError
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
 
-# timm's release is in the provenance of each record, and its models state what their weights were trained on.
+# timm's release is in the provenance of each record, and its models state the training data of their weights.
 _TIMM = "timm"
 
 
 def identity_of(name: str, module: nn.Module, key: str | None = None) -> str:
-    """Return what identifies a module in keys: 64 hexadecimal digits, a digest of its state and source or of ``key``.
+    """Return the identity of a module in keys: 64 hexadecimal digits, a digest of its state and source or of ``key``.
 
     Raises:
         UsageError: there is no key, and something that may decide what the module computes cannot be digested.
@@ -40,7 +41,7 @@ def identity_of(name: str, module: nn.Module, key: str | None = None) -> str:
     try:
         with Contained():
             return digest_of_module(module)
-    # Broad because objects of any class are asked what they are.
+    # Broad because objects of any class are inspected.
     except Exception as error:
         with Contained():
             reason = str(error) if isinstance(error, UndigestibleError) else described(error)
@@ -51,7 +52,7 @@ def identity_of(name: str, module: nn.Module, key: str | None = None) -> str:
 
 
 def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
-    """Return the normalisation of a module that comes without one: timm's own of its models, none of all others.
+    """Return the default normalisation of a module: timm's own for its models, none for all others.
 
     Raises:
         UsageError: a model of timm whose mean or standard deviation is not of three channels in pixel units.
@@ -72,7 +73,7 @@ def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
 
 
 def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | str = "cpu") -> LoadedModel:
-    """Return a copy of a module as a frozen classifier on a device; the module itself stays as it is.
+    """Return a copy of a module as a frozen model of its task on a device; the module itself is unchanged.
 
     Raises:
         UsageError: it cannot be copied.
@@ -88,17 +89,17 @@ def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | s
         copied = _copied(checkpoint.name, module)
         guard_batch_norms(copied)
         without_fused_attention(copied)
-        return LoadedModel(copied, preprocessing, device)
+        return LoadedModel(copied, preprocessing, device, TASKS[checkpoint.task])
 
 
 def _copied(name: str, module: nn.Module) -> nn.Module:
     advice = (
-        "robench measures a copy, so that your module stays as it is; make copy.deepcopy(module) work, or declare the "
+        "robench measures a copy, so that your module stays unchanged; make copy.deepcopy(module) work, or declare the "
         "model in a registry file"
     )
     try:
         copied = copy.deepcopy(module)
-    # Broad because a module may hold anything, and define how it is copied.
+    # Broad because a module may contain anything, and define its own copying.
     except Exception as error:
         with Contained():  # even the text of an error may be code
             reason = described(error)
@@ -106,7 +107,7 @@ def _copied(name: str, module: nn.Module) -> nn.Module:
     if not isinstance(copied, type(module)) or _held_by(copied) & _held_by(module):
         raise UsageError(f"model {name!r} cannot be copied (its copy shares modules or tensors with it): {advice}")
     for tensor in (*copied.parameters(), *copied.buffers()):
-        # The order of values in memory is in no digest.
+        # The order of values in memory is not part of a digest.
         tensor.data = tensor.data.contiguous()
     return copied
 

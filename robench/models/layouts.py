@@ -1,4 +1,4 @@
-"""Layouts of files of weights: where in a file the tensors are, and how their names read as a model's.
+"""Layouts of files of weights: location of the tensors in a file, and mapping of their names to a model's.
 
 Nothing is guessed from a file: an entry of the registry names the layout (``weights.layout``), and a file in another
 one is refused. Only files of torch.save have a path; safetensors are ``plain`` or ``plain-ddp``.
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a training script saves a model.
+    """Layout of a file of weights, as saved by a training script.
 
     Attributes:
-        path: keys that lead from the top of the file to the tensors; what lies beside them is not looked at.
-        prefix: what every name begins with, and the model's do not.
-        renames: beginnings of names, after the prefix, and what the model has in their place; the first that fits.
-        dropped: beginnings of names, after the prefix, that are no part of the model, each with the reason.
-        source: which code saves so.
+        path: keys that lead from the top of the file to the tensors; everything else is ignored.
+        prefix: common prefix of the names, absent in the model.
+        renames: beginnings of names, after the prefix, and their replacements in the model; the first match applies.
+        dropped: beginnings of names, after the prefix, that are not part of the model, each with the reason.
+        source: code that uses this layout.
     """
 
     path: tuple[str, ...] = ()

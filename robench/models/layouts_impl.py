@@ -1,4 +1,4 @@
-"""From what a file of weights holds to a model's tensors by name: where the declared layout says, and strictly so."""
+"""Extraction of a model's tensors from the content of a file of weights, strictly by the declared layout."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 MAX_TENSORS = 10_000
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
-# Any: nothing is known of what a file holds.
+# Any: the content of a file is unknown.
 Entries = dict[Any, Any]
 
 
 def tensors_in(content: object, layout: Layout, title: str, foreign: Sequence[object] = ()) -> dict[str, Tensor]:
-    """Return a model's tensors by the model's own names, on the CPU; they need no gradient.
+    """Return a model's tensors by the model's own names, on the CPU, without gradients.
 
     Args:
-        content: all that the file holds.
-        layout: where in it the tensors are, and how their names read.
-        title: names the file in messages.
-        foreign: mappings within ``content`` that stand for objects of unknown classes.
+        content: content of the file.
+        layout: location and names of the tensors.
+        title: name of the file in messages.
+        foreign: mappings within ``content`` that replace objects of unknown classes.
 
     Raises:
-        WeightsError: the content is in another layout, or holds anything but dense numbers by name there.
+        WeightsError: the content has another layout, or contains anything but dense named tensors there.
     """
     entries = _entries_at(content, layout.path)
     if any(_lies_at(content, layout.path) is mapping for mapping in foreign):
@@ -59,7 +59,7 @@ def tensors_in(content: object, layout: Layout, title: str, foreign: Sequence[ob
 
 
 def layouts_for(names: Sequence[str]) -> list[str]:
-    """Return the declared layouts that take a prefix off all of these names, or rename some of them."""
+    """Return the declared layouts that remove a prefix from all of these names, or rename some of them."""
     return [known for known, layout in LAYOUTS.items() if _num_changes(names, layout)]
 
 
@@ -71,12 +71,12 @@ def check_count(count: int, title: str) -> None:
     """
     if count > MAX_TENSORS:
         raise WeightsError(
-            f"{title} holds {count} tensors, at most {MAX_TENSORS} are read: is it weights of one model?"
+            f"{title} holds {count} tensors, at most {MAX_TENSORS} are read: are these the weights of one model?"
         )
 
 
 def _lies_at(content: object, path: Sequence[str]) -> object:
-    # Methods of dict itself, here and below: a file can give an OrderedDict attributes that hide its own.
+    # Methods of dict itself, here and below: a file can give an OrderedDict attributes that shadow its own.
     for key in path:
         content = dict.get(content, key) if isinstance(content, dict) else None
     return content
@@ -92,7 +92,7 @@ def _num_tensors(entries: Entries) -> int:
 
 
 def _read_as(name: str, layout: Layout) -> str | None:
-    """How the model calls what is saved under a name without its prefix; None for what is no part of it."""
+    """Return the model's name for a saved name without its prefix; None if it is not part of the model."""
     if any(name.startswith(beginning) for beginning, _ in layout.dropped):
         return None
     for old, new in layout.renames:
@@ -114,13 +114,13 @@ def _dense(tensor: object, name: str, title: str) -> Tensor:
 
 
 def _advice(content: object) -> str:
-    """Where tensors do lie, and which layouts have them there."""
+    """Return the locations of tensors, and the layouts with that location."""
     paths: list[tuple[Any, ...]] = [(), *((key,) for key in _entries_at(content, ()))]
     places = [(path, entries) for path in paths if _num_tensors(entries := _entries_at(content, path))]
     if not places:
         return "There are none at the top or one key below it: save the model's state dict"
     told = "; ".join(f"{_num_tensors(entries)} {_where(path)} ({_fitting(path, entries)})" for path, entries in places)
-    return f"There are: {told}. Write the layout that is meant into the registry, as weights.layout"
+    return f"There are: {told}. Write the right one into the registry, as weights.layout"
 
 
 def _fitting(path: tuple[Any, ...], names: Iterable[Any]) -> str:
@@ -135,7 +135,7 @@ def _fitting(path: tuple[Any, ...], names: Iterable[Any]) -> str:
 
 
 def _num_changes(names: Sequence[str], layout: Layout) -> int:
-    """How many of the names a layout changes; a prefix counts where all have it."""
+    """Return the number of names that a layout changes; a prefix counts if all have it."""
     if layout.prefix:
         return len(names) * all(name.startswith(layout.prefix) for name in names)
     return sum(name.startswith(old) for name in names for old, _ in layout.renames)

@@ -1,4 +1,4 @@
-"""A classifier under test: pixels in [0, 1] in, logits out; normalisation is inside, so that budgets are in pixels."""
+"""Classifiers under test: pixels in [0, 1] in, logits out, with normalisation inside."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ IS_TRAINING = attrgetter("training")
 
 
 class LoadedModel:
-    """A frozen classifier in float32 and evaluation mode; takes the place of ``core.protocols.Model``.
+    """Frozen classifier in float32 and evaluation mode; implements ``core.protocols.Model``.
 
-    The module is taken over: it is moved to the device, its parameters need no gradient any more.
+    The module is modified: it is moved to the device, and its parameters no longer require gradients.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LoadedModel:
         self._module = module.to(device=device, dtype=torch.float32)
         self._module.eval()
         self._module.requires_grad_(False)
-        # A module says so by an attribute; what it computes for a row may then depend on that row's seed.
+        # A module declares it by an attribute; its output for a row may then depend on that row's seed.
         self._takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
         self._is_of_images = preprocessing.normalisation is not None
@@ -52,35 +52,36 @@ class LoadedModel:
 
     @property
     def takes_seeds(self) -> bool:
-        """Whether the model says that its random numbers, if any, come from seeds alone."""
+        """Return whether the model declares that its random numbers, if any, come from seeds alone."""
         return self._takes_seeds
 
     @property
     def device(self) -> torch.device:
-        """Where inputs must be."""
+        """Return the device that inputs must be on."""
         return self._mean_C11.device
 
     @property
     def normalisation(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation that the inputs are brought to, (C, 1, 1) each."""
+        """Return mean and standard deviation of the normalisation, (C, 1, 1) each."""
         return self._mean_C11, self._std_C11
 
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
 
-        ``seeds``, one an example, decide the random numbers of a model that draws any; without them it draws anew.
+        ``seeds``, one per example, determine the random numbers of a model that draws any; without them it draws new
+        ones.
 
         Raises:
-            ContractError: the inputs are no such images, or the model gave no such logits.
+            ContractError: the inputs are not such images, or the model returned other outputs.
         """
         self._check_inputs(inputs)
         if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
-        # The model's own copy: what it writes into its input reaches nobody else.
+        # A copy, since the model may write into its input.
         normalised = (inputs - self._mean_C11) / self._std_C11 if self._is_of_images else inputs.clone()
         with KeptSettings():
             if self._takes_seeds:
-                # Lazy ones are not read here: a model without random numbers does without them.
+                # Lazy seeds are not read here: a model without random numbers does not need them.
                 given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
                 output = self._module(normalised, given)
             else:
@@ -88,9 +89,9 @@ class LoadedModel:
         return self._rules.outputs_of(output, len(inputs))
 
     def through_solvers(self) -> LoadedModel:
-        """Return the same model with gradients through what its mechanisms solve apart from the graph.
+        """Return the same model with gradients through the solvers of its mechanisms.
 
-        Those are the modules with a true attribute ``stops_gradients``; what they compute stays the same.
+        These are the modules with a true attribute ``stops_gradients``; their outputs stay the same.
         """
         return _Differentiable(self)
 
@@ -105,7 +106,7 @@ class LoadedModel:
 
 
 class _Differentiable(LoadedModel):
-    """A model whose solvers are differentiated; shares the other's module, and leaves it as it is between passes."""
+    """Model with differentiated solvers; it shares the other's module, and leaves it unchanged between passes."""
 
     def __init__(self, model: LoadedModel) -> None:
         vars(self).update(vars(model))

@@ -1,4 +1,4 @@
-"""From an entry of the registry to a model: find the weights, build what they fit, load them, freeze."""
+"""Loading of models from registry entries: locate the weights, build the architecture, load, freeze."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SHOWN = 3
 
 
 def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> LoadedModel:
-    """Return the checkpoint's classifier on a device, frozen; torch's generators are left as they were.
+    """Return the checkpoint's classifier on a device, frozen; torch's generators are unchanged.
 
     Raises:
-        WeightsError: the weights are missing, unsafe, not what the registry says, or do not fit the architecture.
+        WeightsError: the weights are missing, unsafe, different from the registry's, or do not fit the architecture.
         DeclarationError: the architecture cannot be built, or the preprocessing is not of images.
         UsageError: this machine has no such device.
         ContractError: the model's own code tried to end the process.
@@ -51,10 +51,10 @@ def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Lo
 
 
 def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) -> None:
-    """Copy a state into a module whose every key, shape and kind of number it must match; ``title`` names it.
+    """Copy a state into a module if every key, shape and kind of number matches; ``title`` names it in messages.
 
     Raises:
-        WeightsError: it does not match; the message lists what is missing, unexpected or different. Nothing was copied.
+        WeightsError: it does not match; the message lists missing, unexpected and different keys. Nothing was copied.
     """
     wanted: dict[str, Tensor] = module.state_dict()
     shared = [key for key in wanted if key in state]
@@ -76,7 +76,7 @@ def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) ->
 
 
 def _advice(module: nn.Module, missing: Sequence[str], unexpected: Sequence[str]) -> str:
-    """Return what to do about names that differ: a backbone's own advice where it has some."""
+    """Return advice on names that differ: the backbone's own if it has some."""
     own_advice: Callable[[Sequence[str], Sequence[str]], str | None] | None = getattr(module, "mismatch_advice", None)
     own = None if own_advice is None else own_advice(missing, unexpected)
     if own is not None:
@@ -89,7 +89,7 @@ def _advice(module: nn.Module, missing: Sequence[str], unexpected: Sequence[str]
 def _usable(device: torch.device | str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
-    # AssertionError is what a build of torch without CUDA raises.
+    # A build of torch without CUDA raises AssertionError.
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(
@@ -101,7 +101,7 @@ def _usable(device: torch.device | str) -> torch.device:
 def _own_generator(device: torch.device) -> Iterator[None]:
     # Only the device in use: asking another GPU for its generator would claim memory there.
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        # What a model draws and does not keep in its state must be the same in every process.
+        # Random numbers outside the model's state must be the same in every process.
         torch.default_generator.manual_seed(0)
         yield
 
@@ -115,7 +115,7 @@ def _other_shapes(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
 
 
 def _other_types(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
-    # Only across the two kinds: float16 weights become float32 without loss, integers in their place are no weights.
+    # Only across the two kinds: float16 weights become float32 without loss, integers are not weights.
     return [
         f"{key} {found.dtype} where {wanted.dtype} is wanted"
         for key, (wanted, found) in pairs.items()

@@ -1,8 +1,8 @@
-"""What decides the outputs of a module in evaluation mode, as one digest.
+"""Digest of everything that determines the outputs of a module in evaluation mode.
 
 Parameters and buffers (persistent or not) by name, type, shape and bytes; the class of each submodule; and all its
-other attributes. Left out is what evaluation of a frozen model does not depend on: the device, training mode, whether
-parameters need gradients, gradients, and hooks of state dicts.
+other attributes. Excluded is what evaluation of a frozen model does not depend on: device, training mode,
+requires_grad, gradients, and hooks of state dicts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-# Raised when what is digested, or how, changes.
+# Increased when the content or the method of the digest changes.
 _VERSION = "in-memory model 1"
 _BASE = frozenset(vars(nn.Module())) | {"_compiled_call_impl"}
 _HOOKS = tuple(name for name in sorted(_BASE) if name.endswith("_hooks") and "state_dict" not in name)
 
 
 def digest_of_module(module: nn.Module) -> str:
-    """Return 64 hexadecimal digits that differ between modules which compute different things.
+    """Return 64 hexadecimal digits that differ between modules that compute different functions.
 
     Raises:
         UndigestibleError: something cannot be digested; the message says what, and in which submodule.
@@ -46,10 +46,10 @@ def _add_module(digest: ObjectDigest, module: nn.Module, place: str, *, register
     """Add one module and all below it.
 
     Args:
-        digest: where it is added.
+        digest: digest to update.
         module: the module.
-        place: its dotted name, empty for the outermost.
-        registered: identities of the modules that ``eval()`` reaches; of all others the mode counts.
+        place: its dotted name, empty for the root.
+        registered: identities of the modules that ``eval()`` reaches; for all others the mode is included.
     """
     kind = type(module)
     title = f"submodule {place} ({kind.__name__})" if place else f"its class {kind.__name__}"

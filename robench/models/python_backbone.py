@@ -1,4 +1,4 @@
-"""Declaration of a researcher's own model."""
+"""Declaration of a model in the user's own code."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Python(ArchitectureBase):
-    """A model that a function of the user's own package returns.
+    """Model returned by a function of the user's own package.
 
     Attributes:
         target: ``package.module:function``, found on the Python path or in the current folder.
-        arguments: passed to the function by name.
-        output: which part of what the model returns are its logits: the index in a tuple or list, or the name of a key
-            or an attribute; None where it returns them alone.
+        arguments: keyword arguments of the function.
+        output: location of the logits in the model's output: the index in a tuple or list, or the name of a key or an
+            attribute; None if it returns them alone.
     """
 
     kind: ClassVar[str] = "python"
@@ -34,7 +34,7 @@ class Python(ArchitectureBase):
     output: Argument = None
 
     def contradictions(self) -> list[FieldProblem]:
-        """A target has one colon between two dotted names; an output is an index or a name."""
+        """Refuse a malformed target, and an output that is neither an index nor a name."""
         problems: list[FieldProblem] = []
         if not is_target(self.target):
             problems.append(("target", f"must be package.module:function, got {self.target}"))
@@ -43,9 +43,9 @@ class Python(ArchitectureBase):
         return problems
 
     def code_digest(self) -> str:
-        """Return the SHA-256 of the target's sources (``core.user_code.target_digest``): other code is another model.
+        """Return the SHA-256 of the target's sources (``core.user_code.target_digest``), part of the model's identity.
 
-        None of it is run.
+        The code is not run.
 
         Raises:
             DeclarationError: there is no such module.

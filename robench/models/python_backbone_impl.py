@@ -1,4 +1,4 @@
-"""A researcher's own model: a function of any importable package that returns a module."""
+"""Builder of models by a function of any importable package."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def build_python(architecture: Python) -> nn.Module:
-    """Return what the target gives when it is called with the declared arguments.
+    """Call the target with the declared arguments, and return its model.
 
-    The module is looked for on the Python path first and then in the current folder, which stays on the path, since
-    a model may import when it is first called. Where the declaration says which part of the output the logits are, a
-    hook picks it out, so that the names of the model's parameters stay as they are.
+    The module is searched on the Python path first and then in the current folder, which stays on the path, since a
+    model may import modules when first called. If the declaration names the part of the output with the logits, a hook
+    selects it, so that the names of the model's parameters stay unchanged.
 
     Raises:
         UnknownNameError: the module has no such function.
@@ -38,7 +38,7 @@ def build_python(architecture: Python) -> nn.Module:
     try:
         with Contained(keeps_environment=True):
             model = function(**arguments)
-    # Broad because the function is the user's, and whatever it raises is for the user to read.
+    # Broad because the function is the user's, who reads the error.
     except Exception as error:
         raise DeclarationError(
             f"target {target!r}, called with {arguments}, raised {described(what_was_raised(error))}. Make it return"
@@ -55,7 +55,7 @@ def build_python(architecture: Python) -> nn.Module:
 
 
 def _picked(part: Argument, module: nn.Module, inputs: object, output: object) -> object:
-    """Return the part of a model's output that ``output`` of the declaration names."""
+    """Return the part of a model's output named by ``output`` of the declaration."""
     held = ""
     if isinstance(output, Mapping):
         held = f" of {', '.join(map(str, output))}"

@@ -1,4 +1,4 @@
-"""Residual connections around the attention of a block."""
+"""Declarations of residual connections around the attention of a block."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from robench.declarations.base import DeclarationBase
 
 
 class ResidualBase(DeclarationBase):
-    """Declaration of a residual connection; the implementation is a callable ``(declaration, parts) -> nn.Module``."""
+    """Base class of residual connections; the implementation is a callable ``(declaration, parts) -> nn.Module``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainResidual(ResidualBase):
-    """The usual residual connection: the input plus the branch."""
+    """Plain residual connection: the input plus the branch."""
 
     kind: ClassVar[str] = "plain"
     implementation: ClassVar[str] = "robench.models.residuals_impl:PlainBlock"
@@ -22,7 +22,7 @@ class PlainResidual(ResidualBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boost(ResidualBase):
-    """Boosted residual: Y' = f(Y) + t Y0 + (1 - t) Y with a learned t, zero at start; Y0 entered the first block."""
+    """Boosted residual connection: Y' = f(Y) + t Y0 + (1 - t) Y with a learned t, zero at start; Y0 entered block 0."""
 
     kind: ClassVar[str] = "boost"
     implementation: ClassVar[str] = "robench.models.residuals_impl:BoostBlock"
@@ -30,7 +30,7 @@ class Boost(ResidualBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatScale(ResidualBase):
-    """FeatScale: mean and rest of the attention's output are scaled apart, by learned factors for each channel.
+    """FeatScale: separate scaling of mean and remainder of the attention's output, by learned per-channel factors.
 
     Attributes:
         formula: factors 1 + lambda (``paper``), or 1 + 2 lambda, since the code adds them twice (``released``).

@@ -1,9 +1,9 @@
-"""Blocks of a vision transformer: attention and MLP, each after a norm and beside a residual connection.
+"""Blocks of a vision transformer: attention and MLP, each after a norm and with a residual connection.
 
-A backbone hands over a block's parts, so that names in a state dict and initial weights are its own; the attention and
-what connects it to its input are declared. Parameters of a connection are the block's own, such as ``blocks.i.t``. All
-start so that the block is the plain one, bit for bit; the MLP's own connection is always plain. Drop path leaves out
-the branch f(Y), or the MLP's, of an example, and nothing that a connection takes from elsewhere, such as t Y0.
+A backbone passes a block's parts, so that names in the state dict and initial weights are the backbone's; the attention
+and its residual connection are declared. Parameters of a connection belong to the block, such as ``blocks.i.t``. All
+are initialised such that the block equals the plain one, bit for bit; the MLP's connection is always plain. Drop path
+omits the branch f(Y), or the MLP's, of an example, but no other term of a connection, such as t Y0.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockParts:
-    """What a block is made of.
+    """Parts of a block.
 
     Attributes:
-        drop_path1, drop_path2: drop a whole branch of an example in training, of attention and MLP; else the identity.
+        drop_path1, drop_path2: modules that drop a whole branch of an example in training, of attention and MLP;
+            otherwise the identity.
         gamma1, gamma2: scale of each channel of the two branches, (C,); None for branches as they are.
     """
 
@@ -61,7 +62,7 @@ def build_block(declaration: ResidualBase, parts: BlockParts) -> PlainBlock:
 
 
 class PlainBlock(nn.Module):
-    """The usual residual connection: Y + f(Y), with f the attention, scaled by ``gamma1`` where the backbone has it."""
+    """Plain residual connection: Y + f(Y), with f the attention, scaled by ``gamma1`` if the backbone has it."""
 
     def __init__(self, declaration: ResidualBase, parts: BlockParts) -> None:
         super().__init__()
@@ -106,7 +107,7 @@ class BoostBlock(PlainBlock):
 
 
 class FeatScaleBlock(PlainBlock):
-    """FeatScale: the branch's mean over the tokens and what is left are scaled apart, by learned factors a channel.
+    """FeatScale: separate scaling of the branch's mean over tokens and its remainder, by learned per-channel factors.
 
     Source: Wang et al. 2022 (Anti-Oversmoothing in Deep Vision Transformers), arXiv:2203.05962: mean
     and rest of the attention's output, after its projection, get the factors 1 + lamb1 and 1 + lamb2 (``paper``).

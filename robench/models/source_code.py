@@ -1,4 +1,4 @@
-"""Where loaded code comes from, and whether its file still holds it."""
+"""Origin of loaded code, and verification against its source file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 
 
 class UndigestibleError(Exception):
-    """Error of an object whose behaviour cannot be told from a digest; its text completes "cannot ...: "."""
+    """Error for an object whose behaviour a digest cannot capture; its text completes "cannot ...: "."""
 
 
 class Origin(Enum):
-    """Kind of place that code is from: a known library, Python itself, another installed package, or the user."""
+    """Origin of code: a known library, Python itself, another installed package, or the user."""
 
     LIBRARY = "library"
     STANDARD = "standard"
@@ -37,7 +37,7 @@ class Origin(Enum):
 
 
 def origin_of(module_name: str, code_file: str | None = None) -> Origin | None:
-    """Return where a loaded module is from; None where it is in no file, or ``code_file`` is another than its file."""
+    """Return the origin of a loaded module; None if it is in no file, or ``code_file`` differs from its file."""
     module = sys.modules.get(module_name)
     if module is None:
         return None
@@ -56,9 +56,9 @@ def origin_of(module_name: str, code_file: str | None = None) -> Origin | None:
 
 
 def sources_of(origin: Origin, module_name: str) -> str:
-    """Return the SHA-256 of a module's sources, or of all of its package; of torchvision its release.
+    """Return the SHA-256 of a module's sources, or of its whole package; for torchvision its release.
 
-    Of Python's own modules, and those whose releases are provenance, this is the empty text.
+    For Python's own modules, and those whose releases are provenance, this is the empty text.
 
     Raises:
         UndigestibleError: they cannot be read.
@@ -74,7 +74,7 @@ def sources_of(origin: Origin, module_name: str) -> str:
 
 
 def found_by_name(module_name: str, qualified_name: str) -> object | None:
-    """Return what a loaded module holds under a dotted name; None where there is nothing."""
+    """Return the object at a dotted name in a loaded module; None if there is none."""
     found: object | None = sys.modules.get(module_name)
     for name in qualified_name.split("."):
         found = getattr(found, name, None)
@@ -82,22 +82,22 @@ def found_by_name(module_name: str, qualified_name: str) -> object | None:
 
 
 def names_in(code: CodeType) -> frozenset[str]:
-    """Return the names of globals and attributes that code, or what is defined in it, may read."""
+    """Return the names of globals and attributes that code, or nested definitions, may read."""
     return frozenset(name for each in _nested(code) for name in each.co_names)
 
 
 def position_of(code: CodeType) -> tuple[int, int]:
-    """Return line and column of the first instruction that has them: two lambdas may stand in one line."""
+    """Return line and column of the first instruction with both: two lambdas may be in one line."""
     columns = (column for _, _, column, _ in code.co_positions() if column is not None)
     # The first instructions of any function have the column 0.
     return code.co_firstlineno, next((column for column in columns if column), 0)
 
 
 def verify(code: CodeType, place: str) -> None:
-    """Check that the file of some code holds that very code.
+    """Check that some code is still what its file contains.
 
     Raises:
-        UndigestibleError: it does not: the file has changed since it was loaded, or the code was never in it.
+        UndigestibleError: it is not: the file has changed since it was loaded, or the code was never in it.
     """
     path = Path(code.co_filename)
     try:
@@ -113,7 +113,7 @@ def verify(code: CodeType, place: str) -> None:
 
 @lru_cache(maxsize=256)
 def _codes_of(path: Path, changed: int, size: int) -> frozenset[CodeType]:
-    """Return all code that a file compiles to; ``changed`` and ``size`` are of the file as it is now."""
+    """Return all code that a file compiles to; ``changed`` and ``size`` describe the current file."""
     return frozenset(_nested(compile(path.read_bytes(), str(path), "exec", dont_inherit=True)))
 
 

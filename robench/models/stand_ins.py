@@ -1,10 +1,10 @@
-"""Inert stand-ins for the classes and functions that a file names, so that what lies beside its weights is harmless.
+"""Inert stand-ins for the classes and functions named in a file, which make everything beside its weights harmless.
 
 Training scripts save optimisers, loss scalers, options and scores of any class beside the weights. torch's restricted
-unpickler refuses a name that it does not know; told of a stand-in under that name, it makes one instead. So nothing of
-the file's is imported or run: a stand-in takes whatever it is made of and keeps nothing. What a pickle fills item by
-item (a ``defaultdict``, a ``deque``, options in a subclass of ``dict``) must be a real dict or list to the unpickler;
-whoever asks can tell those from the file's own by identity. Names in modules that torch blocks (os, sys) stay refused.
+unpickler refuses unknown names; with a stand-in registered under a name, it creates that instead. So nothing named in
+the file is imported or run: a stand-in accepts any arguments and stores nothing. Objects that a pickle fills item by
+item (a ``defaultdict``, a ``deque``, options in a subclass of ``dict``) must be a real dict or list for the unpickler;
+callers distinguish those from the file's own by identity. Names in modules that torch blocks (os, sys) stay refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# What torch's unpickler complains of, and what it wants in that place.
+# Errors of torch's unpickler, and the type it requires instead.
 FILLED: Mapping[str, Callable[[], object]] = {
     "Can only SETITEM": OrderedDict,
     "Can only append to lists": list,
@@ -24,7 +24,7 @@ FILLED: Mapping[str, Callable[[], object]] = {
 
 
 class InertStandIn:
-    """Takes the place of a class or function: can be made of anything, and holds and does nothing."""
+    """Inert replacement of a class or function: accepts any arguments, stores and does nothing."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class StandIns:
     """Stand-ins for the names of one file.
 
     Attributes:
-        filled: the dicts and lists that were made in place of objects of unknown classes.
+        filled: dicts and lists created in place of objects of unknown classes.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -48,13 +48,13 @@ class StandIns:
         self._classes = {name: type(name, (InertStandIn,), {"__module__": __name__, "__slots__": ()}) for name in names}
 
     def pairs(self) -> list[Callable[..., Any] | tuple[Callable[..., Any], str]]:
-        """Return what ``torch.serialization.safe_globals`` takes: each stand-in, and the name that it stands for."""
+        """Return the arguments of ``torch.serialization.safe_globals``: stand-ins with the names that they replace."""
         return [(stand_in, name) for name, stand_in in self._classes.items()]
 
     def fill(self, complaint: str) -> bool:
-        """Let a dict or list stand for what turned out to be filled item by item, as torch's unpickler complained.
+        """Use a dict or list for an object that is filled item by item, as indicated by torch's unpickler.
 
-        Returns False where the complaint is of something else; True at most once a name.
+        Returns False if the error has another cause; True at most once per name.
         """
         kinds = [kind for wanted, kind in FILLED.items() if wanted in complaint]
         for name, stand_in in self._classes.items():

@@ -1,10 +1,10 @@
-"""Files of weights, read without running anything that they hold.
+"""Safe reading of files of weights, without running anything in them.
 
 The content decides the format, never the suffix: safetensors, or a file of ``torch.save`` (the zip form and the older
-one) through ``torch.load(weights_only=True)``, whose restricted unpickler calls nothing that a file names. Where the
-layout says that the weights lie under a key, apart from the rest, inert stand-ins take the place of all other classes
-(in the zip form, which can be asked for their names). Else, beyond what torch allows by itself, ``argparse.Namespace``
-may occur, since training scripts keep their options in one, and it only holds values.
+one) through ``torch.load(weights_only=True)``, whose restricted unpickler calls nothing that a file names. If the
+layout places the weights under a key, apart from the rest, inert stand-ins replace all other classes (in the zip form,
+which lists their names). Otherwise, beyond what torch allows by itself, ``argparse.Namespace`` may occur, since
+training scripts store their options in one, and it only contains values.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ MAX_NAMES = 1_000
 
 
 def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
-    """Return the tensors of a file by name, on the CPU; they may be mapped from the file, so copy before changing.
+    """Return the tensors of a file by name, on the CPU; they may be memory-mapped, so copy before changing.
 
-    ``layout`` names where in the file they are, a key of ``models.layouts.LAYOUTS``.
+    ``layout`` is a key of ``models.layouts.LAYOUTS``.
 
     Raises:
-        WeightsError: the file is of another kind or layout, damaged, unsafe, or holds anything but dense numbers there.
-        UnknownNameError: nobody declared the layout.
+        WeightsError: the file is of another kind or layout, damaged, unsafe, or contains anything but dense tensors
+            there.
+        UnknownNameError: the layout is unknown.
     """
     if layout not in LAYOUTS:
         raise UnknownNameError("layout", layout, LAYOUTS)
@@ -50,7 +51,7 @@ def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
 
 
 def what_else_it_is(path: Path) -> str | None:
-    """Return what a file is that often lies where weights should (a web page ...), None where it may be weights.
+    """Return the type of a file often found in place of weights (a web page ...), None if it may be weights.
 
     Raises:
         WeightsError: the file cannot be read.
@@ -66,7 +67,7 @@ def what_else_it_is(path: Path) -> str | None:
 
 
 def _content(path: Path, *, is_apart: bool) -> tuple[object, Sequence[object]]:
-    """Return all that the file holds, and which mappings in it stand for objects of unknown classes."""
+    """Return the whole content of the file, and the mappings in it that replace objects of unknown classes."""
     if other := what_else_it_is(path):
         raise WeightsError(f"{path} is {other}, wanted weights. Download the file itself and put it there")
     head = _head(path)
@@ -78,7 +79,7 @@ def _content(path: Path, *, is_apart: bool) -> tuple[object, Sequence[object]]:
         return _load_torch(path, is_zip=False, is_apart=is_apart)
     if re.match(rb"\x80[\x03-\x05]", head):
         raise WeightsError(
-            f"{path} is a pickle of protocol {head[1]}, which cannot be read without running what it holds; nothing of"
+            f"{path} is a pickle of protocol {head[1]}, which cannot be read without running its content; nothing of"
             " it was run. Save the model's state dict with safetensors.torch.save_file"
         )
     raise WeightsError(
@@ -96,7 +97,7 @@ def _head(path: Path) -> bytes:
 
 
 def _is_safetensors(head: bytes) -> bool:
-    # Eight bytes of header length, then a JSON object; the bound tells it from pickles, which may hold a brace there.
+    # Eight bytes of header length, then a JSON object; the bound excludes pickles, which may have a brace there.
     return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_SAFETENSORS_HEADER
 
 
@@ -124,7 +125,7 @@ def _load_torch(path: Path, *, is_zip: bool, is_apart: bool) -> tuple[object, Se
         if not is_zip:
             aside = " (of a file in torch's older form, which this is, nothing can be put aside)"
         raise WeightsError(
-            f"{path} holds {', '.join(names)} beside its tensors, which is code and could do anything on loading."
+            f"{path} contains {', '.join(names)} beside its tensors, which is code and could do anything on loading."
             " Nothing of it was run. Load it where you trust it, and save the state dict alone, best with"
             f" safetensors.torch.save_file{aside}"
         ) from error
@@ -136,7 +137,7 @@ def _load_torch(path: Path, *, is_zip: bool, is_apart: bool) -> tuple[object, Se
 
 
 def _load_known(path: Path, *, is_zip: bool) -> object:
-    # torch takes a path that ends so for safetensors, whatever is inside; of an open file it sees the content.
+    # torch treats a path with that suffix as safetensors regardless of content; from an open file it reads the content.
     if is_zip and path.suffix != ".safetensors":
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     with open_regular(path) as file:
@@ -162,7 +163,7 @@ def _load_beside_others(path: Path) -> tuple[object, Sequence[object]]:
 
 
 def _damaged(path: Path, form: str, error: Exception) -> WeightsError:
-    # What follows the marker is the reason; what precedes it, and later sentences, advise to switch the safety off.
+    # The reason follows the marker; the text before it, and later sentences, advise to switch the safety off.
     reason = str(error).rpartition("WeightsUnpickler error: ")[2].strip().partition("\n")[0].partition(". ")[0]
     return WeightsError(
         f"{path} is a truncated or damaged {form} file, or holds more than tensors ({reason[:200]})."

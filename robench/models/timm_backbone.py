@@ -9,7 +9,7 @@ from typing import ClassVar
 from robench.declarations.base import LARGEST, Argument, FieldProblem
 from robench.models.base import ArchitectureBase
 
-# What models of timm are made large by; their other numbers are at most LARGEST.
+# Arguments that make models of timm large; other numbers are at most LARGEST.
 ARGUMENT_LIMITS: Mapping[str, int] = {
     "depth": 1000, "img_size": 4096, "patch_size": 4096, "embed_dim": 65_536, "num_heads": 65_536, "in_chans": 1000,
     "mlp_ratio": 1000,
@@ -18,7 +18,7 @@ ARGUMENT_LIMITS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timm(ArchitectureBase):
-    """Any model of the timm library, by its name there."""
+    """Model of the timm library, by its name there."""
 
     kind: ClassVar[str] = "timm"
     implementation: ClassVar[str] = "robench.models.timm_backbone_impl:build_timm"
@@ -28,7 +28,7 @@ class Timm(ArchitectureBase):
     arguments: Mapping[str, Argument] = field(default_factory=dict)
 
     def contradictions(self) -> list[FieldProblem]:
-        """A name that can be printed; sizes within the bounds of robench's own backbones."""
+        """Refuse a name that cannot be printed, and sizes outside the bounds of robench's own backbones."""
         problems: list[FieldProblem] = (
             [] if self.name.isprintable() else [("name", f"must be printable text, got {self.name!a}")]
         )

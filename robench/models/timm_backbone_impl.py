@@ -1,7 +1,7 @@
-"""Any model of the timm library, by its name there.
+"""Builder of models of the timm library, by their names there.
 
-timm never sees the weights: they come from the registry, after their digest was compared. Fused attention is switched
-off, module by module, because the gradients of some fused kernels change from run to run.
+Weights are not loaded by timm but from the registry, after their checksum was verified. Fused attention is disabled,
+module by module, because the gradients of some fused kernels differ between runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def build_timm(architecture: Timm, drop_path_rate: float = 0.0) -> nn.Module:
         )
     try:
         model = _create(name, arguments)
-    # Broad because arguments go to any of a thousand models, each with errors of its own.
+    # Broad because arguments go to any of a thousand models, which raise different errors.
     except Exception as error:
         raise DeclarationError(
             f"timm model {name!r} cannot be built with arguments {arguments}: {type(error).__name__}: {error}."

@@ -1,7 +1,7 @@
-"""The checkpoints of a registry among timm's models, so that timm's own scripts train and validate them.
+"""Registration of a registry's checkpoints as timm models, for training and validation by timm's own scripts.
 
-Each is there as ``robench_`` and its name with underscores, with initial weights alone: which bytes are an entry's
-weights is for robench to check.
+Each is registered as ``robench_`` and its name with underscores, with initial weights only, since robench itself
+verifies weights.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from robench.core.declared import Architecture
 
 PREFIX = "robench_"
-# What timm calls the fields of a backbone that is declared field by field.
+# timm's names for the fields of a backbone declared field by field.
 FIELDS: Mapping[str, str] = {"num_classes": "num_classes", "in_chans": "num_channels", "img_size": "image_size"}
-# timm looks here for what belongs to an entry point of this module.
+# timm reads the configuration of this module's entry points here.
 default_cfgs: dict[str, dict[str, object]] = {}
 
 
 def timm_name(name: str) -> str:
-    """Return what timm calls a checkpoint.
+    """Return the name of a checkpoint in timm.
 
     >>> timm_name("rpc-symvit")
     'robench_rpc_symvit'
@@ -44,10 +44,10 @@ def timm_name(name: str) -> str:
 
 
 def register_in_timm(checkpoints: Iterable[Checkpoint]) -> tuple[str, ...]:
-    """Make checkpoints known to ``timm.create_model`` in this process; return their names there.
+    """Register checkpoints for ``timm.create_model`` in this process; return their names there.
 
     Raises:
-        DeclarationError: two would have the same name.
+        DeclarationError: two checkpoints would have the same name.
     """
     by_name: dict[str, Checkpoint] = {}
     for checkpoint in checkpoints:
@@ -73,7 +73,7 @@ def _entry_point(name: str, checkpoint: Checkpoint) -> Callable[..., nn.Module]:
         drop_rate: float = 0.0,
         **arguments: object,
     ) -> nn.Module:
-        del pretrained_cfg, cache_dir  # They say where pretrained weights come from.
+        del pretrained_cfg, cache_dir  # They contain the source of pretrained weights.
         if pretrained:
             raise DeclarationError(
                 f"timm model {name} has no pretrained weights: those of checkpoint {checkpoint.name!r} are for robench"
@@ -95,7 +95,7 @@ def _entry_point(name: str, checkpoint: Checkpoint) -> Callable[..., nn.Module]:
 
 
 def _adapted(architecture: Architecture, arguments: Mapping[str, object], name: str) -> Architecture:
-    """Return the architecture with the sizes that a script asks for."""
+    """Return the architecture with the sizes requested by a script."""
     if isinstance(architecture, Timm):
         return replace(architecture, arguments={**architecture.arguments, **arguments})  # type: ignore[dict-item]  # timm's
     known = FIELDS if isinstance(architecture, Transformer) else {}
@@ -112,14 +112,14 @@ def _adapted(architecture: Architecture, arguments: Mapping[str, object], name: 
 
 
 def _side(value: object) -> object:
-    """Return the side of a square image, which timm gives as one number or as two."""
+    """Return the side of a square image, which timm gives as one number or two."""
     if isinstance(value, (tuple, list)) and len(set(value)) == 1:
         return value[0]
     return value
 
 
 def _settings(checkpoint: Checkpoint) -> dict[str, object]:
-    """Return what timm's ``resolve_data_config`` and ``resolve_model_input_args`` read."""
+    """Return the settings read by timm's ``resolve_data_config`` and ``resolve_model_input_args``."""
     settings = _sizes(checkpoint.architecture)
     preprocessing = checkpoint.preprocessing
     if isinstance(preprocessing, ImagePreprocessing):

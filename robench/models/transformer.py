@@ -1,4 +1,4 @@
-"""What vision transformers share: sizes that must fit each other, an attention and a residual connection."""
+"""Base class of the declarations of vision transformers: sizes, attention and residual connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robench.declarations.base import LARGEST, FieldProblem
 from robench.models.base import ArchitectureBase
 from robench.models.residuals import PlainResidual, ResidualBase
 
-# Beyond every published model; what is built of them together has limits of its own.
+# Beyond every published model; their combination has separate limits.
 Count = Annotated[int, Ge(1), Le(1000)]
 Side = Annotated[int, Ge(1), Le(4096)]
 Width = Annotated[int, Ge(1), Le(65_536)]
@@ -24,12 +24,12 @@ MOST_PARAMETERS = 2_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer(ArchitectureBase):
-    """A backbone of attention layers over square patches.
+    """Backbone of attention layers over square patches.
 
     Attributes:
         image_size, patch_size: side lengths in pixels.
         dim: width of a token, all heads together; ``mlp_ratio``: hidden width of the MLP over ``dim``.
-        attention: of the ``depth`` layers; ``residual``: the connection around it.
+        attention: attention of the ``depth`` layers; ``residual``: the connection around it.
     """
 
     takes_drop_path: ClassVar[bool] = True
@@ -47,29 +47,29 @@ class Transformer(ArchitectureBase):
 
     @property
     def couples_rows(self) -> bool:
-        """Whether rows of a batch influence each other."""
+        """Return whether rows of a batch influence each other."""
         return self.attention.is_coupled
 
     @property
     def num_patches(self) -> int:
-        """Squares that an image is cut into."""
+        """Return the number of patches of an image."""
         return (self.image_size // self.patch_size) ** 2
 
     @property
     def num_tokens(self) -> int:
-        """Tokens that an attention meets."""
+        """Return the number of tokens of an attention layer."""
         return self.num_patches
 
     @property
     def num_parameters(self) -> int:
-        """Near enough to tell a model that can be built from one that cannot."""
+        """Return the approximate number of parameters, to refuse models that cannot be built."""
         of_block = round((4 + 2 * self.mlp_ratio) * self.dim**2)
         of_block += self.attention.parameters_in(num_tokens=self.num_tokens, num_heads=self.num_heads, dim=self.dim)
         vectors = self.num_tokens + self.num_classes + self.num_channels * self.patch_size**2
         return self.depth * of_block + vectors * self.dim
 
     def contradictions(self) -> list[FieldProblem]:
-        """Sizes that do not divide, layers that do not exist, and fields of the attention that do not fit the sizes."""
+        """Return problems between fields: divisibility of sizes, existence of layers, and sizes of the attention."""
         problems: list[FieldProblem] = []
         if self.image_size % self.patch_size:
             problems.append(

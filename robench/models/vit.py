@@ -10,10 +10,10 @@ from robench.models.transformer import Transformer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vit(Transformer):
-    """Vision transformer with a class token and learned positions (DeiT), on timm's names of its parameters.
+    """Vision transformer with a class token and learned positions (DeiT), with timm's parameter names.
 
     Attributes:
-        distilled: a distillation token with a head of its own beside the class token's; logits are the heads' mean.
+        distilled: whether there is a distillation token with a separate head; logits are the mean of both heads.
     """
 
     kind: ClassVar[str] = "vit"
@@ -23,5 +23,5 @@ class Vit(Transformer):
 
     @property
     def num_tokens(self) -> int:
-        """Patches, the class token and, if there is one, the distillation token."""
+        """Return the number of tokens: patches, the class token and, if there is one, the distillation token."""
         return self.num_patches + 1 + self.distilled

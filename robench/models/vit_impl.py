@@ -1,4 +1,4 @@
-"""Vision transformers in which the attention of every layer can be declared.
+"""Vision transformers with declared attention in every layer.
 
 Source: Dosovitskiy et al. 2021, arXiv:2010.11929, in the form of DeiT (Touvron et al. 2021, arXiv:2012.12877): class
 token, learned positions, biases in ``qkv``, LayerNorm before each branch with epsilon 1e-6, no dropout. On timm's
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredVisionTransformer(VisionTransformer):
-    """timm's vision transformer whose blocks hand a state on to each other."""
+    """Vision transformer of timm whose blocks pass a state on to each other."""
 
     takes_seeds = True
     takes_losses = True
@@ -54,15 +54,15 @@ class DeclaredVisionTransformer(VisionTransformer):
     ) -> Tensor:
         """Return logits (B, num_classes).
 
-        ``seeds``, one an example, are for mechanisms that draw random numbers; to a list ``losses_B`` layers add what
-        they ask of training beside the task's loss, (B,) each.
+        ``seeds``, one per example, are for mechanisms that draw random numbers; layers append their auxiliary training
+        losses, (B,) each, to a list ``losses_B``.
         """
         logits: Tensor = self.forward_head(self.forward_features(x, seeds, losses_B))
         return logits
 
 
 class DeclaredDistilledTransformer(DeclaredVisionTransformer, VisionTransformerDistilled):
-    """The same with DeiT's distillation token and its head, as timm has them."""
+    """Vision transformer with DeiT's distillation token and its head, as in timm."""
 
 
 def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
@@ -71,7 +71,7 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
     ``drop_path_rate`` is for training: that of the last block, rising linearly from 0 in the first, as in DeiT.
 
     Raises:
-        UnknownNameError: it declares an attention or a residual connection that is none.
+        UnknownNameError: it declares an unknown attention or residual connection.
     """
     kind = DeclaredDistilledTransformer if architecture.distilled else DeclaredVisionTransformer
     model = kind(
@@ -96,6 +96,6 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
         )
         parts = parts_of(cast("Block", block), build_attention(architecture.attention, geometry))
         model.blocks[layer] = build_block(architecture.residual, parts)
-    # A second time, because the first saw the attention that has just been replaced.
+    # A second time, because the first applied to the attention that has just been replaced.
     model.init_weights()
     return model

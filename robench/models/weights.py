@@ -1,4 +1,4 @@
-"""Where a checkpoint's weights are, and whether they are the bytes that the registry means."""
+"""Location of a checkpoint's weights, and verification of their checksum."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def resolve(checkpoint: Checkpoint) -> tuple[Path, str]:
     """Return the file with the checkpoint's weights, and its SHA-256 in 64 hexadecimal digits.
 
     Raises:
-        WeightsError: the file is missing or unreadable, or its digest is not the registry's.
-        DeclarationError: the registry's uri or digest is not written as one.
+        WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
+        DeclarationError: the registry's uri or checksum is malformed.
     """
     path = locate(checkpoint)
     found, wanted = digest(path), checkpoint.weights.sha256
@@ -89,7 +89,7 @@ def _download(checkpoint: Checkpoint, address: str) -> Path:
             f"weights.uri of {checkpoint.name} must be {HUB}owner/repository/file, got {checkpoint.weights.uri!r}"
         )
     try:
-        # Here because it is heavy, and an optional dependency that local weights do without.
+        # Here because it is heavy, and an optional dependency not needed for local weights.
         from huggingface_hub import hf_hub_download
 
         return Path(hf_hub_download(f"{owner}/{repository}", file))
@@ -98,10 +98,10 @@ def _download(checkpoint: Checkpoint, address: str) -> Path:
             f"the weights of {checkpoint.name} lie at {checkpoint.weights.uri}, and huggingface_hub is not installed:"
             " install robench[hub], or download the file and write its path into weights.uri"
         ) from error
-    # Broad because the hub passes on the errors of its HTTP library, which are of no common class.
+    # Broad because the hub passes on the errors of its HTTP library, which have no common class.
     except Exception as error:
         raise WeightsError(
-            f"the weights of {checkpoint.name} could not be had from {checkpoint.weights.uri}"
+            f"the weights of {checkpoint.name} could not be downloaded from {checkpoint.weights.uri}"
             f" ({type(error).__name__}: {error}). Check address and network, or download the file elsewhere and write"
             f" its path into weights.uri{_how(checkpoint)}"
         ) from error

@@ -1,6 +1,6 @@
-"""What makes inputs harder: attacks, corruptions, and what is above both. No torch: functions are imported on use.
+"""Perturbations of inputs: attacks, corruptions, clean inputs and sweeps; functions are imported on first use.
 
-``dispatch`` runs what is declared; ``draws`` are the random numbers of the examples.
+``dispatch`` runs declared perturbations; ``draws`` are the random numbers of the examples.
 """
 
 from __future__ import annotations

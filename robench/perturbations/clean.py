@@ -1,4 +1,4 @@
-"""The perturbation that does nothing."""
+"""Declaration of the identity perturbation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robench.declarations.perturbation_base import PerturbationBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clean(PerturbationBase):
-    """The input as it is: clean accuracy is robustness to nothing."""
+    """Unperturbed inputs."""
 
     kind: ClassVar[str] = "clean"
     implementation: ClassVar[str] = "robench.perturbations.clean_impl:clean"

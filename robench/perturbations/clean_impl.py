@@ -1,4 +1,4 @@
-"""The identity."""
+"""Identity perturbation."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def clean(declaration: Clean, batch: Batch, model: Model, draws: Draws) -> Perturbed:
-    """Return the inputs as they are."""
+    """Return the inputs unchanged."""
     return Perturbed(inputs=batch.inputs)

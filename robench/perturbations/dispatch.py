@@ -1,4 +1,4 @@
-"""Runs what is declared: an attack in its harness, everything else by its implementation."""
+"""Dispatch of declared perturbations: attacks through their harness, all others through their implementation."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def perturb(
     batch_size: int | None = None,
     start: Tensor | None = None,
 ) -> Perturbed:
-    """Return what ``declaration`` makes of ``batch``: inputs of the same shape, on the same device.
+    """Return ``batch`` perturbed as declared: inputs of the same shape, on the same device.
 
-    ``batch_size`` is the most rows of one pass through the model, by default all. ``start`` (B, ...), in pixels, is
-    where an attack's first search begins in place of its usual start, of attacks that can (``can_warm_start``).
+    ``batch_size`` is the maximum number of rows per forward pass, by default all. ``start`` (B, ...), in pixels,
+    replaces the usual starting point of an attack's first search, if supported (``can_warm_start``).
     """
     if isinstance(declaration, Attack):
         function: AttackFunction = declaration.implemented() if declaration.backend == "robench" else by_library
@@ -44,7 +44,7 @@ def perturb(
 def perturb_each(
     declaration: PerturbationDeclaration, batch: Batch, model: Model, draws: Draws, batch_size: int | None = None
 ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
-    """Yield what each attack of a sweep made of ``batch``, in ascending order of budgets; of all else the one thing."""
+    """Yield the result of each attack of a sweep on ``batch``, by ascending budget; otherwise the single result."""
     if isinstance(declaration, Sweep):
         yield from sweep(declaration, batch, model, draws, batch_size, perturb)
     else:

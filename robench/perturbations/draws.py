@@ -1,8 +1,8 @@
-"""Random numbers that belong to the example, whatever batch it stands in.
+"""Per-example random numbers, independent of the batch.
 
-Each example and stream has a Philox counter of its own. Its raw 64-bit words are used, because numpy promises that a
-bit generator's words never change, and does not promise it of the distributions made from them. Values are made on
-the CPU, so that every kind of device meets the same ones.
+Each example and stream has its own Philox counter. Raw 64-bit words are used, because numpy guarantees that a bit
+generator's words never change, but not the distributions derived from them. Values are generated on the CPU, so that
+every device receives the same ones.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PREDICTION = Stream(purpose="prediction")
 
 
 class ExampleDraws:
-    """The draws of the examples of one batch (``core.protocols.Draws``).
+    """Draws of the examples of one batch (``core.protocols.Draws``).
 
-    Without ``prediction_seeds`` those are derived from the others.
+    Without ``prediction_seeds``, these are derived from the other seeds.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class ExampleDraws:
 
     @property
     def prediction_seeds(self) -> tuple[int, ...]:
-        """One an example: those with which the model's final prediction is made."""
+        """Return one seed per example, used for the model's final prediction."""
         return self.seeds(PREDICTION) if self._prediction_seeds is None else self._prediction_seeds
 
     def seeds(self, stream: Stream) -> tuple[int, ...]:
-        """Return one 64-bit seed an example."""
+        """Return one 64-bit seed per example."""
         return tuple(stream_seed(seed, stream) for seed in self._seeds)
 
     def uniform(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
@@ -57,11 +57,11 @@ class ExampleDraws:
         return self._rows(_normal_row, stream, shape)
 
     def signs(self, stream: Stream, shape: Sequence[int]) -> torch.Tensor:
-        """Return (B, *shape) float32 values, each -1 or 1: one bit of a word each."""
+        """Return (B, *shape) float32 values, each -1 or 1, from one bit of a word each."""
         return self._rows(_sign_row, stream, shape)
 
     def take(self, rows: Sequence[int]) -> ExampleDraws:
-        """Return the draws of some of the examples."""
+        """Return the draws of a subset of the examples."""
         given = self._prediction_seeds
         return ExampleDraws(
             [self._seeds[row] for row in rows], self._device, None if given is None else [given[row] for row in rows]
@@ -74,7 +74,7 @@ class ExampleDraws:
 
 
 class Words:
-    """The raw words of ``np.random.Philox(key=seed)`` of one seed after the other, without a new generator each."""
+    """Raw words of ``np.random.Philox(key=seed)`` for one seed after another, without a new generator for each."""
 
     def __init__(self) -> None:
         self._generator = np.random.Philox(key=0)
@@ -95,7 +95,7 @@ def _uniform_row(words: Words, seed: int, size: int) -> Row:
 
 
 def _normal_row(words: Words, seed: int, size: int) -> Row:
-    # The middles of 2**53 equal parts of (0, 1), so that no quantile is infinite.
+    # Midpoints of 2**53 equal intervals of (0, 1), so that no quantile is infinite.
     middles = ((words.of(seed, size) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     row: Row = torch.special.ndtri(torch.from_numpy(middles)).float().numpy()
     return row

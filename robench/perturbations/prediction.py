@@ -1,4 +1,4 @@
-"""One prediction of inputs, in passes as the harness makes them: whoever judges, judges by this."""
+"""Prediction of inputs in forward passes of a fixed batch size, shared by all code that scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An attack at several budgets in one condition."""
+"""Declaration of sweeps: an attack at several budgets in one condition."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep(PerturbationBase):
-    """One attack at rising budgets, an outcome an example and budget: ``epsilons`` in place of ``epsilon`` in YAML.
+    """Attack at ascending budgets, one outcome per example and budget: YAML has ``epsilons`` in place of ``epsilon``.
 
     Attributes:
         attacks: attacks with a budget, equal but for ``epsilon``, in ascending order of it.
-        carry: what a smaller budget has fooled is not attacked again by a larger one; its adversarial example is the
-            larger one's too.
-        warm_start: the first search at a budget begins at what the budget before returned, not at its usual start.
+        carry: examples fooled at a smaller budget are not attacked again at a larger one, but keep their adversarial
+            example.
+        warm_start: the first search at a budget starts from the result of the previous budget.
 
-    Without ``carry`` and ``warm_start`` every budget has the outcomes that the attack alone has at it.
+    Without ``carry`` and ``warm_start``, outcomes at every budget equal those of the attack run alone.
     """
 
     kind: ClassVar[str] = "sweep"
@@ -41,26 +41,26 @@ class Sweep(PerturbationBase):
 
     @property
     def first(self) -> BoundedAttack:
-        """The attack at the smallest budget, which speaks for what is the same in all."""
+        """Return the attack at the smallest budget, which represents the properties common to all."""
         return self.at_budgets[0]
 
     @property
     def at_budgets(self) -> tuple[BoundedAttack, ...]:
-        """The attack at each budget, ascending."""
+        """Return the attack at each budget, ascending."""
         return tuple(attack for attack in self.attacks if isinstance(attack, BoundedAttack))
 
     @property
     def budgets_are_linked(self) -> bool:
-        """Whether the attack at one budget uses what came of a smaller one."""
+        """Return whether the attack at one budget uses results of a smaller one."""
         return self.carry or self.warm_start
 
     @property
     def drawn_as(self) -> str:
-        """Kind by whose name random numbers are drawn: that of the attack."""
+        """Return the kind whose name seeds the random numbers: that of the attack."""
         return self.first.kind
 
     def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return what keeps the attack from a dataset; empty where nothing does."""
+        """Return the reason why the attack cannot be applied to a dataset; empty if it can."""
         return self.first.problem_on(dataset)
 
     @property
@@ -70,26 +70,26 @@ class Sweep(PerturbationBase):
 
     @property
     def stops_at_success(self) -> bool:
-        """Whether examples are left alone once they are fooled, within a budget or by a smaller one."""
+        """Return whether examples are left alone once fooled, within a budget or at a smaller one."""
         return self.carry or self.first.stops_at_success
 
     @property
     def returns_published_point(self) -> bool:
-        """Whether the point that the attack's own published code leaves is returned."""
+        """Return whether the attack returns the same point as its published code."""
         return self.first.returns_published_point
 
     @property
     def clip(self) -> str:
-        """Limits of what is returned."""
+        """Return the limits of the returned inputs."""
         return self.first.clip
 
     @property
     def backend(self) -> str:
-        """Library whose code runs."""
+        """Return the library whose code runs."""
         return self.first.backend
 
     def contradictions(self) -> list[FieldProblem]:
-        """Several budgets that rise; fields that the attack at them can keep to."""
+        """Return problems between fields: budgets must ascend, and fields must be supported by the attack."""
         strangers = [attack for attack in self.attacks if not isinstance(attack, BoundedAttack)]
         if strangers:
             kinds = dict.fromkeys(attack.kind for attack in strangers)
@@ -98,7 +98,7 @@ class Sweep(PerturbationBase):
             return [("epsilons", f"must have at least 2 entries, got {len(self.attacks)}; one budget is an epsilon")]
         problems = _order_problems([attack.epsilon for attack in self.at_budgets])
         if any(_but_epsilon(to_plain(attack)) != _but_epsilon(to_plain(self.first)) for attack in self.at_budgets):
-            problems.append(("attacks", "must be equal but for epsilon, got others"))
+            problems.append(("attacks", "must be equal except for epsilon, got different attacks"))
         return problems + self._carry_problems() + self._warm_start_problems()
 
     def _carry_problems(self) -> list[FieldProblem]:
@@ -106,7 +106,7 @@ class Sweep(PerturbationBase):
             return []
         problems = []
         if self.first.labels == "predicted":
-            problems.append(("carry", "must be false with labels predicted: what is fooled is wrong of the true class"))
+            problems.append(("carry", "must be false with labels predicted: fooled refers to the true class"))
         if (returns := self.first.returns) != "best":
             problems.append(("carry", f"must be false with returns {returns}: a smaller budget returned another point"))
         return problems
@@ -131,7 +131,7 @@ def _order_problems(epsilons: list[Fraction]) -> list[FieldProblem]:
 
 
 def _but_epsilon(plain: Plain) -> Plain:
-    """Return an attack without its budget, and so its members."""
+    """Return an attack, and its members, without their budget."""
     if isinstance(plain, dict):
         return {name: _but_epsilon(value) for name, value in plain.items() if name != "epsilon"}
     return [_but_epsilon(item) for item in plain] if isinstance(plain, list) else plain

@@ -1,9 +1,9 @@
-"""One attack at rising budgets on the same examples.
+"""Implementation of sweeps: one attack at ascending budgets on the same examples.
 
-Every budget has a ledger of its own and the draws that the attack alone would meet, so that it has the same outcomes.
-With ``carry`` only what stands goes on to the next budget; what stands is what the final prediction, made anew in the
-same passes as the harness makes, gets right. With ``warm_start`` a budget's first search begins at what the budget
-before returned, which lies within it.
+Every budget has its own ledger and the same draws as the attack run alone, so that outcomes are the same. With
+``carry`` only surviving examples continue to the next budget: those that a new final prediction, in the same passes as
+the harness's, classifies correctly. With ``warm_start`` a budget's first search starts from the previous budget's
+result, which lies within it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Perturb(Protocol):
-    """One perturbation of a batch: ``robench.perturbations.dispatch.perturb``."""
+    """Perturbation of a batch: ``robench.perturbations.dispatch.perturb``."""
 
     def __call__(
         self,
@@ -42,13 +42,13 @@ class Perturb(Protocol):
         batch_size: int | None = None,
         start: Tensor | None = None,
     ) -> Perturbed:
-        """Return what ``declaration`` makes of ``batch``."""
+        """Return ``batch`` perturbed as declared."""
 
 
 def sweep(
     declaration: Sweep, batch: Batch, model: Model, draws: Draws, batch_size: int | None, perturb: Perturb
 ) -> Iterator[tuple[BoundedAttack, Perturbed]]:
-    """Yield each attack with what it made of ``batch``, in ascending order of budgets."""
+    """Yield each attack with its result on ``batch``, by ascending budget."""
     attacked = _Attacked(batch, model, draws, len(batch.ids) if batch_size is None else batch_size, perturb)
     before: Perturbed | None = None
     for attack in declaration.at_budgets:
@@ -61,7 +61,7 @@ def sweep(
 
 
 def beginning_at(function: AttackFunction, start: Tensor) -> AttackFunction:
-    """Return the attack whose first search begins at ``start`` (B, ...), in pixels."""
+    """Return the attack with its first search starting at ``start`` (B, ...), in pixels."""
 
     # Any: of the attack's own declaration.
     def attack(declaration: Any, problem: Problem) -> Reached:
@@ -73,7 +73,7 @@ def beginning_at(function: AttackFunction, start: Tensor) -> AttackFunction:
 
 @dataclass(frozen=True, slots=True)
 class _Attacked:
-    """What all budgets have in common."""
+    """State shared by all budgets."""
 
     batch: Batch
     model: Model
@@ -82,14 +82,14 @@ class _Attacked:
     perturb: Perturb
 
     def everywhere(self, attack: BoundedAttack, start: Tensor | None) -> Perturbed:
-        """Return what the attack makes of the batch."""
+        """Attack the whole batch."""
         return self.perturb(attack, self.batch, self.model, self.draws, self.batch_size, start)
 
     def where_standing(self, attack: BoundedAttack, before: Perturbed, start: Tensor | None) -> Perturbed:
-        """Return what a smaller budget made of the batch, but what stands is attacked anew."""
+        """Return the previous budget's result, with surviving examples attacked again."""
         places = self._standing(before.inputs)
         inputs = before.inputs.clone()
-        # Each example went through the prediction that told whether it stands.
+        # Each example went through the prediction that decided whether it survives.
         num_queries = torch.ones(len(self.batch.ids), dtype=torch.int64)
         num_gradients = torch.zeros_like(num_queries)
         num_clamped = None if before.num_clamped is None else before.num_clamped.clone()
@@ -103,7 +103,7 @@ class _Attacked:
         return Perturbed(inputs=inputs, num_queries=num_queries, num_gradients=num_gradients, num_clamped=num_clamped)
 
     def _standing(self, inputs: Tensor) -> Tensor:
-        """Return the places of the examples that the final prediction of inputs (B, ...) gets right."""
+        """Return the indices of the examples that the final prediction of inputs (B, ...) classifies correctly."""
         outputs = predict(self.model, inputs, self.draws.prediction_seeds, self.batch_size)
         rules = task_of(self.batch).rules
         return (~rules.is_fooled(outputs, self.batch.targets)).nonzero()[:, 0]

@@ -1,7 +1,7 @@
-"""Records in, tables out: building a report, and the renderers by the name that ``--format`` calls them.
+"""Reports: tables built from records, and their renderers by the names of ``--format``.
 
 A renderer is a pure function of the report: the same report gives the same text, with no clock and no machine in it.
-Importing this package imports no pandas; the renderers that need it do so when called.
+Importing this package does not import pandas; the renderers that need it do so when called.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from robench.reports.html_page import render_html
 from robench.reports.json_document import render_json
 from robench.reports.latex import render_latex
 from robench.reports.markdown import render_markdown
+from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
 from robench.reports.terminal import render_text
 
@@ -29,4 +30,4 @@ RENDERERS: Mapping[str, Renderer] = {
     "html": render_html,
 }
 
-__all__ = ["RENDERERS", "Renderer", "build_report", "coverages_by_model", "needs", "report_of_store"]
+__all__ = ["RENDERERS", "Renderer", "build_report", "coverages_by_model", "needs", "over_seeds", "report_of_store"]

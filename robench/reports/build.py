@@ -1,7 +1,7 @@
-"""Records to a table: a pure function, which needs no model, no data and no accelerator.
+"""Tables of suites from records, as a pure function without model, data or accelerator.
 
-What is missing stays missing: a cell has its number when every example of its conditions is in, and otherwise says how
-many are not. Nothing is averaged around a gap.
+A cell has its number once every example of its conditions is measured, and otherwise the number of missing examples.
+Nothing is averaged over an incomplete set.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def build_report(
     """Return the table of a suite, the same for any order of the records.
 
     Args:
-        suite: what was to be measured.
-        records: any records; those that the suite does not need tell at most how large a dataset is.
+        suite: the suite.
+        records: any records; those that the suite does not need only provide sizes of datasets.
         failures: likewise.
-        models: rows in this order, one without records too; None for all models that have results, by name.
-        limit: only the first so many examples of each condition. Without it, models that are known from limited runs
-            alone, with no number complete, are left out.
-        measurements: the keys of the measurements that count, by model: a row then holds those alone, whatever name
-            they were measured under. None takes the names under which results were measured.
-        seed: in place of the suite's own.
-        coupled: models whose entry says so, beside those whose records do; older records than the entry do not.
+        models: rows in this order, including models without records; None for all models with results, by name.
+        limit: number of first examples of each condition. Without it, models with limited runs alone, and no complete
+            number, are left out.
+        measurements: keys of the measurements to use, by model, under any name. None uses the names under which results
+            were measured.
+        seed: replaces the suite's own.
+        coupled: models declared coupled by their entries, in addition to those by their records, which may be older.
 
     Raises:
         UsageError: the limit is below 1.
-        UnknownNameError: a column names a metric or condition that there is not.
+        UnknownNameError: a column names an unknown metric or condition.
     """
     wanted_seed = suite.seed if seed is None else seed
     given = Given(suite, [*records, *failures], measurements, wanted_seed)
@@ -76,10 +76,10 @@ def report_of_store(
 ) -> Report:
     """Return the table of a suite from a store, one model in memory at a time; see ``build_report``.
 
-    A measurement counts for the model under whose name its first record was kept.
+    A measurement belongs to the model named in its first record.
 
     Raises:
-        UsageError, UnknownNameError: as of ``build_report``.
+        UsageError, UnknownNameError: see ``build_report``.
         StoreError: a file cannot be read, or is of a later robench.
     """
     wanted_seed = suite.seed if seed is None else seed
@@ -89,9 +89,9 @@ def report_of_store(
 def coverages_by_model(
     suite: Suite, records: Iterable[Record], failures: Iterable[Failure] = (), *, seed: int | None = None
 ) -> dict[str, dict[str, Coverage]]:
-    """Return how much of each condition is in, by its name, for all models that have results, by name.
+    """Return the coverage of each condition, by its name, for all models that have results, by name.
 
-    Limited runs count like all others; arguments as of ``build_report``.
+    Limited runs are included; arguments as in ``build_report``.
     """
     given = Given(suite, [*records, *failures], None, suite.seed if seed is None else seed)
     return {
@@ -129,7 +129,7 @@ def _report(
         seed=seed,
         columns=suite.columns,
         rows=tuple(rows),
-        # A suite that names its datasets need not be told of them.
+        # Suites that name their datasets need no argument.
         provenance=({} if suite.given_dataset is None else {"dataset": suite.given_dataset})
         | releases_of(*(METRICS[name] for name in suite.metrics))
         | provenance_of(used, seed, intervals),
@@ -166,7 +166,7 @@ def _row(
         read = [views[name] for name in column.conditions]
         cells[column.key], reason = _cell(column, views, coverages)
         reasons += [f"{column.label}: {reason}"] if reason else []
-        # Devices and failures are of a whole sweep.
+        # Devices and failures apply to a whole sweep.
         columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
     is_coupled = is_coupled or are_coupled([*coverages.values(), *audits.values()])
     coupled = [coupled_note(suite.batch_size)] if is_coupled else []
@@ -181,7 +181,7 @@ def _row(
 
 
 def _cell(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
-    """Return the cell and, where every example is in and there is yet no number, the reason."""
+    """Return the cell and, if it is complete but has no number, the reason."""
     covered = [coverages[views[name].condition.name] for name in column.conditions]
     num_in = min(coverage.num_in for coverage in covered)
     missing = [coverage.missing for coverage in covered]

@@ -1,4 +1,4 @@
-"""A report as CSV in long form, one line a cell, numbers unrounded and shares in [0, 1].
+"""CSV renderer in long form: one line per cell, numbers unrounded and proportions in [0, 1].
 
 A text that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet; an apostrophe before it keeps it
 text.
@@ -29,16 +29,18 @@ _HEADER = (
     "num_examples",
     "missing",
     "batch_size",
+    "seeds",
 )
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def render_csv(report: Report) -> str:
-    """Return the report as CSV: nothing between two commas where there is no number; conditions joined by ``+``.
+    """Render the report as CSV: missing numbers are empty fields, conditions are joined by ``+``.
 
-    ``batch_size`` is that of a coupled model, and empty for all others.
+    ``batch_size`` is given for coupled models, and empty for all others; ``seeds`` is the number of averaged training
+    seeds, and empty for one checkpoint.
 
-    A model that was checked has one more line, ``flags``, with the number of flags that are raised.
+    An audited model has one more line, ``flags``, with the number of raised flags.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -47,7 +49,7 @@ def render_csv(report: Report) -> str:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
             flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
-            writer.writerow((inert_field(row.model), row.limit, *flags, row.batch_size))
+            writer.writerow((inert_field(row.model), row.limit, *flags, row.batch_size, len(row.seeds) or None))
     return file.getvalue()
 
 
@@ -64,12 +66,13 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
         cell.num_examples,
         cell.missing,
         row.batch_size,
+        len(row.seeds) or None,
     )
 
 
 def inert_field(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula and no terminal obeys."""
     shown = printable(text)
-    # Some spreadsheets take full-width signs for the ordinary ones, and pass over blanks before them.
+    # Some spreadsheets treat full-width signs as ordinary ones, and ignore blanks before them.
     read = unicodedata.normalize("NFKC", shown).lstrip()
     return f"'{shown}" if read.startswith(_FORMULA_STARTS) else shown

@@ -1,4 +1,4 @@
-"""How much of each condition is in for one model, and what is known of the rest."""
+"""Coverage of each condition by one model's results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """One condition of one model, as far as it is measured.
+    """Coverage of one condition by one model's results.
 
     Attributes:
-        num_wanted: examples that the condition has, None where nothing tells how large its dataset is.
-        records: what is in of them, each example once, in dataset order.
-        failures: failed shards that hold an example which is not in, in dataset order.
-        has_older: records of older weights, data or settings were passed over.
+        num_wanted: number of examples of the condition, None if the size of its dataset is unknown.
+        records: measured examples, each once, in dataset order.
+        failures: failed shards with a missing example, in dataset order.
+        has_older: whether records of older weights, data or settings were ignored.
     """
 
     condition: str
@@ -36,29 +36,29 @@ class Coverage:
 
     @property
     def num_in(self) -> int:
-        """Examples that are in."""
+        """Return the number of measured examples."""
         wanted = self.num_wanted or 0
         return sum(min(record.shard.stop, wanted) - record.shard.start for record in self.records)
 
     @property
     def missing(self) -> int | None:
-        """Examples that are not in; None where not even their number is known."""
+        """Return the number of missing examples; None if it is unknown."""
         return None if self.num_wanted is None else self.num_wanted - self.num_in
 
     @property
     def outcomes(self) -> Outcomes:
-        """What every example did, in dataset order; of a sweep see ``outcomes_at``.
+        """Return the outcomes of all examples, in dataset order; for sweeps see ``outcomes_at``.
 
         Raises:
-            IncompleteError: not all examples are in.
+            IncompleteError: examples are missing.
         """
         return self.outcomes_at(None)
 
     def outcomes_at(self, epsilon: str | None) -> Outcomes:
-        """Return what every example did at one budget of a sweep, in dataset order; None of all that is no sweep.
+        """Return the outcomes at one budget of a sweep, in dataset order; None for other conditions.
 
         Raises:
-            IncompleteError: not all examples are in.
+            IncompleteError: examples are missing.
         """
         if self.num_wanted is None:
             raise IncompleteError(f"nothing is measured on the dataset of {self.condition}")
@@ -69,7 +69,7 @@ class Coverage:
 
     @property
     def devices(self) -> set[str]:
-        """Kinds of device that the outcomes come from."""
+        """Return the kinds of device that measured the outcomes."""
         return {record.provenance.device for record in self.records}
 
 
@@ -80,16 +80,16 @@ def cover(
     dataset_sizes: Mapping[str, int],
     limit: int | None,
 ) -> dict[str, Coverage]:
-    """Return what is in of each condition, by its name.
+    """Return the coverage of each condition, by its name.
 
-    A row rests on one set of weights and one state of each dataset, those that finished something last: a clean
-    accuracy of today's weights beside a robust accuracy of yesterday's would be the score of no model.
+    A row uses one set of weights and one state of each dataset, the latest measured: clean and robust accuracy of
+    different weights would describe no model.
 
     Args:
-        conditions: those of the suite.
-        results: all that the suite needs of one model, in any order.
-        dataset_sizes: examples by dataset, for a condition that the model has not met.
-        limit: only the first so many examples are wanted; None for all.
+        conditions: conditions of the suite.
+        results: all results of one model for the suite, in any order.
+        dataset_sizes: number of examples by dataset, for conditions without results of the model.
+        limit: number of first examples; None for all.
     """
     current = _of_newest_weights_and_data(results)
     return {

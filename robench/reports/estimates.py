@@ -21,12 +21,12 @@ def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
 
     Args:
         column: its metric must be known.
-        views: views of the suite by name, which the column's conditions are names of.
-        coverages: what is in of each condition, by its name.
+        views: views of the suite by name, as used in the column's conditions.
+        coverages: coverage of each condition, by its name.
 
     Raises:
         IncompleteError: examples are missing, or those of two conditions do not belong together.
-        ContractError: the outcomes are not of the metric's kind.
+        ContractError: the outcomes do not fit the metric.
     """
     measured: list[Outcomes] = []
     others: dict[str, Outcomes] = {}

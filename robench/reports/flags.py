@@ -1,7 +1,7 @@
-"""Flags of a model: those that its audit kept, and those that the conditions of the suite raise beside each other.
+"""Flags of a model: those stored by its audit, and those from comparing the attacks of the suite.
 
-What every pair of attacks should do is known beforehand (``metrics.sanity``). Attacks are compared example by example
-where both are complete, of the same data, and move away from true labels.
+The expected order of each pair of attacks is known (``metrics.sanity``). Attacks are compared per example if both are
+complete, on the same data, and use true labels.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from robench.core.suite import Condition, ThreatModel
     from robench.reports.coverage import Coverage
 
-# From here on every image can be grey all over.
+# From this budget on, every image can be turned entirely grey.
 HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """An attack that every example of a condition went through, and which of them stood.
+    """Attack that every example of a condition went through, with a mask of surviving examples.
 
     Attributes:
-        name: as readers know it.
-        leans: whether it is of a sweep whose budgets lean on each other, of which monotonicity says nothing.
+        name: display name.
+        leans: whether it belongs to a sweep with linked budgets, for which monotonicity is not informative.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Tried:
 
 
 def flags_of(audits: Iterable[Coverage], tried: Sequence[Tried]) -> tuple[Flag, ...] | None:
-    """Return the flags of one model, raised or not; None where neither audits nor comparisons are in."""
+    """Return the flags of one model, raised or not; None if neither audits nor comparisons are available."""
     covered = [(coverage.condition, record) for coverage in audits for record in coverage.records]
     several = len(covered) > 1
     kept = [
@@ -69,7 +69,7 @@ def flags_of(audits: Iterable[Coverage], tried: Sequence[Tried]) -> tuple[Flag, 
 
 
 def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage]) -> list[Tried]:
-    """Return the attacks of a suite that can be compared, each budget of a sweep alone."""
+    """Return the attacks of a suite that can be compared, with each budget of a sweep separately."""
     return [
         Tried(
             name=view.label,
@@ -97,7 +97,7 @@ def _compared(tried: Sequence[Tried]) -> Iterator[Flag]:
 
 
 def _expectation(stronger: Tried, weaker: Tried) -> Expectation | None:
-    """Return what is expected of the second beside the first, if anything is."""
+    """Return the expected order of the second attack relative to the first, if any."""
     if stronger.dataset != weaker.dataset:
         return None
     first, second = stronger.attack, weaker.attack
@@ -117,6 +117,7 @@ def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
     for each in tried:
         budget = each.threat_model
         is_everything = budget.norm == "linf" and budget.space == "pixel" and budget.epsilon >= HALF
-        num_classes = each.dataset.num_classes
+        # One in so many classes is chance where an example has one class, as in the tasks that audits are for.
+        num_classes = each.dataset.num_classes if TASKS[each.dataset.task].is_audited else None
         if each.attack.is_iterated and is_everything and num_classes is not None:
             yield right_at_any_distance(each.stands, num_classes, each.name)

@@ -1,7 +1,7 @@
-"""A report as printable text, before any markup: what the formats for readers have in common.
+"""Grid of printable texts, the common basis of the renderers for readers.
 
-Here, and nowhere before, shares become per cent. Long names and messages are cut short; the formats for machines (json,
-csv) keep them.
+Proportions are converted to per cent here, and nowhere before. Long names and messages are truncated; the formats for
+machines (json, csv) keep them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from robench.core.inert import NOTE_WIDTH, clipped
 if TYPE_CHECKING:
     from robench.core.report import Cell, Estimate, Report, Row
 
+ONE_CHECKPOINT = "Example intervals concern these weights on other examples; they say nothing of retraining."
 _NOTHING_MEASURED = "no model has been measured on this suite yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table of printable texts, not yet escaped for any format.
+    """Table of printable texts, not yet escaped for any format.
 
     Attributes:
-        header: ``model``, then the columns' labels, then ``flags`` where any model was checked; ``rows``: as many texts
-            each.
-        notes: sentences that belong below the table; ``provenance``: one line that belongs below those.
+        header: ``model``, then the columns' labels, then ``flags`` if any model was checked; ``rows``: one text per
+            column.
+        notes: sentences below the table; ``provenance``: one line below the notes.
     """
 
     title: str
@@ -37,8 +38,11 @@ class Grid:
 def grid_of(report: Report) -> Grid:
     """Return the report's table, notes and provenance as texts."""
     of_rows = (f"{_row_name(row)}: {note}" for row in report.rows for note in _notes(row))
-    notes = tuple(clipped(note, NOTE_WIDTH) for note in (*report.notes, *of_rows))
+    of_weights = [] if all(row.seeds for row in report.rows) else [ONE_CHECKPOINT]
+    notes = tuple(clipped(note, NOTE_WIDTH) for note in (*report.notes, *of_rows, *of_weights))
     is_checked = any(row.flags is not None for row in report.rows)
+    # Where another row is a mean over seeds.
+    says_one = any(row.seeds for row in report.rows)
     title = clipped(f"{report.suite}, version {report.version}")
     facts = [f"{name} {text}" for name, text in report.provenance.items()]
     return Grid(
@@ -46,7 +50,7 @@ def grid_of(report: Report) -> Grid:
         header=("model", *(clipped(column.label) for column in report.columns), *(["flags"] if is_checked else [])),
         rows=tuple(
             (
-                _row_name(row),
+                _row_name(row, says_one),
                 *(cell_text(row.cells[column.key]) for column in report.columns),
                 *([_flags_text(row)] if is_checked else []),
             )
@@ -58,7 +62,7 @@ def grid_of(report: Report) -> Grid:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or what is missing of it."""
+    """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or how much of it is missing."""
     if cell.estimate is not None:
         return _estimate_text(cell.estimate)
     if cell.missing is None or cell.missing == 0:
@@ -67,7 +71,8 @@ def cell_text(cell: Cell) -> str:
 
 
 def _notes(row: Row) -> list[str]:
-    return [*row.notes, *(f"{flag.name}: {flag.finding}; {flag.advice}" for flag in row.raised)]
+    seeds = [f"mean over training seeds, with Student's t intervals: {', '.join(row.seeds)}"] if row.seeds else []
+    return [*seeds, *row.notes, *(f"{flag.name}: {flag.finding}; {flag.advice}" for flag in row.raised)]
 
 
 def _flags_text(row: Row) -> str:
@@ -87,9 +92,11 @@ def _number_text(number: float, unit: str) -> str:
     return f"{100 * number:.1f}" if unit in ("share", "ratio") else f"{number:.4g}"
 
 
-def _row_name(row: Row) -> str:
-    """Return the model's name with what its numbers hold for, such as ``vit (first 100, batch size 20)``."""
+def _row_name(row: Row, says_one: bool = False) -> str:
+    """Return the model's name with the scope of its numbers, such as ``vit (5 seeds, first 100)``."""
+    one = ["one checkpoint"] if says_one else []
+    seeds = [f"{len(row.seeds)} seeds"] if row.seeds else one
     limit = [] if row.limit is None else [f"first {row.limit}"]
     batch_size = [] if row.batch_size is None else [f"batch size {row.batch_size}"]
-    restrictions = ", ".join([*limit, *batch_size])
+    restrictions = ", ".join([*seeds, *limit, *batch_size])
     return f"{clipped(row.model)} ({restrictions})" if restrictions else clipped(row.model)

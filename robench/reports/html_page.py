@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: no script, no font, no image, light and dark by preference."""
+"""HTML renderer: a self-contained page without scripts, fonts or images, light or dark by preference."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ul, footer { color: var(--faint); font-size: .875rem; overflow-wrap: anywhere; }
 
 
 def render_html(report: Report) -> str:
-    """Return the report as a whole page: title, table, notes, provenance."""
+    """Render the report as a whole page: title, table, notes, provenance."""
     grid = grid_of(report)
     notes = "".join(f"<li>{escape(note)}</li>\n" for note in grid.notes)
     return f"""\
@@ -59,5 +59,5 @@ def _table(grid: Grid) -> str:
 
     frame = pd.DataFrame(grid.rows, columns=list(grid.header))
     styler = frame.style.hide(axis="index").format(escape="html").format_index(escape="html", axis="columns")
-    # The styles that pandas would add carry an identifier that is drawn anew each time.
+    # The styles that pandas would add contain a random identifier.
     return styler.to_html(exclude_styles=True)

@@ -1,6 +1,6 @@
-"""A report as one JSON document, numbers unrounded and shares in [0, 1].
+"""JSON renderer: numbers unrounded and proportions in [0, 1].
 
-Names stand in it as they are, so that they can be compared; everything outside printable ASCII is escaped.
+Names are unchanged, so that they can be compared; everything outside printable ASCII is escaped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def render_json(report: Report) -> str:
-    """Return the report as JSON.
+    """Render the report as JSON.
 
-    A row has ``limit`` only where one was asked for, ``batch_size`` only where its model is coupled, ``notes`` only
-    where there are any, and ``flags``, raised or not, only where its model was checked. ``value``, ``low`` and ``high``
-    are null where examples are missing; ``num_examples`` is then what is in. They are null too where they are infinite,
-    as a median distance can be, which JSON cannot say: ``missing`` is then 0. ``notes`` of the whole report are there
-    only where it has any. Raises ValueError for NaN.
+    A row has ``limit`` only if one was requested, ``batch_size`` only if its model is coupled, ``seeds`` (names of
+    checkpoints) only if it is a mean over them, its cells then ``of_seeds``, ``notes`` only if there are any, and
+    ``flags``, raised or not, only if its model was checked. ``value``, ``low`` and ``high`` are null if examples are
+    missing; ``num_examples`` is then the number of measured ones. They are also null if infinite, as a median distance
+    can be, which JSON cannot represent: ``missing`` is then 0. The report has ``notes`` only if there are any. Raises
+    ValueError for NaN.
     """
     document: dict[str, Json] = {
         "suite": report.suite,
@@ -45,6 +46,8 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
         document["limit"] = row.limit
     if row.batch_size is not None:
         document["batch_size"] = row.batch_size
+    if row.seeds:
+        document["seeds"] = list(row.seeds)
     document["cells"] = {column.key: plain_cell(row.cells[column.key]) for column in columns}
     if row.notes:
         document["notes"] = list(row.notes)
@@ -56,13 +59,16 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
 def plain_cell(cell: Cell) -> dict[str, Json]:
     """Return a cell as JSON values; numbers are null where there is none, or where they are infinite."""
     estimate = cell.estimate
-    return {
+    document: dict[str, Json] = {
         "value": None if estimate is None else _finite(estimate.value),
         "low": None if estimate is None else _finite(estimate.low),
         "high": None if estimate is None else _finite(estimate.high),
         "num_examples": cell.num_examples,
         "missing": cell.missing,
     }
+    if estimate is not None and estimate.of_seeds:
+        document["of_seeds"] = [_finite(value) for value in estimate.of_seeds]
+    return document
 
 
 def _finite(number: float | None) -> float | None:

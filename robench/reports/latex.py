@@ -1,7 +1,8 @@
-r"""A report as a LaTeX tabular with the rules of booktabs, to be put into a table of the user's own.
+r"""LaTeX renderer: a tabular with the rules of booktabs, for inclusion in a table environment.
 
-pandas' own escaping leaves ``<``, ``>``, dashes and a leading ``[`` alone. The first three print as other characters,
-and the last is taken for the optional argument of the ``\\`` or ``\midrule`` before it; so texts are escaped here.
+pandas' own escaping does not escape ``<``, ``>``, dashes and a leading ``[``. The first three print as other
+characters, and the last is taken for the optional argument of the ``\\`` or ``\midrule`` before it; so texts are
+escaped here.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _ESCAPES = str.maketrans(
 
 
 def render_latex(report: Report) -> str:
-    """Return the report as a tabular, its notes and one line of provenance below; needs booktabs and T1 fonts."""
+    """Render the report as a tabular, with notes and one line of provenance below; needs booktabs and T1 fonts."""
     return latex_of(grid_of(report))
 
 
 def latex_of(grid: Grid) -> str:
-    """Return a grid as such a tabular."""
+    """Render a grid as a tabular."""
     import pandas as pd
 
     frame = pd.DataFrame(

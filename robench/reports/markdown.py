@@ -1,6 +1,7 @@
-"""A report as a table in GitHub's Markdown.
+"""Markdown renderer: a table in GitHub's dialect.
 
-Names are shown as they are: what Markdown would read as emphasis, a link, an image, mathematics or HTML is escaped.
+Names are displayed literally: everything that Markdown would interpret as emphasis, a link, an image, mathematics or
+HTML is escaped.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def render_markdown(report: Report) -> str:
-    """Return the report as a table, its notes as a list below, and one line of provenance below that."""
+    """Render the report as a table, followed by its notes as a list and one line of provenance."""
     return markdown_of(grid_of(report))
 
 
 def markdown_of(grid: Grid) -> str:
-    """Return a grid as such a table."""
+    """Render a grid as a table."""
     table = tabulate(
-        # Numbers are robench's own text, and their brackets no link.
+        # Numbers are robench's own text, and their brackets are not links.
         [(_escape(name), *numbers) for name, *numbers in grid.rows],
         headers=[_escape(text) for text in grid.header],
         tablefmt="github",

@@ -1,4 +1,4 @@
-"""What a reader must know beside the numbers of a row, and what all numbers of a report rest on."""
+"""Notes beside the numbers of a row, and the provenance of a report."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def notes_of(
     columns: Sequence[Column], coverages: Mapping[str, Coverage], conditions: Sequence[Condition] = ()
 ) -> tuple[str, ...]:
-    """Return one sentence for each failed condition, each mix of devices, and one for what was passed over.
+    """Return one sentence for each failed condition and each mix of devices, and one for ignored measurements.
 
-    Of ``conditions``, those are named whose outcomes depend on who shares a batch, whose attack returned values outside
-    [0, 1], and whose scores are of the point that an attack's published code leaves.
+    ``conditions`` are named if their outcomes depend on the other examples of a batch, if their attack returned values
+    outside [0, 1], and if their scores describe the point that an attack's published code returns.
     """
     return (
         *(_failure_note(coverage) for coverage in coverages.values() if coverage.failures),
@@ -34,7 +34,7 @@ def notes_of(
 
 
 def coupled_note(batch_size: int) -> str:
-    """Return the sentence beside the numbers of a model whose rows influence each other."""
+    """Return the sentence for a model whose rows influence each other."""
     return (
         f"coupled rows: every number holds at batch size {batch_size} only, because the examples of a batch influence "
         "each other"
@@ -42,7 +42,7 @@ def coupled_note(batch_size: int) -> str:
 
 
 def are_coupled(coverages: Iterable[Coverage]) -> bool:
-    """Return whether a model is coupled: the entry said so when a record was made, or the audit raised it."""
+    """Return whether a model is coupled, by its entry when a record was made, or by its audit."""
     return any(
         record.shard.coupled or any(flag.name == COUPLED_ROWS and flag.is_raised for flag in record.flags)
         for coverage in coverages
@@ -51,7 +51,7 @@ def are_coupled(coverages: Iterable[Coverage]) -> bool:
 
 
 def provenance_of(measured: Iterable[Provenance], seed: int, intervals: Iterable[str] = (INTERVAL,)) -> dict[str, str]:
-    """Return the releases, kinds of device, seed and kind of interval behind a report; distinct values are joined."""
+    """Return versions, kinds of device, seed and method of intervals behind a report; distinct values are joined."""
     releases, devices = releases_and_devices(measured)
     return {
         **releases,
@@ -109,7 +109,7 @@ def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condi
 
 def _published_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
     return [
-        f"{condition.name}: scores are of the point that the attack's published code leaves, not of a worst case"
+        f"{condition.name}: scores describe the point that the attack's published code returns, not a worst case"
         for condition in conditions
         if condition.perturbation.returns_published_point and coverages[condition.name].records
     ]

@@ -1,4 +1,4 @@
-"""Results that a report is built from: given as values, or read from a store one model at a time."""
+"""Results for building reports: given as values, or read from a store one model at a time."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Results(Protocol):
     sizes: Mapping[str, int]
 
     def models(self) -> Sequence[str]:
-        """Return the names of all models that have results, sorted."""
+        """Return the names of all models with results, sorted."""
 
     def of(self, model: str) -> list[Record | Failure]:
-        """Return the results of one model, in any order; none of a model without results."""
+        """Return the results of one model, in any order; empty for a model without results."""
 
 
 class Given:
-    """Results that are in memory.
+    """Results in memory.
 
     Args:
-        measurements: keys of the measurements that count, by model; None takes the names of the records.
+        measurements: keys of the measurements to use, by model; None uses the names of the records.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Given:
                 self._by_model.setdefault(name, []).append(result)
 
     def models(self) -> Sequence[str]:
-        """Return the names of all models that have results, sorted."""
+        """Return the names of all models with results, sorted."""
         return sorted(self._by_model)
 
     def of(self, model: str) -> list[Record | Failure]:
@@ -61,7 +61,7 @@ class Given:
 
 
 class Stored:
-    """Results in a store, of which the outcomes of one model at a time are read; arguments as of ``Given``."""
+    """Results in a store; outcomes are read for one model at a time; arguments as in ``Given``."""
 
     def __init__(
         self, suite: Suite, store: Store, measurements: Mapping[str, Collection[str]] | None, seed: int
@@ -80,11 +80,11 @@ class Stored:
                 self._failures.setdefault(name, []).append(failure)
 
     def models(self) -> Sequence[str]:
-        """Return the names of all models that have results, sorted."""
+        """Return the names of all models with results, sorted."""
         return sorted({*self._keys, *self._failures})
 
     def of(self, model: str) -> list[Record | Failure]:
-        """Return the results of one model, read now."""
+        """Read and return the results of one model."""
         return [*self._store.records_of(self._keys.get(model, [])), *self._failures.get(model, [])]
 
 

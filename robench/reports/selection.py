@@ -1,4 +1,4 @@
-"""Which results a suite is about, which of them are the newest, and how their shards cover a condition's examples."""
+"""Selection of a suite's results: relevant shards, the newest identity, and a cover of the examples."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], bool]:
-    """Return a test of whether a shard belongs to the suite, to select records of a store by.
+    """Return a predicate that selects the shards of a suite, for reading records of a store.
 
-    The names of conditions play no part: what another suite measured under another name serves as well.
+    Names of conditions are ignored: results of another suite under another name are used as well.
 
     Args:
-        suite: whose conditions (or audits), task and batch size the shard must have.
-        seed: the root seed that it must have; None for any, which ``build_report`` narrows down.
+        suite: suite whose conditions (or audits), task and batch size the shard must have.
+        seed: required root seed; None for any, which ``build_report`` filters later.
     """
     sources = {(source_of_condition(condition), suite.batch_size) for condition in suite.conditions}
     sources |= {(source_of_condition(condition), AUDIT_EXAMPLES) for condition in audits_of(suite)}
@@ -38,7 +38,7 @@ def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], b
 
 
 def source_of_condition(condition: Condition) -> tuple[str, str]:
-    """Return the dataset's name and the perturbation's key, which a shard of the condition must have."""
+    """Return the dataset's name and the perturbation's key that a shard of the condition must have."""
     return condition.dataset.name, condition.perturbation_key
 
 
@@ -48,9 +48,9 @@ def source_of_shard(shard: ShardHeader) -> tuple[str, str]:
 
 
 def newest(results: Sequence[Record | Failure], identity: Callable[[ShardHeader], str]) -> tuple[Record | Failure, ...]:
-    """Return the results of the one identity that finished something last; all of equal identity stay or go together.
+    """Return the results of the latest identity; results of equal identity are kept or dropped together.
 
-    Times are ISO 8601 in UTC, which sorts as text; where two are equal the greater identity stays.
+    Times are ISO 8601 in UTC, which sorts as text; ties go to the greater identity.
     """
     if not results:
         return ()
@@ -59,10 +59,10 @@ def newest(results: Sequence[Record | Failure], identity: Callable[[ShardHeader]
 
 
 def tile(records: Iterable[Record], num_examples: int) -> tuple[Record, ...]:
-    """Return records that hold each measured example of the first ``num_examples`` once, in dataset order.
+    """Return records that contain each measured example of the first ``num_examples`` once, in dataset order.
 
-    Runs with different limits leave shards that overlap. Of those that begin together the longest is used, and of a
-    later one only what is not in yet. Any order of the same records gives the same tiles.
+    Runs with different limits leave overlapping shards. Among those with the same start the longest is used, and of
+    later ones only the missing examples. The result does not depend on the order of the records.
     """
     tiles: list[Record] = []
     position = 0
@@ -83,7 +83,7 @@ def _from(record: Record, position: int) -> Record:
     shard = record.shard
     if position <= shard.start:
         return record
-    # Those of one example, at each budget of a sweep, stand together.
+    # Outcomes of one example, at each budget of a sweep, are adjacent.
     each = len(record.outcomes) // (shard.stop - shard.start)
     outcomes = record.outcomes[(position - shard.start) * each :]
     return replace(record, shard=replace(shard, start=position), outcomes=outcomes)

@@ -1,4 +1,4 @@
-"""A report as plain text: what ``robench run`` and ``robench report`` show in a terminal."""
+"""Plain-text renderer for ``robench run`` and ``robench report``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MAX_WIDTH = 120
 
 
 def render_text(report: Report) -> str:
-    """Return the report as an aligned table without colours, with its notes and one line of provenance below.
+    """Render the report as an aligned table without colours, with its notes and one line of provenance below.
 
-    A table of more than 120 characters a line is turned on its side, a column a model, where that is narrower.
+    A table wider than 120 characters is transposed, with a column per model, if that is narrower.
     """
     grid = grid_of(report)
     notes = "".join(f"- {note}\n" for note in grid.notes)

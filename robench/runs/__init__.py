@@ -1,6 +1,6 @@
-"""A whole run put together: what ``robench run`` and ``robench.run`` both do, without printing anything.
+"""Whole runs, shared by ``robench run`` and ``robench.run``, without any printing.
 
-Stands between the two composition roots (``cli``, ``api``), which may not import each other, and the layers below.
+This layer is below the two composition roots (``cli``, ``api``), which may not import each other.
 """
 
 from robench.runs.chosen_models import ChosenModels, choose_models

@@ -1,4 +1,4 @@
-"""The audit of one model of the registry on a dataset."""
+"""Audit of one model of the registry on a dataset."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def audit_checkpoint(
     data_root: Path | None = None,
     device: str = "cpu",
 ) -> list[Flag]:
-    """Return every check of a checkpoint at a budget in l-infinity, on data that it was trained for if none is named.
+    """Return every check of a checkpoint at a budget in l-infinity, by default on the data it was trained on.
 
     Names of datasets are resolved in ``datasets``.
 
     Raises:
-        UsageError: nothing says on which data, or an option is out of range.
+        UsageError: the data is not determined, or an option is out of range.
         UnknownNameError: there is no such dataset.
-        RobenchError: weights or data are missing, or broke a promise.
+        RobenchError: weights or data are missing, or broke a contract.
     """
     if not 0 < epsilon <= 1:
         raise UsageError(f"epsilon must lie above 0 and at most 1, in pixel units, got {epsilon}")
     training = checkpoint.training
     dataset = dataset or (checkpoint.trained_on if training is None else training.dataset)
     if dataset is None:
-        raise UsageError(f"nothing says on which data {checkpoint.name!r} is to be audited; name it with --dataset")
+        raise UsageError(f"the data on which to audit {checkpoint.name!r} is not determined; name it with --dataset")
     if dataset not in datasets:
         raise UnknownNameError("dataset", dataset, datasets)
     found = choose_workers(device, 1, "serial")

@@ -1,4 +1,4 @@
-"""Models as a Python program gives them: names of registries, and modules in memory."""
+"""Models chosen by a Python program: names of registries, and modules in memory."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from robench.declare import find_checkpoints, parse_preprocessing
 from robench.declare.names import name_problem
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, preprocessing_of
+from robench.tasks import DEFAULT_TASK
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -29,23 +30,32 @@ _EXPECTED = "expected a name of the registry, a mapping from names to modules, o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenModels:
-    """Checkpoints in the order of their choice, and the modules of those that are in memory, by name."""
+    """Checkpoints in the order of their choice, and the modules of those in memory, by name."""
 
     checkpoints: tuple[Checkpoint, ...]
     modules: Mapping[str, nn.Module]
 
 
-def choose_models(models: Models, registries: Sequence[Path] = (), key: Keys | None = None) -> ChosenModels:
-    """Return the checkpoints that names and modules stand for.
+def choose_models(
+    models: Models,
+    registries: Sequence[Path] = (),
+    key: Keys | None = None,
+    task: str = DEFAULT_TASK,
+    *,
+    all_seeds: bool = False,
+) -> ChosenModels:
+    """Return the checkpoints for names and modules.
 
     Args:
         models: a name; a mapping from names to ``module`` or ``(module, preprocessing)``; or a sequence of both.
         registries: registry files besides the shipped one.
-        key: what identifies the one module, or modules by name, in place of a digest of state and source.
+        key: identity of the only module, or of modules by name, in place of a digest of state and source.
+        task: task of the modules.
+        all_seeds: whether names stand for the checkpoints of all training seeds.
 
     Raises:
-        UsageError: something else was given, a name stands for two models, or a module cannot be identified.
-        DeclarationError: a preprocessing says something impossible.
+        UsageError: something else was given, a name refers to two models, or a module cannot be identified.
+        DeclarationError: a preprocessing is invalid.
         UnknownNameError: no registry declares a name.
     """
     names: dict[str, None] = {}
@@ -60,25 +70,24 @@ def choose_models(models: Models, registries: Sequence[Path] = (), key: Keys | N
                 raise UsageError(f"two modules are given under the name {name!r}; give each its own name")
             given[name] = model
     if both := names.keys() & given.keys():
-        raise UsageError(
-            f"model {min(both)!r} is asked for by name and given in memory as well; give the module another name"
-        )
+        raise UsageError(f"model {min(both)!r} is given both by name and in memory; give the module another name")
     keys = _keys(key, list(given))
     parts = {name: _parts(name, model) for name, model in given.items()}
     # The shipped registry takes a second to read.
-    found = find_checkpoints(list(names), registries) if names or registries else []
+    found = find_checkpoints(list(names), registries, all_seeds=all_seeds) if names or registries else []
     known = {each.name: each for each in found}
+    trainings = {name: [name, *(each.name for each in found if each.seed_of == name)] for name in names}
     for name, (module, preprocessing) in parts.items():
         identity = identity_of(name, module, keys.get(name))
-        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd())
+        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd(), task)
     return ChosenModels(
-        checkpoints=tuple(known[name] for name in names_of(models)),
+        checkpoints=tuple(known[each] for name in names_of(models) for each in trainings.get(name, [name])),
         modules={name: module for name, (module, _) in parts.items()},
     )
 
 
 def names_of(models: Models) -> list[str]:
-    """Return the names of models in the order in which they are given, each once."""
+    """Return the names of models in the given order, each once."""
     return list(dict.fromkeys(name for each in listed(models) for name in ([each] if isinstance(each, str) else each)))
 
 
@@ -86,7 +95,7 @@ def listed(models: Models) -> list[str | Mapping[str, InMemoryModel]]:
     """Return names and mappings one by one.
 
     Raises:
-        UsageError: ``models`` is, or holds, something else.
+        UsageError: ``models`` is, or contains, something else.
     """
     listed = [models] if isinstance(models, (str, Mapping)) else models
     if isinstance(listed, nn.Module):

@@ -1,4 +1,4 @@
-"""The clean accuracy of one checkpoint on the data that it was trained for."""
+"""Clean accuracy of one checkpoint on its training dataset's evaluation split."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 def clean_accuracy(
     checkpoint: Checkpoint, dataset: str, *, data_root: Path | None = None, device: str = "cpu"
 ) -> Estimate:
-    """Return top-1 accuracy on the evaluation split, by the same path as any leaderboard's.
+    """Return top-1 accuracy on the evaluation split, computed like any leaderboard's.
 
     Raises:
         RobenchError: it cannot be measured.
     """
     metric = TASKS[checkpoint.task].metric
     if metric is None:
-        raise UsageError(f"task {checkpoint.task!r} states no metric of clean examples, by which to judge a model")
+        raise UsageError(f"task {checkpoint.task!r} has no metric of clean examples to evaluate a model with")
     column = Column(key=f"clean/{metric}", label="clean", metric=metric, conditions=("clean",))
     suite = Suite(
         name="clean",
@@ -43,7 +43,7 @@ def clean_accuracy(
         metrics=(metric,),
         columns=(column,),
     )
-    # What the entry expects is what is about to be measured anew.
+    # The expected score is about to be measured again.
     request = RunRequest(
         suites=(suite,),
         checkpoints=(replace(checkpoint, expected={}),),

@@ -1,4 +1,4 @@
-"""Which devices measure, and with how many processes."""
+"""Choice of devices and worker processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """One device name a worker; ``in_process`` where one worker needs no process of its own."""
+    """Device name of each worker; ``in_process`` if a single worker needs no separate process."""
 
     devices: tuple[str, ...]
     in_process: bool
@@ -26,12 +26,12 @@ class Workers:
 def choose_workers(
     device: str, workers: int | None, executor: ExecutorName, shard_timeout: float | None = None
 ) -> Workers:
-    """Return a worker for each GPU, or for each CPU core, unless ``workers`` says how many.
+    """Return one worker per GPU, or per CPU core, unless ``workers`` is given.
 
-    Where ``shard_timeout`` limits the time of a shard even one worker has a process, because nothing else can be ended.
+    With ``shard_timeout`` even a single worker has a process, because nothing else can be ended.
 
     Raises:
-        UsageError: no such device on this machine; the message says which there are.
+        UsageError: no such device on this machine; the message lists the available ones.
     """
     found = _devices(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -51,7 +51,7 @@ def choose_workers(
 
 
 def _devices(device: str) -> list[str]:
-    """Return the devices that ``device`` means: all GPUs for ``cuda``, one otherwise."""
+    """Return the devices selected by ``device``: all GPUs for ``cuda``, one otherwise."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     if device == "auto":
         return gpus or ["cpu"]

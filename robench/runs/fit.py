@@ -1,9 +1,9 @@
-"""Does a model fit a dataset, and is it the model that its registry entry says?
+"""Preflight checks: whether a model fits a dataset and agrees with its registry entry.
 
-A few examples are shown to it before anything is measured: sizes, channels and classes must be those of the dataset,
-what it returns must be logits and not probabilities, and it must be right about as often as its entry expects. So
-wrong weights, a wrong normalisation or classes in another order cost seconds and not a night. Rows must not influence
-each other, unless the entry permits it.
+The model runs on a few examples before anything is measured: sizes, channels and classes must fit the dataset, its
+outputs must be logits and not probabilities, and its accuracy must agree with its entry. So wrong weights, a wrong
+normalisation or classes in another order cost seconds and not a night. Rows must not influence each other, unless the
+entry permits it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Model
 
 NUM_EXAMPLES = 32
-# Not one: a model on batch statistics may take no single row, which is no matter of sizes.
+# Not one: a model with batch statistics may refuse a single row, regardless of sizes.
 FEW = 2
-# So rarely is a model refused that is what its entry says.
+# False-rejection probability.
 CHANCE = 1e-6
 # Seven passes of eight rows, forward and backward: the batch twice, permuted, and copies of four of its rows.
 COUPLING_ROWS = 8
@@ -46,10 +46,10 @@ COUPLING_COPIED = 4
 def check_fit(
     checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset], module: nn.Module | None = None
 ) -> None:
-    """Refuse a model that cannot be measured on one of the datasets, or is not what its registry entry says.
+    """Refuse a model that cannot be measured on one of the datasets, or contradicts its registry entry.
 
-    Of the data that it was trained for it is shown 32 examples, of others two, and eight to see that rows are apart.
-    ``module`` is that of a checkpoint in memory; None loads the checkpoint's weights.
+    It runs on 32 examples of the dataset it was trained on, on two of others, and on eight to check that rows are
+    independent. ``module`` is the module of a checkpoint in memory; None loads the checkpoint's weights.
 
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
@@ -60,7 +60,7 @@ def check_fit(
     task = TASKS[checkpoint.task]
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
-        # An unreadable example is the business of its shard, which will fail and name it.
+        # Unreadable examples are reported when their shard fails.
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
         examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
@@ -77,7 +77,7 @@ def check_fit(
 
 
 def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
-    """Return how likely so few right answers, or fewer, are where each is right with probability ``share``.
+    """Return the probability of at most ``num_right`` correct answers, each correct with probability ``share``.
 
     >>> round(chance_of_at_most(1, 3, 0.5), 3)
     0.5
@@ -87,7 +87,7 @@ def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
 
 
 def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:
-    """Return the number of classes that the declaration states, or else the files; None where neither does."""
+    """Return the number of classes stated by the declaration, or else by the files; None if neither has it."""
     if declared.num_classes is not None:
         return declared.num_classes
     return dataset.num_classes if isinstance(dataset, ClassifiedDataset) else None
@@ -104,7 +104,7 @@ def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, n
 
 
 def _check_rows_are_apart(checkpoint: Checkpoint, model: Model, datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
-    """Refuse a model whose rows influence each other, measured on the first dataset with two readable examples.
+    """Refuse a model whose rows influence each other, on the first dataset with two readable examples.
 
     The batch has eight rows whatever the suite's batch size; fewer examples are repeated.
     """
@@ -131,7 +131,7 @@ def _outputs(checkpoint: Checkpoint, model: Model, dataset_name: str, images: to
 
 @contextmanager
 def _refused(title: str) -> Iterator[None]:
-    """Contain a model's code; whatever it raises on examples, it does not fit them, and ``title`` says so."""
+    """Contain a model's code; any error on examples means that it does not fit, and is reported with ``title``."""
     try:
         with Contained():
             yield

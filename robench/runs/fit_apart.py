@@ -1,4 +1,4 @@
-"""The preflight check in a process of its own, so that a model that hangs or crashes is named."""
+"""Preflight checks in a separate process, so that a model that hangs or crashes is named."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from robench.runs.devices import Workers
     from robench.runs.request import RunRequest
 
-# Those that end a command with another exit code than others do, and the one that any other stands for.
+# Errors with special exit codes, and the one that represents all others.
 _ERRORS: tuple[type[RobenchError], ...] = (WeightsError, MissingDataError, DeclarationError, UsageError, RobenchError)
 
 
 def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
-    """Return whether a model is checked in a process of its own.
+    """Return whether a model is checked in a separate process.
 
-    With worker processes that is a model with code of others, and with ``shard_timeout`` any.
+    With worker processes these are models with third-party code, and with ``shard_timeout`` all models.
     """
     architecture = checkpoint.architecture
     is_users = architecture.runs_user_code or foreign_in(architecture) is not None
@@ -38,17 +38,17 @@ def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) 
 def check_fit_apart(
     checkpoints: Sequence[Checkpoint], datasets: Sequence[DatasetDeclaration], request: RunRequest
 ) -> None:
-    """Check models as ``check_fit`` does, in a process of its own and each within the time of a shard.
+    """Check models as ``check_fit`` does, in a separate process and each within the time limit of a shard.
 
     Raises:
-        UsageError: as of ``check_fit``, or a model crashed, hung or ended the process.
-        RobenchError: as of ``check_fit``.
+        UsageError: see ``check_fit``, or a model crashed, hung or ended the process.
+        RobenchError: see ``check_fit``.
     """
     if not checkpoints:
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
     answers = answers_in_a_process(_Check(tuple(datasets), request.data_root), checkpoints, limit)
-    # Closed at once where a model is refused, which ends the process.
+    # Closed at once if a model is refused, which ends the process.
     with closing(answers):
         for checkpoint, found in zip(checkpoints, answers, strict=True):
             if isinstance(found, _Refusal):
@@ -63,7 +63,7 @@ def check_fit_apart(
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """An error as it can be sent between processes."""
+    """Error in a form that can be sent between processes."""
 
     kind: type[RobenchError]
     message: str
@@ -71,13 +71,13 @@ class _Refusal:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """A preflight check that can be sent to another process."""
+    """Preflight check that can be sent to another process."""
 
     datasets: tuple[DatasetDeclaration, ...]
     data_root: Path | None
 
     def __call__(self, checkpoint: Checkpoint) -> _Refusal | str:
-        """Return why the model is refused, or that it fits."""
+        """Return the reason for refusing the model, or that it fits."""
         try:
             check_fit(
                 checkpoint,

@@ -1,4 +1,4 @@
-"""A shard that is to leave its adversarial examples is done once its record and its examples are both kept."""
+"""Store wrapper for runs that keep adversarial examples: a shard is done once record and examples exist."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithExamples:
-    """A store (``core.protocols.Store``) that passes over records whose wanted adversarial examples are missing.
+    """Store (``core.protocols.Store``) that hides records whose requested adversarial examples are missing.
 
     Attributes:
-        wanted: keys of the shards that are to leave their examples in ``folder``.
+        wanted: keys of the shards whose examples must be in ``folder``.
     """
 
     store: Store
@@ -30,35 +30,35 @@ class WithExamples:
     wanted: frozenset[str]
 
     def keys(self) -> set[str]:
-        """Keys of all shards that have a whole record and, where they are wanted, their examples."""
+        """Return the keys of all shards that have a complete record and, if requested, their examples."""
         return self.store.keys() - (self.wanted - self.folder.keys())
 
     def put(self, result: Record | Failure) -> None:
-        """Keep a result; of a shard that was measured again only for its examples, the first record stays."""
+        """Store a result; for a shard measured again only for its examples, the first record stays."""
         self.store.put(result)
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
-        """All records of the store."""
+        """Yield all records of the store."""
         return self.store.records(select)
 
     def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
-        """All records of some measurements."""
+        """Yield all records of some measurements."""
         return self.store.records_of(measurement_keys)
 
     def manifests(self) -> Iterator[Manifest]:
-        """The description of every kept measurement."""
+        """Yield the manifest of every stored measurement."""
         return self.store.manifests()
 
     def failures(self) -> Iterator[Failure]:
-        """All failures of the store."""
+        """Return all failures of the store."""
         return self.store.failures()
 
 
 def folder_of(store: Store | None) -> AdversarialFolder:
-    """Return where a store's adversarial examples are.
+    """Return the folder of a store's adversarial examples.
 
     Raises:
-        UsageError: it has no place for them.
+        UsageError: it has none.
     """
     if not isinstance(store, FolderStore):
         raise UsageError("adversarial examples are kept in a results folder; give a FolderStore")

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with weights and data is found here, before the first shard is measured."""
+"""Preparation of runs: all checks of weights and data, before the first shard is measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.evaluator import Evaluator
 from robench.models.weights import resolve
-from robench.reports import report_of_store
+from robench.reports import over_seeds, report_of_store
 from robench.runs.devices import choose_workers
 from robench.runs.fit import check_fit
 from robench.runs.fit_apart import check_fit_apart, checks_apart
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A run whose weights and data were found to be what they should be."""
+    """Run whose weights and data have been verified."""
 
     request: RunRequest
     measurements: Mapping[str, tuple[Measurement, ...]]
@@ -45,10 +45,10 @@ class PreparedRun:
         return missing(self.shards, self._demanding(store))
 
     def executor(self, store: Store | None = None) -> Executor:
-        """Return what measures the shards on the devices asked for; ``store``: where adversarial examples are kept.
+        """Return the executor for the requested devices; ``store`` keeps adversarial examples.
 
         Raises:
-            UsageError: adversarial examples are to be kept, but not by such a store.
+            UsageError: adversarial examples are requested, but the store cannot keep them.
         """
         request = self.request
         workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
@@ -70,18 +70,18 @@ class PreparedRun:
     def measure(
         self, store: Store, executor: Executor, on_progress: Callable[[Progress], None] = lambda progress: None
     ) -> Progress:
-        """Measure what ``store`` lacks and keep it there."""
+        """Measure what ``store`` lacks, and store it."""
         return measure(list(self.shards), executor, self._demanding(store), on_progress)
 
     def _demanding(self, store: Store) -> Store:
-        """Return the store in whose eyes a shard lacks its record until its adversarial examples are there as well."""
+        """Return the store wrapped such that a shard without its adversarial examples counts as missing."""
         if self.request.keep_adversarial is None:
             return store
         made = {shard.key for shard in self.shards if shard.measurement.condition.makes_inputs}
         return WithExamples(store=store, folder=folder_of(store), wanted=frozenset(made))
 
     def report(self, suite: Suite, store: Store) -> Report:
-        """Return the table of ``suite`` for the models of this run, from what ``store`` holds."""
+        """Return the table of ``suite`` for the models of this run, from the results in ``store``."""
         seed = suite.seed if self.request.seed is None else self.request.seed
         keys: dict[str, set[str]] = {}
         for measurement in self.measurements[suite.name]:
@@ -95,16 +95,17 @@ class PreparedRun:
             seed=seed,
             coupled=self.request.coupled,
         )
-        return replace(report, notes=(NOTE,)) if self.request.smoke else report
+        report = replace(report, notes=(NOTE,)) if self.request.smoke else report
+        return over_seeds(report) if self.request.all_seeds else report
 
 
 def prepare(request: RunRequest) -> PreparedRun:
-    """Find and check the data and the weights of every model, and cut what was asked for into shards.
+    """Find and check the data and the weights of every model, and divide the request into shards.
 
     Raises:
         UsageError: no such device, a library that runs attacks is not installed, or a model does not fit a dataset.
-        MissingDataError: a dataset is not there.
-        WeightsError: weights are missing, or not what the registry says.
+        MissingDataError: a dataset was not found.
+        WeightsError: weights are missing, or differ from the registry's.
     """
     workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
     for suite in request.suites:
@@ -125,7 +126,7 @@ def prepare(request: RunRequest) -> PreparedRun:
         shard
         for suite in request.suites
         for planned in (
-            # First, so that long runs are not begun in vain.
+            # First, so that long runs do not fail late.
             plan(audits[suite.name], 1, request.limit),
             plan(measurements[suite.name], suite.batches_per_shard, request.limit),
         )
@@ -141,7 +142,7 @@ def prepare(request: RunRequest) -> PreparedRun:
 def _found(
     request: RunRequest, datasets: Sequence[DatasetDeclaration]
 ) -> tuple[dict[tuple[DatasetDeclaration, Declaration], Dataset], dict[str, str]]:
-    """Open every dataset as every model wants it, and digest all weights; whatever is missing is named at once."""
+    """Open every dataset as required by every model, and digest all weights; all missing ones are named at once."""
     opened: dict[tuple[DatasetDeclaration, Declaration], Dataset] = {}
     digests: dict[str, str] = {}
     problems: dict[str, MissingDataError | WeightsError] = {}
@@ -165,7 +166,7 @@ def _found(
 
 
 def _weights_digest(checkpoint: Checkpoint, request: RunRequest) -> str:
-    """Return the digest of the file of weights, or of a module in memory the one by which it was chosen."""
+    """Return the digest of the weights file, or for a module in memory the one computed when it was chosen."""
     known = checkpoint.weights.sha256
     return known if known is not None and checkpoint.name in request.modules else resolve(checkpoint)[1]
 
@@ -184,7 +185,7 @@ def _measurements(
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,
             batch_size=suite.batch_size,
-            # Weights alone do not tell a model whose code the user may change between two runs.
+            # Weights alone do not identify a model whose code the user may change between two runs.
             code_digest=checkpoint.architecture.code_digest(),
             adversarial_dtype=_adversarial_dtype(condition, request),
         )
@@ -199,12 +200,12 @@ def _audits(
     digests: Mapping[str, str],
     datasets: Mapping[DatasetDeclaration, DatasetIdentity],
 ) -> tuple[Measurement, ...]:
-    """Audits have batches of their own size, so that all suites share them."""
+    """Return the audits, which have their own batch size, so that all suites share them."""
     conditions = audits_of(suite) if request.audit else ()
     alone = replace(suite, conditions=conditions, batch_size=AUDIT_EXAMPLES)
     return _measurements(alone, request, digests, datasets)
 
 
 def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:
-    """Of what makes no inputs there is nothing to round, so that it is the same measurement whatever is kept."""
+    """Return the number format of adversarial examples, None for conditions that make none."""
     return request.keep_adversarial or EXACT_DTYPE if condition.makes_inputs else EXACT_DTYPE

@@ -1,4 +1,4 @@
-"""What a user asks for, before anything is opened."""
+"""Requests of users, before anything is opened."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ KeptDtype = Literal["float32", "float16"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """Checkpoints through suites.
+    """Request to measure checkpoints under suites.
 
     Attributes:
-        limit: the first examples of each condition alone; None for all.
-        seed: in place of the suites' own.
-        device: ``auto`` (a GPU where there is one), ``cpu``, ``cuda`` or ``cuda:N``.
-        workers: processes that measure; None for one a GPU, or one a CPU core.
-        data_root: folder that holds datasets which are not embedded.
-        audit: measure the audits of suites that have one.
-        shard_timeout: seconds that a shard may take in a worker process before it is ended; None for a day.
-        keep_adversarial: also keep what every perturbation makes, exactly (``float32``) or in half the space
-            (``float16``), rounded toward the clean input before it is scored; None keeps outcomes alone.
-        modules: of checkpoints in memory, the module by the checkpoint's name; they are measured in this process.
-        smoke: whether a model goes through the suites is all that is asked (``runs.smoke``).
+        limit: number of first examples of each condition; None for all.
+        seed: replaces the suites' own.
+        device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
+        workers: number of worker processes; None for one per GPU, or per CPU core.
+        data_root: folder of datasets that are not embedded.
+        audit: whether to measure the audits of suites that have one.
+        shard_timeout: time limit in seconds of a shard in a worker process; None for a day.
+        keep_adversarial: whether to store adversarial examples, exactly (``float32``) or in half the space
+            (``float16``), rounded toward the clean input before scoring; None stores outcomes alone.
+        modules: modules of checkpoints in memory, by the checkpoint's name; they are measured in this process.
+        all_seeds: whether rows of reports are means over the training seeds of a model.
+        smoke: whether to check only that the models run under the suites (``runs.smoke``).
     """
 
     suites: tuple[Suite, ...]
@@ -54,6 +55,7 @@ class RunRequest:
     shard_timeout: float | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     smoke: bool = False
+    all_seeds: bool = False
 
     def __post_init__(self) -> None:
         self._check_modules()
@@ -96,16 +98,16 @@ class RunRequest:
 
     @property
     def coupled(self) -> frozenset[str]:
-        """Names of the models whose registry entry permits rows that influence each other."""
+        """Return the names of the models whose registry entry permits rows that influence each other."""
         return frozenset(checkpoint.name for checkpoint in self.checkpoints if checkpoint.coupled)
 
     @property
     def datasets(self) -> tuple[DatasetDeclaration, ...]:
-        """The datasets of all conditions, each once."""
+        """Return the datasets of all conditions, each once."""
         return tuple(dict.fromkeys(condition.dataset for suite in self.suites for condition in suite.conditions))
 
     def _check_modules(self) -> None:
-        """Refuse whatever needs worker processes for modules in memory."""
+        """Refuse options that need worker processes for modules in memory."""
         for name in self.modules:
             asked = [
                 *([f"{self.workers} workers"] if self.workers not in (None, 1) else []),
@@ -141,8 +143,8 @@ class RunRequest:
                 attack = condition.perturbation
                 if attack.is_minimum_norm:
                     raise UsageError(
-                        f"condition {condition.name!r} of suite {suite.name!r} ({attack.kind}) looks for the nearest "
-                        "adversarial example, which float16 would round back across the boundary; use "
+                        f"condition {condition.name!r} of suite {suite.name!r} ({attack.kind}) is minimum-norm, "
+                        "whose examples float16 would round back across the boundary; use "
                         "--keep-adversarial float32"
                     )
                 if attack.clip == "unit":

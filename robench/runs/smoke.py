@@ -1,4 +1,4 @@
-"""Smoke runs: does a model go through a suite? A few examples answer in seconds, and nothing is kept."""
+"""Smoke runs, which check on a few examples, within seconds, that a model runs under a suite."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NOTE = f"smoke run of {NUM_EXAMPLES} examples, none kept: it shows that the mode
 
 
 def smoke_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
-    """Return the request with four examples of each condition in one batch, no audits, and nothing kept.
+    """Return the request with four examples of each condition in one batch, no audits, and nothing stored.
 
-    One process measures unless workers were asked for: starting more takes longer than a few examples do.
+    One process measures unless workers were requested: starting more takes longer than a few examples.
 
     Args:
-        request: what was asked for.
-        given: options, as the user wrote them, that contradict a smoke run.
+        request: original request.
+        given: options, as written by the user, that contradict a smoke run.
 
     Raises:
         UsageError: there are such options.

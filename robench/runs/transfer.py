@@ -1,8 +1,8 @@
-"""How far adversarial examples that were made against one model fool others: a matrix of targets and sources.
+"""Transfer of adversarial examples between models: a matrix of targets and sources.
 
-What is missing of the attack is measured by the path of any run, and its examples are kept; then every source's
-examples are scored on every other target (``evaluation.actions.Rescore``). These scores are records like all others, so
-that they too are measured once. The diagonal is the attack's own record.
+Missing attacks are measured like in any run, and their examples are stored; then every source's examples are scored on
+every other target (``evaluation.actions.Rescore``). These scores are records like all others, so that they are measured
+only once. The diagonal is the attack's own record.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ Result = TypeVar("Result", Record, Failure)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedTransfer:
-    """A transfer whose weights and data were found to be what they should be.
+    """Transfer whose weights and data have been verified.
 
     Attributes:
-        matrix: the table: the clean condition, if the suite has one, and one condition a source.
-        view: the attack; of a sweep, at one budget.
+        matrix: suite of the table: the clean condition, if the suite has one, and one condition per source.
+        view: the attack, at one budget of a sweep.
         attacks: the run that makes the adversarial examples, and measures clean accuracy.
-        scores: the run that scores them: all targets and sources are among its measurements, the diagonal is in none of
-            its shards.
+        scores: the run that scores them: its measurements include all targets and sources, its shards exclude the
+            diagonal.
         coupled_sources: sources whose rows influence each other, with the batch size at which their examples were made.
-        diagonal: by the key of each source's measurement of the attack, the place of its outcomes in the matrix.
+        diagonal: place in the matrix of each source's own outcomes, by the key of its measurement.
     """
 
     matrix: Suite
@@ -58,12 +58,12 @@ class PreparedTransfer:
     coupled_sources: tuple[str, ...] = ()
 
     def scorable(self, store: Store) -> PreparedRun:
-        """Return the run of scores without those whose adversarial examples are missing, as their attack failed."""
+        """Return the run of scores without those whose adversarial examples are missing because their attack failed."""
         kept = folder_of(store).keys()
         return replace(self.scores, shards=tuple(shard for shard in self.scores.shards if _source_key(shard) in kept))
 
     def report(self, store: Store) -> Report:
-        """Return the matrix, a row a target and a column a source, from what ``store`` holds."""
+        """Return the matrix, a row per target and a column per source, from the results in ``store``."""
         keys: dict[str, set[str]] = {}
         for run in (self.attacks, self.scores):
             for measurement in (each for of_suite in run.measurements.values() for each in of_suite):
@@ -83,12 +83,12 @@ class PreparedTransfer:
         )
         if not self.coupled_sources:
             return report
-        # Not every format shows the columns' labels.
+        # Not every format contains the columns' labels.
         sources = {"coupled sources": ", ".join(self.coupled_sources)}
         return replace(report, provenance={**report.provenance, **sources})
 
     def _in_matrix(self, result: Result) -> Result:
-        """Return a result of the attack itself as one of the diagonal, and all others as they are."""
+        """Return a result of the attack itself as one of the diagonal, and all others unchanged."""
         measurement = self.diagonal.get(result.shard.measurement_key)
         if measurement is None:
             return result
@@ -101,19 +101,19 @@ class PreparedTransfer:
 
 
 def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Checkpoint] = ()) -> PreparedTransfer:
-    """Find and check the data and the weights of every model, and cut attacks and scores into shards.
+    """Find and check the data and the weights of every model, and divide attacks and scores into shards.
 
     Args:
         request: one suite, and the sources: the models whose adversarial examples are scored.
-        condition: the name of an attack in that suite; of a sweep its largest budget is meant, or the one that follows
-            an ``@``, such as ``pgd@4/255``.
-        targets: the models that the examples are scored on; by default the sources.
+        condition: name of an attack in that suite; a sweep is used at its largest budget, or at the one after an ``@``,
+            such as ``pgd@4/255``.
+        targets: models on which the examples are scored; by default the sources.
 
     Raises:
         UnknownNameError: the suite has no such condition.
-        UsageError: the condition attacks nothing, models see different pixels, the task has no metric of clean
-            examples, or as of ``prepare``.
-        RobenchError: as of ``prepare``.
+        UsageError: the condition is not an attack, models have different resize or crop, the task has no metric of
+            clean examples, or see ``prepare``.
+        RobenchError: see ``prepare``.
     """
     (suite,) = request.suites
     view = choose(suite, condition)
@@ -155,7 +155,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
 
 
 def _clean_beside(suite: Suite, attack: Condition) -> tuple[Condition, ...]:
-    """Return the clean condition on the attack's dataset, of as many examples where there are several."""
+    """Return the clean condition on the attack's dataset, with as many examples if there are several."""
     clean = [
         each for each in suite.conditions if each.dataset.name == attack.dataset.name and each.perturbation.is_clean
     ]
@@ -163,7 +163,7 @@ def _clean_beside(suite: Suite, attack: Condition) -> tuple[Condition, ...]:
 
 
 def _without_attacks_on(run: PreparedRun, targets_alone: set[str]) -> PreparedRun:
-    """Return the run without attacks on models that are no source."""
+    """Return the run without attacks on models that are not sources."""
 
     def is_asked_for(shard: Shard) -> bool:
         measurement = shard.measurement
@@ -196,7 +196,7 @@ def _metric(suite: Suite) -> str:
     """
     metric = TASKS[suite.task].metric
     if metric is None:
-        raise UsageError(f"task {suite.task!r} states no metric of clean examples, by which a transfer is measured")
+        raise UsageError(f"task {suite.task!r} has no metric of clean examples to measure a transfer with")
     return metric
 
 

@@ -1,4 +1,4 @@
-"""What may be transferred, and between whom: an attack at one budget, between models that see the same pixels."""
+"""Choice of a transfer: an attack at one budget, between models with the same resize and crop."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def choose(suite: Suite, name: str) -> View:
-    """Return the attack that ``name`` calls in a suite; the name of a sweep means its largest budget.
+    """Return the attack called ``name`` in a suite; the name of a sweep selects its largest budget.
 
-    A budget is taken as a number, so that ``pgd@6/255`` is ``pgd@2/85``.
+    Budgets are compared as numbers, so that ``pgd@6/255`` is ``pgd@2/85``.
 
     Raises:
         UnknownNameError: the suite has no such condition.
-        UsageError: the condition attacks nothing.
+        UsageError: the condition is not an attack.
     """
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     largest = {condition.name: views_of(condition)[-1] for condition in suite.conditions}
@@ -37,14 +37,14 @@ def choose(suite: Suite, name: str) -> View:
     if not found.attack.makes_inputs:
         attacks = [each.name for each in suite.conditions if each.perturbation.makes_inputs]
         raise UsageError(
-            f"condition {name!r} of suite {suite.name!r} leaves images as they are, so that nothing is transferred; "
+            f"condition {name!r} of suite {suite.name!r} leaves images unchanged, so that nothing is transferred; "
             f"choose an attack: {', '.join(attacks) or 'this suite has none'}"
         )
     return found
 
 
 def check_same_pixels(checkpoints: Sequence[Checkpoint]) -> None:
-    """Refuse models that do not see the same pixels of an image file; mean and std may differ.
+    """Refuse models with different resize or crop; mean and std may differ.
 
     Raises:
         UsageError: two models resize or crop differently.
@@ -60,7 +60,7 @@ def check_same_pixels(checkpoints: Sequence[Checkpoint]) -> None:
 
 
 def normalisation_of(checkpoint: Checkpoint) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the mean and the standard deviation of each channel; 0 and 1 where the input is not normalised."""
+    """Return the mean and the standard deviation of each channel; 0 and 1 if the input is not normalised."""
     preprocessing = checkpoint.preprocessing
     if not isinstance(preprocessing, ImagePreprocessing):
         return (0.0,), (1.0,)

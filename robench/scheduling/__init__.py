@@ -1,4 +1,4 @@
-"""From measurements to shards, and from shards to devices."""
+"""Scheduling: measurements cut into shards, and shards executed on devices."""
 
 from robench.scheduling.measure import Progress, measure, missing
 from robench.scheduling.plan import plan

@@ -1,4 +1,4 @@
-"""Run what is missing and keep what comes: resuming is a set difference."""
+"""Measuring loop: run the shards that the store lacks, and store each result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run is; ``result`` is what came last, None at the start."""
+    """Progress of a run; ``result`` is the latest one, None at the start."""
 
     num_shards: int
     num_kept_before: int
@@ -42,10 +42,10 @@ def measure(
     store: Store,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Progress:
-    """Measure the shards that the store lacks, put each result into the store, and return how it ended.
+    """Measure the shards that the store lacks, store each result, and return how the run ended.
 
     Raises:
-        StoreError: a result could not be kept; what was kept before is safe.
+        StoreError: a result could not be stored; existing files are unharmed.
     """
     todo = missing(shards, store)
     num_shards = len({shard.key for shard in shards})

@@ -1,4 +1,4 @@
-"""Cut measurements into shards whose bounds depend on nothing but the suite."""
+"""Division of measurements into shards with bounds that depend on the suite alone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def plan(measurements: Iterable[Measurement], batches_per_shard: int, limit: int | None = None) -> Iterator[Shard]:
     """Yield the shards of each measurement in turn, so that a model stays loaded while it is needed.
 
-    ``limit`` asks for the first examples alone. It is met by whole shards, the very ones of the unlimited run: every
-    pass through a model has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.
+    ``limit`` requests the first examples alone, rounded up to whole shards, which are the same as in the unlimited run:
+    every forward pass has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.
     """
     for measurement in measurements:
         size = measurement.batch_size * batches_per_shard

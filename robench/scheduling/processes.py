@@ -1,8 +1,8 @@
-"""Shards over worker processes: one a GPU, or as many as there are CPU cores.
+"""Executor with worker processes: one per GPU, or as many as there are CPU cores.
 
 Python's own pools die whole when one worker is killed (the out-of-memory killer does that). Here a worker that dies,
-hangs or answers nonsense costs at most the shard it had: the shard goes back into the queue, a new worker takes the
-place of the old one, and a shard that ended three workers becomes a failure while the rest finishes.
+hangs or sends an invalid answer costs at most its current shard: the shard goes back into the queue, a new worker takes
+the place of the old one, and a shard that ended three workers becomes a failure while the rest finishes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Place:
-    """A worker's place: its evaluator stays, the process in it may be replaced."""
+    """Slot of a worker: its evaluator stays, its process may be replaced."""
 
     evaluator: Evaluate
     process: WorkerProcess
@@ -38,7 +38,7 @@ class _Place:
 
 
 class ProcessExecutor:
-    """One spawned process for each evaluator (``core.protocols.Executor``); a shard may take ``shard_timeout`` s."""
+    """Executor with a process per evaluator (``core.protocols.Executor``); a shard may take ``shard_timeout`` s."""
 
     def __init__(self, evaluators: Sequence[Evaluate], shard_timeout: float | None = None) -> None:
         self._evaluators = tuple(evaluators)
@@ -48,11 +48,11 @@ class ProcessExecutor:
         self._silent_deaths = 0
 
     def drain(self) -> None:
-        """Begin no further shard; those under way are finished and given back."""
+        """Start no further shards; those in progress are finished and yielded."""
         self._draining = True
 
     def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
-        """Yield results as they come; at most one shard a worker is under way."""
+        """Yield results as they arrive; each worker has at most one shard in progress."""
         queue = deque(shards)
         if not queue:
             return
@@ -81,9 +81,9 @@ class ProcessExecutor:
                 place.process.hand(place.shard)
 
     def _look_after(self, place: _Place, queue: deque[Shard], warden: Warden) -> Record | Failure | None:
-        """Return the result of a worker's shard if there is one; replace the worker if it came to grief."""
+        """Return the result of a worker's shard if there is one; replace the worker if it failed."""
         shard = place.shard
-        assert shard is not None  # only busy workers are looked after
+        assert shard is not None  # only busy workers are watched
         answer = place.process.look()
         if isinstance(answer, (Record, Failure)) and answer.shard.key == shard.key:
             place.shard = None
@@ -102,7 +102,7 @@ class ProcessExecutor:
         return _given_up(shard, deaths) if len(deaths) >= MAX_DEATHS else None
 
     def _count_death(self, process: WorkerProcess) -> None:
-        """Give up where workers die before they are ready for any shard."""
+        """Give up if workers repeatedly die before they are ready."""
         self._silent_deaths = 0 if process.is_ready else self._silent_deaths + 1
         if self._silent_deaths > MAX_DEATHS * (1 + len(self._evaluators)):
             raise RobenchError(
@@ -114,7 +114,7 @@ class ProcessExecutor:
 def answers_in_a_process(
     answer: Callable[[Any], object], tasks: Iterable[object], limit_seconds: float
 ) -> Generator[object, None, None]:
-    """Yield what ``answer`` returns for each task in a process of its own, or how that process ended over it."""
+    """Yield ``answer``'s result for each task, computed in a separate process, or how that process ended."""
     worker: WorkerProcess | None = None
     with Warden() as warden:
         try:
@@ -154,7 +154,7 @@ def _given_up(shard: Shard, deaths: Sequence[Death]) -> Failure:
 
 
 def _stop(places: Sequence[_Place]) -> None:
-    """End the workers: idle ones are asked to, those in the middle of a shard are killed."""
+    """End the workers: idle ones are asked to exit, busy ones are killed."""
     for place in places:
         if place.shard is None:
             place.process.dismiss()

@@ -1,4 +1,4 @@
-"""Shards one after another in this process."""
+"""Executor that runs shards one after another in this process."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class SerialExecutor:
-    """The reference of every other executor (``core.protocols.Executor``)."""
+    """Serial executor, the reference for every other executor (``core.protocols.Executor``)."""
 
     def __init__(self, evaluator: Callable[[Shard], Record | Failure]) -> None:
         self._evaluator = evaluator
         self._draining = False
 
     def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
-        """Yield the result of each shard in the order given."""
+        """Yield the result of each shard in the given order."""
         for shard in shards:
             if self._draining:
                 return
             yield self._evaluator(shard)
 
     def drain(self) -> None:
-        """Begin no further shard."""
+        """Start no further shards."""
         self._draining = True

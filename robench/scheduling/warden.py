@@ -1,8 +1,8 @@
-"""A small process that outlives a run by a moment: it ends the run's workers when the run was killed.
+"""Watchdog process that ends a run's workers if the run was killed.
 
 A worker watches its parent in a thread, which does not run while native code of a model hangs and holds the
-interpreter; and what a model forked has no such thread. The warden needs neither. It is started from this file alone,
-so that it imports nothing of robench.
+interpreter; and processes forked by a model have no such thread. The warden needs neither. It is started from this file
+alone, so that it imports nothing of robench.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class Warden:
-    """A context in which process groups are ended should this process be killed."""
+    """Context manager in which process groups are ended if this process is killed."""
 
     def __enter__(self) -> Warden:
         executable = os.fsdecode(spawn.get_executable() or sys.executable)
@@ -32,7 +32,7 @@ class Warden:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            # Neither Ctrl-C nor what ends the run's own group is meant for it.
+            # Signals to the run's own group, such as Ctrl-C, must not reach it.
             start_new_session=True,
         )
         return self
@@ -43,16 +43,16 @@ class Warden:
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
-        # It has nothing left to do; where a process that a model forked keeps its pipe open, it would not know.
+        # It has nothing left to do; it cannot detect this if a process forked by a model keeps its pipe open.
         self._process.kill()
         self._process.wait()
 
     def watch(self, group: int) -> None:
-        """End this process group when the run is killed."""
+        """End this process group if the run is killed."""
         self._tell(f"+{group}\n")
 
     def forget(self, group: int) -> None:
-        """Leave this process group alone: it has ended, and its number may go to another."""
+        """Stop watching this process group: it has ended, and its number may be reused."""
         self._tell(f"-{group}\n")
 
     def _tell(self, line: str) -> None:
@@ -63,11 +63,11 @@ class Warden:
 
 
 def stand_guard(parent: int) -> None:
-    """Read process groups from stdin until the parent is gone, and end those that it left."""
+    """Read process groups from stdin until the parent is gone, and end the remaining ones."""
     groups: set[int] = set()
     held, is_left = b"", False
     while not is_left:
-        # Read last, so that what the parent said before it ended counts, even if it ended before this process began.
+        # Read last, so that messages of the parent are processed even if it ended before this process started.
         is_left = os.getppid() != parent
         if select.select([0], [], [], 0 if is_left else SECONDS_BETWEEN_LOOKS)[0]:
             received = os.read(0, 4096)

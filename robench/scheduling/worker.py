@@ -1,4 +1,4 @@
-"""A worker process from the inside: tasks come in by a pipe, answers go out by it."""
+"""Worker process, child side: tasks are received and answers sent through a pipe."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-# Read by numerical libraries when they are first imported: one thread a worker, see evaluation/arithmetic.py.
+# Read by numerical libraries when first imported: one thread per worker, see evaluation/arithmetic.py.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# Bytes that begin each message; a worker's own, so that nothing else in the pipe can be taken for one.
+# Prefix of each message, unique to a worker, so that nothing else in the pipe can be taken for one.
 TOKEN_SIZE = 16
 LENGTH_SIZE = 8
 
 
 def work(pipe: Connection, answer: Callable[[Any], object], token: bytes) -> None:
-    """Say that the worker is ready, and answer each task until None comes or the parent is gone."""
-    # A group of its own: whatever a model starts can be ended with it.
+    """Report that the worker is ready, and answer each task until None arrives or the parent is gone."""
+    # A separate process group: everything that a model starts can be ended with it.
     os.setsid()
     end_with_parent(kills_group=True)
     divert_for_good()
-    # Warnings about data were given when the run was prepared.
+    # Warnings about data were issued when the run was prepared.
     logging.getLogger("robench").setLevel(logging.ERROR)
     try:
         _send(pipe, token, None)
@@ -41,7 +41,7 @@ def work(pipe: Connection, answer: Callable[[Any], object], token: bytes) -> Non
 
 def _received(pipe: Connection) -> Any:
     content = pipe.recv_bytes()
-    # What a task holds may be of other distributions, whose modules are imported here, and by the run were contained.
+    # A task may contain objects of other distributions, whose modules are imported here (contained, as in the run).
     with Contained(keeps_environment=True):
         return pickle.loads(content)
 
@@ -54,21 +54,21 @@ def _send(pipe: Connection, token: bytes, message: object) -> None:
 
 
 class GarbledError(Exception):
-    """Something other than messages came out of a worker's pipe."""
+    """Error for bytes in a worker's pipe that are not messages."""
 
 
 class Inbox:
-    """Messages put together from the bytes that come out of a worker's pipe."""
+    """Decoder of messages from the bytes of a worker's pipe."""
 
     def __init__(self, token: bytes) -> None:
         self._token = token
         self._held = bytearray()
 
     def messages(self, received: bytes) -> list[object]:
-        """Return the messages that are whole now.
+        """Return the complete messages.
 
         Raises:
-            GarbledError: the bytes are of no message.
+            GarbledError: the bytes do not form a message.
         """
         self._held += received
         whole: list[object] = []

@@ -1,4 +1,4 @@
-"""A worker process from the outside: started, handed tasks, watched, and ended with all that it started."""
+"""Worker process, parent side: started, given tasks, watched, and ended with all its children."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from robench.scheduling.warden import Warden
 
-# A day. What is measured slowly is not to be taken for what hangs: AutoAttack on a CPU may take hours a shard.
+# A day. Slow shards must not be mistaken for hanging ones: AutoAttack on a CPU may take hours per shard.
 DEFAULT_LIMIT_SECONDS = 86_400.0
-# Libraries are imported before the first task, from a slow disk perhaps.
+# Libraries are imported before the first task, possibly from a slow disk.
 START_SECONDS = 600.0
 SECONDS_BETWEEN_LOOKS = 0.25
-# The pipe closes first, and the memory of a large model takes a while to be given back.
+# The pipe closes first; freeing the memory of a large model takes a while.
 SECONDS_TO_EXIT = 5.0
 READ_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """End of a worker, and what may be done about it."""
+    """End of a worker, with advice."""
 
     what: str
     advice: str
@@ -47,7 +47,7 @@ CLOSED = Death("closed its pipe to the run", "a model must not close descriptors
 
 
 class WorkerProcess:
-    """One spawned process that answers one task at a time; ``answer`` is sent to it when it starts."""
+    """Spawned process that answers one task at a time; ``answer`` is sent to it when it starts."""
 
     def __init__(self, answer: Callable[[Any], object], warden: Warden, limit_seconds: float) -> None:
         context = multiprocessing.get_context("spawn")
@@ -69,26 +69,26 @@ class WorkerProcess:
 
     @property
     def is_busy(self) -> bool:
-        """True while it has a task and did not answer yet."""
+        """Return whether it has a task without an answer."""
         return self._begun is not None
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the ended process, a signal's number below zero."""
+        """Return the exit code of the ended process; negative for a signal."""
         return self._process.exitcode
 
     def hand(self, task: object) -> None:
         """Give it a task."""
         self._begun = time.monotonic()
-        # One that is dead will be found to be so.
+        # A dead process is detected later.
         with suppress(OSError):
             self.pipe.send(task)
 
     def look(self) -> object | Death | None:
-        """Return its answer, or how it ended in place of one, or None while it is at work."""
+        """Return its answer, or how it ended instead, or None while it is busy."""
         is_alive = self._process.is_alive()
         try:
-            # What it said before it died counts.
+            # Messages sent before it died are processed.
             answers = self._received()
         except GarbledError:
             return GARBLED
@@ -98,12 +98,12 @@ class WorkerProcess:
             self._begun = None
             return answers[0]
         if not is_alive:
-            # A process that it forked may hold its end of the pipe open, which then says nothing.
+            # A process that it forked may keep its end of the pipe open, so that the pipe gives no signal.
             return _ended(self.exit_code)
         return self._late()
 
     def end(self, patience_seconds: float = 0.0) -> None:
-        """End the process and all that it started; one asked to end before (``dismiss``) is given some time."""
+        """End the process and all its children; one that was asked to exit (``dismiss``) is given some time."""
         self._ends_within(patience_seconds)
         self._kill_group()
         self._process.join()
@@ -112,7 +112,7 @@ class WorkerProcess:
         self.pipe.close()
 
     def dismiss(self) -> None:
-        """Ask it to end."""
+        """Ask it to exit."""
         with suppress(OSError):
             self.pipe.send(None)
 
@@ -124,7 +124,7 @@ class WorkerProcess:
                 raise EOFError
             answers = self._inbox.messages(data)
             if answers and not self.is_ready:
-                # The first message says that it is ready: what it took to start counts for no task.
+                # The first message reports that it is ready, so that start-up time counts for no task.
                 del answers[0]
                 self.is_ready = True
                 self._begun = time.monotonic()
@@ -136,21 +136,21 @@ class WorkerProcess:
         return _ended(self.exit_code) if self._ends_within(SECONDS_TO_EXIT) else CLOSED
 
     def _late(self) -> Death | None:
-        assert self._begun is not None  # only the busy are looked after
+        assert self._begun is not None  # only busy workers are watched
         limit = self._limit_seconds if self.is_ready else max(START_SECONDS, self._limit_seconds)
         if time.monotonic() - self._begun < limit:
             return None
         return Death(f"took longer than {limit:g} s", "the model may hang; --shard-timeout gives it more time")
 
     def _ends_within(self, seconds: float) -> bool:
-        # ``join`` waits for ever once a model closed the descriptor that it listens to.
+        # ``join`` waits forever once a model has closed the descriptor that it reads.
         last = time.monotonic() + seconds
         while (is_alive := self._process.is_alive()) and time.monotonic() < last:
             time.sleep(0.01)
         return not is_alive
 
     def _kill_group(self) -> None:
-        # The group is there as long as anything in it is; before the worker made it, the process alone.
+        # The group exists as long as any member; before the worker created it, only the process does.
         with suppress(OSError):
             os.killpg(self._group, signal.SIGKILL)
         if self._process.is_alive():
@@ -158,7 +158,7 @@ class WorkerProcess:
 
 
 def wait_for(workers: Sequence[WorkerProcess]) -> None:
-    """Wait until one of them has said something, for a moment at most: not all that happens to them is heard."""
+    """Wait briefly until one of them has sent something; not every event is signalled."""
     wait([worker.pipe for worker in workers], timeout=SECONDS_BETWEEN_LOOKS)
 
 
@@ -176,11 +176,11 @@ def _ended(exit_code: int | None) -> Death:
 
 @contextmanager
 def _settings_of_a_child() -> Iterator[None]:
-    """Let a worker inherit one thread, a stdout that leads to stderr, and deafness to Ctrl-C.
+    """Make a worker inherit one thread, a stdout that goes to stderr, and blocked SIGINT.
 
-    The parent alone decides what Ctrl-C means. Blocked from birth, it does not hit a worker while it imports either.
+    Only the parent handles Ctrl-C. Blocked from the start, it does not interrupt a worker during imports either.
     """
-    # Started with the first child otherwise, and then it unblocks SIGINT in passing.
+    # Otherwise started with the first child, which also unblocks SIGINT.
     resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}

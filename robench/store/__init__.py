@@ -1,4 +1,4 @@
-"""Where measured shards are kept: a folder of immutable files, or memory."""
+"""Stores of measured shards: a folder of immutable files, or memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The adversarial examples of a results folder: one immutable file a shard, for re-scoring and for transfer.
+"""Store of the adversarial examples of a results folder: one immutable file per shard, for rescoring and transfer.
 
-A run that keeps them writes a shard's examples before its record, so that whoever finds the record of such a run finds
-them too. Of two writers of one shard the first wins, as with records.
+A run that keeps them writes a shard's examples before its record, so that they exist whenever the record does. Of two
+writers of one shard the first wins, as with records.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("robench.store")
 
-# Each further attempt means that somebody put a damaged file in the same place meanwhile.
+# Each further attempt means that another damaged file has appeared in the same place.
 _ATTEMPTS = 3
-# Read whole, as records are, but with the images of a shard: 64 GiB are 100,000 of 224 x 224 pixels.
+# Read whole, like records, but with the images of a shard: 64 GiB are 100,000 of 224 x 224 pixels.
 MAX_BYTES = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class AdversarialFolder:
-    """Keeps adversarial examples below a results folder; can be sent to another process.
+    """Store of adversarial examples below a results folder; can be sent to another process.
 
     Attributes:
-        results: the results folder, made absolute; see ``paths`` for what is in it.
+        results: absolute path of the results folder; see ``paths`` for its contents.
     """
 
     results: Path
@@ -43,7 +43,7 @@ class AdversarialFolder:
         object.__setattr__(self, "results", absolute(self.results, "results"))
 
     def keys(self) -> set[str]:
-        """Keys of all shards whose examples are there; their files are only listed, and checked when they are read.
+        """Return the keys of all shards with stored examples; files are only listed, and checked when read.
 
         Raises:
             StoreError: the folder cannot be read.
@@ -54,10 +54,10 @@ class AdversarialFolder:
             return {path.stem for each in folders for path in kept_files(each, ADVERSARIAL_SUFFIX)}
 
     def put(self, examples: AdversarialExamples) -> None:
-        """Keep the examples of a shard unless there are some; others are warned of, since they must be the same.
+        """Store the examples of a shard unless some exist; warn if those differ, since they must be the same.
 
         Raises:
-            StoreError: they could not be kept; nothing that was kept before is lost.
+            StoreError: they could not be stored; existing files are unharmed.
         """
         content, shard = encode_examples(examples), examples.shard
         path = self._path(shard.measurement_key, shard.key)
@@ -72,7 +72,7 @@ class AdversarialFolder:
         raise StoreError(f"{path} is damaged and cannot be replaced; move it away and run again")
 
     def get(self, measurement_key: str, shard_key: str) -> AdversarialExamples | None:
-        """Return the examples of a shard, or None where there are none, or damaged ones that were set aside now.
+        """Return the examples of a shard, or None if there are none or damaged ones, which are set aside.
 
         Raises:
             StoreError: they cannot be read, or are of a later robench.

@@ -1,4 +1,4 @@
-"""Whether a shard that was measured twice gave the same outcomes: a free check that numbers are reproducible."""
+"""Check that a shard measured twice has the same outcomes, so that numbers are reproducible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("robench.store")
 
 
 def warn_if_other_outcomes(kept: Record, met: Record) -> None:
-    """Warn where a shard's second measurement ``met`` differs from the ``kept`` one; NaN equals NaN."""
+    """Warn if a shard's second measurement ``met`` differs from the ``kept`` one; NaN equals NaN."""
     if kept.outcomes == met.outcomes:
         return
     pairs = list(zip_longest(kept.outcomes, met.outcomes))

@@ -1,4 +1,4 @@
-"""What an operating system's refusal means for a results folder, in words that help."""
+"""Conversion of operating system errors in a results folder to messages with advice."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# EFBIG is what a limit on file sizes (ulimit -f) answers.
+# EFBIG is caused by a limit on file sizes (ulimit -f).
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager
 def keeping(path: Path) -> Iterator[None]:
-    """Turn an OSError while ``path`` is written into a StoreError."""
+    """Convert an OSError while writing ``path`` to a StoreError."""
     try:
         yield
     except OSError as error:
@@ -27,7 +27,7 @@ def keeping(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opening(results: Path) -> Iterator[None]:
-    """Turn an OSError while ``results`` is tried into a StoreUnwritableError, on a full disk into a StoreError."""
+    """Convert an OSError while testing ``results`` to a StoreUnwritableError, or for a full disk to a StoreError."""
     try:
         yield
     except OSError as error:
@@ -36,7 +36,7 @@ def opening(results: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn an OSError while ``path`` is read into a StoreError."""
+    """Convert an OSError while reading ``path`` to a StoreError."""
     try:
         yield
     except (OSError, MemoryError) as error:
@@ -56,7 +56,7 @@ def _full(path: Path, error: OSError) -> StoreError:
 def _unkept(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"{path} could not be written: {_reason(error)}. Everything kept so far is safe;"
-        " mend the folder, or name another with --results, and run again"
+        " repair the folder, or name another with --results, and run again"
     )
 
 

@@ -1,4 +1,4 @@
-"""What happens to files that are not what was written: they are set aside, never deleted, and the user is told."""
+"""Handling of damaged files: they are set aside, never deleted, with a warning."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _WHAT_NEXT = "Its shard counts as not measured, and the next run measures it aga
 
 
 def set_aside(path: Path, places: Iterator[Path], damage: DamagedError) -> None:
-    """Move a damaged file to the first free one of ``places``, and warn; where that is impossible, only warn."""
+    """Move a damaged file to the first free one of ``places``, and warn; if that fails, only warn."""
     try:
         aside = _move(path, places)
     except FileNotFoundError:
-        # Another process met the same damage, and was faster.
+        # Another process has already set the file aside.
         return
     except OSError as error:
         reason = error.strerror or str(error)
         logger.warning(
-            "%s is damaged: %s. It cannot be set aside (%s) and is passed by. %s", path, damage, reason, _WHAT_NEXT
+            "%s is damaged: %s. It cannot be set aside (%s) and is ignored. %s", path, damage, reason, _WHAT_NEXT
         )
     else:
         logger.warning("%s is damaged: %s. It was set aside as %s. %s", path, damage, aside, _WHAT_NEXT)

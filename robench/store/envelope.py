@@ -1,7 +1,7 @@
-"""What stands around outcomes and errors as JSON: which shard, where and when it was measured.
+"""Envelopes of records and failures as JSON: the shard, and the provenance of its measurement.
 
-Any text that Python reads comes back, undecodable bytes of file names included. Only where a program has put a high
-and a low surrogate side by side does JSON make the one character of them that they stand for.
+Any Python text survives the round trip, including undecodable bytes of file names. The only exception is a high
+surrogate followed by a low one, which JSON merges into one character.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Json = str | list[dict[str, Any]]
 def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -> str:
     """Return the envelope as ASCII JSON that ends in a blank seal; equal values give equal text.
 
-    ``further`` members stand beside the shard and the provenance.
+    ``further`` members are added beside the shard and the provenance.
 
     Raises:
-        StoreError: a value has no form in JSON.
+        StoreError: a value cannot be represented in JSON.
     """
     members = {
         "shard": members_of(shard),
@@ -40,14 +40,14 @@ def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -
     try:
         return with_blank_seal(json.dumps(members | further, sort_keys=True, separators=(",", ":")))
     except (TypeError, ValueError) as error:
-        raise StoreError(f"{shard.title} cannot be kept: its header or provenance is no JSON: {error}") from error
+        raise StoreError(f"{shard.title} cannot be kept: its header or provenance is not JSON: {error}") from error
 
 
 def members_of(shard: ShardHeader) -> dict[str, Any]:
-    """Return a shard as what JSON can say, which ``shard_of`` reads back as an envelope's ``shard``."""
+    """Return a shard as JSON values, which ``shard_of`` reads back from an envelope's ``shard``."""
     members = _fields(shard) | {"dataset": _fields(shard.dataset)}
     if not shard.coupled:
-        # Left out as in records that were kept before there was the field, so that those of all other models keep their
+        # Left out as in records from before the field existed, so that those of all other models keep their
         # bytes; a robench that does not know the field refuses the record instead of showing its numbers unmarked.
         del members["coupled"]
     if shard.budget is None:
@@ -59,19 +59,19 @@ def read_envelope(text: str | bytes) -> Mapping[str, Any]:
     """Return the members of an envelope.
 
     Raises:
-        DamagedError: it is none.
+        DamagedError: it is not an envelope.
     """
     try:
         members = json.loads(text)
     except ValueError as error:
-        raise DamagedError(f"its envelope is no JSON: {error}") from error
+        raise DamagedError(f"its envelope is not JSON: {error}") from error
     if not isinstance(members, dict):
-        raise DamagedError("its envelope is no JSON object")
+        raise DamagedError("its envelope is not a JSON object")
     return members
 
 
 def shard_of(members: Mapping[str, Any]) -> ShardHeader:
-    """Return which shard an envelope is of.
+    """Return the shard of an envelope.
 
     Raises:
         DamagedError: a field is missing.
@@ -82,15 +82,15 @@ def shard_of(members: Mapping[str, Any]) -> ShardHeader:
 
 
 def flags_of(members: Mapping[str, Any]) -> tuple[Flag, ...]:
-    """Return the flags of an envelope, which has none unless it is an audit's; errors as of ``shard_of``."""
+    """Return the flags of an envelope, which only audits have; raises like ``shard_of``."""
     flags = members.get("flags", [])
     if not isinstance(flags, list) or not all(isinstance(flag, dict) for flag in flags):
-        raise DamagedError("its flags are no list of JSON objects")
+        raise DamagedError("its flags are not a list of JSON objects")
     return tuple(build(Flag, flag) for flag in flags)
 
 
 def provenance_of(members: Mapping[str, Any]) -> Provenance:
-    """Return where and when an envelope's shard was measured; errors as of ``shard_of``."""
+    """Return the provenance of an envelope's shard; raises like ``shard_of``."""
     return build(Provenance, _member(members, "provenance"))
 
 
@@ -98,18 +98,18 @@ def encode_failure(failure: Failure) -> bytes:
     """Return a failure as sealed JSON; equal failures give equal bytes.
 
     Raises:
-        StoreError: a value has no form in JSON.
+        StoreError: a value cannot be represented in JSON.
     """
     texts = {"error": failure.error, "traceback": failure.traceback}
     return seal(envelope_text(failure.shard, failure.provenance, **texts).encode("ascii"))
 
 
 def decode_failure(content: bytes) -> Failure:
-    """Return the failure that ``encode_failure`` encoded.
+    """Decode a failure encoded by ``encode_failure``.
 
     Raises:
-        DamagedError: the bytes are not those that were written.
-        NewerFormatError: they are, by a later robench.
+        DamagedError: the bytes differ from those written.
+        NewerFormatError: they were written by a later robench.
     """
     check_seal(content)
     members = read_envelope(content)
@@ -118,19 +118,19 @@ def decode_failure(content: bytes) -> Failure:
 
 
 def encode_manifest(record: Record) -> bytes:
-    """Return the description of a record's measurement as sealed JSON; errors as of ``encode_failure``."""
+    """Return the manifest of a record's measurement as sealed JSON; raises like ``encode_failure``."""
     return seal(envelope_text(record.shard, record.provenance).encode("ascii"))
 
 
 def decode_manifest(content: bytes) -> Manifest:
-    """Return what ``encode_manifest`` encoded; errors as of ``decode_failure``."""
+    """Decode a manifest encoded by ``encode_manifest``; raises like ``decode_failure``."""
     check_seal(content)
     members = read_envelope(content)
     return Manifest(shard=shard_of(members), provenance=provenance_of(members))
 
 
 def build(noun: type[Noun], fields: Mapping[str, Any]) -> Noun:
-    """Return a dataclass from its fields; one that was added later with a default may be missing.
+    """Return a dataclass from its fields; fields added later with a default may be missing.
 
     Raises:
         DamagedError: a field without default is missing.

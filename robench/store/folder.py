@@ -1,7 +1,7 @@
-"""A store of one immutable file a shard: no database, no lock, safe with several writers on a shared file system.
+"""Store of one immutable file per shard: no database, no lock, safe with several writers on a shared file system.
 
-Files appear whole, and under their name only once: a record is written beside and then linked, so that of two writers
-of one shard the first wins. Whatever is found damaged is set aside, said, and measured again.
+Files appear whole, and under their name only once: a record is written to a temporary file and then linked, so that of
+two writers of one shard the first wins. Damaged files are set aside with a warning, and measured again.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from robench.core.shard import ShardHeader
 
 HOUR_SECONDS = 3600.0
-# Each further attempt means that somebody put a damaged file in the same place meanwhile.
+# Each further attempt means that another damaged file has appeared in the same place.
 _ATTEMPTS = 3
 
 Content = TypeVar("Content")
 
 
 class FolderStore:
-    """Keeps what came of shards below one folder, which is created by the first write.
+    """Store of results below one folder, which is created by the first write.
 
     Args:
-        path: the results folder; see ``paths`` for what is in it. It is the one that the path means now, whatever
-            folder becomes the current one.
+        path: the results folder; see ``paths`` for its contents. A relative path is resolved immediately, so that later
+            changes of the current folder have no effect.
 
     Raises:
-        UsageError: the path is empty, or of no user's home folder.
+        UsageError: the path is empty, or uses an unknown user's home folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -57,11 +57,11 @@ class FolderStore:
 
     @property
     def adversarial(self) -> AdversarialFolder:
-        """Where runs that keep adversarial examples put them, below the same folder."""
+        """Return the store of adversarial examples below the same folder."""
         return AdversarialFolder(self.path)
 
     def keys(self) -> set[str]:
-        """Keys of all shards that have a whole record; damaged files are set aside with a warning.
+        """Return the keys of all shards that have a complete record; damaged files are set aside with a warning.
 
         Raises:
             StoreError: a file cannot be read, or is of a later robench.
@@ -69,10 +69,10 @@ class FolderStore:
         return {each.shard.key for folder in self._folders(self._paths.records) for each in self._described(folder)}
 
     def put(self, result: Record | Failure) -> None:
-        """Keep a result: the first record of a shard, which takes the place of its failure, or its latest failure.
+        """Store a result: the first record of a shard, which replaces its failure, or its latest failure.
 
         Raises:
-            StoreError: it could not be kept; nothing that was kept before is lost.
+            StoreError: it could not be stored; existing files are unharmed.
         """
         if isinstance(result, Failure):
             self._put_failure(result)
@@ -80,7 +80,7 @@ class FolderStore:
             self._put_record(result)
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
-        """All whole records of the measurements that ``select`` accepts, by measurement key and start.
+        """Yield all complete records of the measurements that ``select`` accepts, by measurement key and start.
 
         Raises:
             StoreError: a file cannot be read, or is of a later robench.
@@ -88,7 +88,7 @@ class FolderStore:
         yield from self.records_of([each.shard.measurement_key for each in self.manifests() if select(each.shard)])
 
     def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
-        """All whole records of some measurements, by measurement key and start; errors as of ``records``."""
+        """Yield all complete records of some measurements, by measurement key and start; raises like ``records``."""
         for key in sorted(set(measurement_keys)):
             folder = self._paths.records / key
             files = self._files(folder, RECORD_SUFFIX) if folder.is_dir() else []
@@ -96,9 +96,9 @@ class FolderStore:
             yield from sorted(found, key=lambda record: (record.shard.start, record.shard.stop))
 
     def manifests(self) -> Iterator[Manifest]:
-        """The description of every measurement that has a whole record, by key; errors as of ``records``.
+        """Yield the manifest of every measurement that has a complete record, by key; raises like ``records``.
 
-        Measurements that were kept in format 1 have no manifest; their first record says the same.
+        Measurements in format 1 have no manifest; it is read from their first record.
         """
         for folder in self._folders(self._paths.records):
             kept = self._read(self._paths.manifest(folder.name), decode_manifest, None)
@@ -108,7 +108,7 @@ class FolderStore:
                 yield kept
 
     def failures(self) -> Iterator[Failure]:
-        """All kept failures of shards that have no record, by key.
+        """Return all stored failures of shards that have no record, by key.
 
         Raises:
             StoreError: a file cannot be read, or is of a later robench.
@@ -124,16 +124,16 @@ class FolderStore:
         yield from sorted(found, key=lambda failure: failure.shard.key)
 
     def check_writable(self) -> None:
-        """Create the folder, prove that a file can be written, and sweep what killed writers left an hour ago.
+        """Create the folder, verify that it is writable, and remove files that killed writers left over an hour ago.
 
         Raises:
-            StoreUnwritableError: it cannot be written; the message says where and what to do.
+            StoreUnwritableError: it cannot be written.
             StoreError: the disk is full.
         """
         self.sweep(HOUR_SECONDS)
 
     def sweep(self, older_than_seconds: float) -> int:
-        """Remove unfinished files that are older, and return how many; errors as of ``check_writable``."""
+        """Remove unfinished files that are older, and return their number; raises like ``check_writable``."""
         removed = 0
         with opening(self.path):
             for folder in self._paths.folders:
@@ -141,7 +141,7 @@ class FolderStore:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             before = self._now() - older_than_seconds
             for part in self._paths.parts():
-                # Another sweeper, or the writer itself, may be faster.
+                # Another process, or the writer itself, may have removed it.
                 with suppress(FileNotFoundError, PermissionError):
                     if part.stat().st_mtime <= before:
                         part.unlink()

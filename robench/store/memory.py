@@ -1,4 +1,4 @@
-"""A store without files, for the Python API and for tests."""
+"""Store in memory, for the Python API and for tests."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """Keeps what came of shards for as long as it lives; not for several processes."""
+    """Store of results in memory; not for several processes."""
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
         self._failures: dict[str, Failure] = {}
 
     def keys(self) -> set[str]:
-        """Keys of all shards that have a record."""
+        """Return the keys of all shards that have a record."""
         return set(self._records)
 
     def put(self, result: Record | Failure) -> None:
-        """Keep a result: the first record of a shard, which takes the place of its failure, or its latest failure.
+        """Store a result: the first record of a shard, which replaces its failure, or its latest failure.
 
         Raises:
-            StoreError: it is nothing that a file could hold either.
+            StoreError: it could not be stored in a file either.
         """
         key = result.shard.key
         if isinstance(result, Failure):
@@ -46,23 +46,23 @@ class MemoryStore:
         self._failures.pop(key, None)
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
-        """All records of the measurements that ``select`` accepts, by measurement and start."""
+        """Yield all records of the measurements that ``select`` accepts, by measurement and start."""
         return self.records_of([each.shard.measurement_key for each in self.manifests() if select(each.shard)])
 
     def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
-        """All records of some measurements, by measurement key and start."""
+        """Yield all records of some measurements, by measurement key and start."""
         wanted = set(measurement_keys)
         return iter(sorted((each for each in self._records.values() if _place(each)[0] in wanted), key=_place))
 
     def manifests(self) -> Iterator[Manifest]:
-        """The description of every measurement that has a record, by key."""
+        """Yield the manifest of every measurement that has a record, by key."""
         first: dict[str, Record] = {}
         for record in self._records.values():
             first.setdefault(record.shard.measurement_key, record)
         return iter([Manifest(shard=first[key].shard, provenance=first[key].provenance) for key in sorted(first)])
 
     def failures(self) -> Iterator[Failure]:
-        """All failures of shards that have no record, by key."""
+        """Return all failures of shards that have no record, by key."""
         return iter([self._failures[key] for key in sorted(self._failures)])
 
 

@@ -1,9 +1,9 @@
 """Records as Parquet: one column per field of the outcome, the envelope as JSON in the metadata.
 
 The columns follow from the type hints of the outcome's dataclass, so that a new task needs nothing here. Four
-dictionary-encoded columns before them repeat what the envelope says, for readers that know Parquet alone (pandas,
-DuckDB): docs/results.md documents the schema. robench itself believes a file only while its seal holds (``seal``).
-Equal records give equal bytes under one release of pyarrow, which names itself in the file.
+dictionary-encoded columns before them repeat parts of the envelope, for readers of plain Parquet (pandas, DuckDB):
+docs/results.md documents the schema. robench itself accepts a file only if its seal is valid (``seal``). Equal records
+give equal bytes under one release of pyarrow, which names itself in the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from robench.core.outcomes import Outcome
 
 METADATA_KEY = b"robench"
-# For readers of the files alone; the names are those at the time of the measurement, which its key does not hold.
+# For readers of the files alone; names at the time of the measurement, which are not part of its key.
 LABELS = ("model", "dataset", "condition", "budget")
 
 _LABEL_TYPE = pa.dictionary(pa.int32(), pa.string())
@@ -44,7 +44,7 @@ _ARROW_TYPES: Mapping[type, pa.DataType] = {
 
 
 def schema_of(outcome_type: type[Outcome]) -> pa.Schema:
-    """Return the columns of an outcome: text, whole numbers, truth values and floats, each optional or not.
+    """Return the columns of an outcome: text, whole numbers, booleans and floats, each optional or not.
 
     Raises:
         TypeError: a field has another type.
@@ -57,9 +57,9 @@ def encode_record(record: Record) -> bytes:
     """Return a record as sealed Parquet.
 
     Raises:
-        StoreError: the outcomes are not of the shard's task, or a text is no Unicode.
+        StoreError: the outcomes are not of the shard's task, or a text is not Unicode.
     """
-    # Left out where there are none.
+    # Omitted if there are none.
     flags = {"flags": [asdict(flag) for flag in record.flags]} if record.flags else {}
     text = envelope_text(record.shard, record.provenance, **flags)
     table = _table(record)
@@ -91,7 +91,7 @@ def decode_description(content: bytes) -> Manifest:
 
 
 def decode_record(content: bytes) -> Record:
-    """Return the record that ``encode_record`` encoded; errors as of ``decode_description``."""
+    """Decode a record encoded by ``encode_record``; raises like ``decode_description``."""
     file = _opened(content)
     members = _envelope(file)
     shard = shard_of(members)
@@ -140,7 +140,7 @@ def _outcomes(file: pq.ParquetFile, task: str) -> Outcomes:
 
 
 def _values(field: Field, column: pa.ChunkedArray) -> Values:
-    # From the buffers themselves: pyarrow's own conversions to numpy import pandas, which takes longer than a report.
+    # Directly from the buffers: pyarrow's conversions to numpy import pandas, which takes longer than a report.
     array = column.combine_chunks()
     length, (validity, *others) = len(array), array.buffers()
     missing = _bits(validity, array.offset, length) ^ True if array.null_count else None

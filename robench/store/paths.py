@@ -1,4 +1,4 @@
-"""The names of all files of a results folder; nothing else makes any.
+"""Names of all files of a results folder, defined here alone.
 
     <results>/records/<measurement key>/<shard key>.parquet
     <results>/records/<measurement key>/_manifest.json
@@ -6,7 +6,7 @@
     <results>/adversarial/<measurement key>/<shard key>.safetensors
     <results>/damaged/<file name>-<n>           what was found broken, never overwritten
 
-A file being written begins with a dot and ends in ``.part``; readers pass it by.
+A file being written begins with a dot and ends in ``.part``; readers ignore it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RECORD_SUFFIX = ".parquet"
 FAILURE_SUFFIX = ".json"
-# Readers of a folder of Parquet pass over names that begin so.
+# Readers of a folder of Parquet ignore names with this prefix.
 MANIFEST_NAME = "_manifest.json"
 ADVERSARIAL_SUFFIX = ".safetensors"
 PART_SUFFIX = ".part"
@@ -40,86 +40,86 @@ _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The names of all files below one results folder."""
+    """Names of all files below one results folder."""
 
     results: Path
 
     @property
     def records(self) -> Path:
-        """Folder of all records."""
+        """Return the folder of all records."""
         return self.results / "records"
 
     @property
     def failures(self) -> Path:
-        """Folder of all failures."""
+        """Return the folder of all failures."""
         return self.results / "failures"
 
     def record(self, shard: ShardHeader) -> Path:
-        """Return where a shard's record belongs.
+        """Return the path of a shard's record.
 
         Raises:
-            StoreError: a key of the shard cannot be part of a file's name.
+            StoreError: a key of the shard is not a valid file name.
         """
         return self.records / _checked(shard.measurement_key) / f"{_checked(shard.key)}{RECORD_SUFFIX}"
 
     def manifest(self, measurement_key: str) -> Path:
-        """Return where the description of a measurement belongs; errors as of ``record``."""
+        """Return the path of a measurement's manifest; raises like ``record``."""
         return self.records / _checked(measurement_key) / MANIFEST_NAME
 
     def failure(self, shard: ShardHeader) -> Path:
-        """Return where a shard's failure belongs; errors as of ``record``."""
+        """Return the path of a shard's failure; raises like ``record``."""
         return self.failures / _checked(shard.measurement_key) / f"{_checked(shard.key)}{FAILURE_SUFFIX}"
 
     @property
     def adversarial(self) -> Path:
-        """Folder of all adversarial examples."""
+        """Return the folder of all adversarial examples."""
         return self.results / "adversarial"
 
     def adversarial_examples(self, measurement_key: str, shard_key: str) -> Path:
-        """Return where a shard's adversarial examples belong; errors as of ``record``."""
+        """Return the path of a shard's adversarial examples; raises like ``record``."""
         return self.adversarial / _checked(measurement_key) / f"{_checked(shard_key)}{ADVERSARIAL_SUFFIX}"
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Every folder directly below the results folder."""
+        """Return every folder directly below the results folder."""
         return self.records, self.failures, self.adversarial, self.results / "damaged"
 
     def damaged(self, path: Path) -> Iterator[Path]:
-        """Yield the places where a damaged file may go, without end; the first free one is to be taken."""
+        """Yield candidate paths for a damaged file, without end; the first free one is used."""
         return (self.results / "damaged" / f"{path.name}-{number}" for number in itertools.count(1))
 
     def probe(self) -> Path:
-        """Return a name for a file that is written only to see whether it can be."""
+        """Return the name of a test file for write access."""
         return _part(self.records / "probe")
 
     def parts(self) -> Iterator[Path]:
-        """Yield all files that are being written, or were when their writer was killed."""
+        """Yield all unfinished files, including those of killed writers."""
         for folder in (self.records, self.failures, self.adversarial):
             yield from folder.rglob(f".*{PART_SUFFIX}")
 
 
 def candidate(path: Path) -> Path:
-    """Return a name beside ``path``, of this writer alone, for what is to become ``path``."""
+    """Return a temporary name beside ``path``, unique to this writer."""
     return _part(path)
 
 
 def measurement_folders(folder: Path) -> list[Path]:
-    """Return the folders of all measurements below ``folder``, by key; none where it does not exist."""
+    """Return the folders of all measurements below ``folder``, by key; none if it does not exist."""
     if not folder.exists():
         return []
     return sorted(child for child in folder.iterdir() if _KEY.fullmatch(child.name) and child.is_dir())
 
 
 def kept_files(folder: Path, suffix: str) -> list[Path]:
-    """Return the whole files of one measurement's ``folder``, by key; hidden and foreign ones are passed by."""
+    """Return the complete files of one measurement's ``folder``, by key; hidden and foreign ones are ignored."""
     return sorted(child for child in folder.iterdir() if child.suffix == suffix and _KEY.fullmatch(child.stem))
 
 
 def check_place(path: Path, shard: ShardHeader) -> None:
-    """Make sure that the file of ``shard`` is where it belongs.
+    """Check that the file of ``shard`` is in its place.
 
     Raises:
-        DamagedError: somebody copied or renamed it.
+        DamagedError: it was copied or renamed.
     """
     if (path.parent.name, path.stem) != (shard.measurement_key, shard.key):
         raise DamagedError(f"it is of shard {shard.key} of measurement {shard.measurement_key}, so it was moved here")
@@ -131,5 +131,5 @@ def _part(path: Path) -> Path:
 
 def _checked(key: str) -> str:
     if not _KEY.fullmatch(key):
-        raise StoreError(f"the key {key!r} cannot name a file: wanted up to 64 of a-z, 0-9, '.', '_', '-'")
+        raise StoreError(f"the key {key!r} cannot name a file: expected up to 64 of a-z, 0-9, '.', '_', '-'")
     return key

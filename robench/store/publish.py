@@ -1,4 +1,4 @@
-"""Files that appear whole, and under their name only once: of several writers, the first wins."""
+"""Atomic publication of files under their final name: of several writers, the first wins."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from robench.store.paths import candidate
 if TYPE_CHECKING:
     from pathlib import Path
 
-# What file systems without hard links answer.
+# Errors of file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def publish(path: Path, content: bytes) -> bool:
-    """Put ``content`` at ``path`` unless there is a file already; return whether it was put.
+    """Write ``content`` to ``path`` unless a file exists already; return whether it was written.
 
-    Where the file system has no hard links, writers within the same moment may replace each other; what is there is
-    always one of theirs, whole.
+    On file systems without hard links, concurrent writers may replace each other; the result is always one of their
+    complete files.
 
     Raises:
         OSError: it could not be written; nothing is left behind.
@@ -29,7 +29,7 @@ def publish(path: Path, content: bytes) -> bool:
     beside = candidate(path)
     write_whole(beside, content)
     try:
-        # A rename would replace what another writer has put there; a link refuses.
+        # A rename would replace another writer's file; a link refuses.
         path.hardlink_to(beside)
     except FileExistsError:
         return False

@@ -1,4 +1,4 @@
-"""Reading a kept file: whole and where it belongs, or set aside as damaged."""
+"""Verified reading of stored files; damaged or misplaced ones are set aside."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def read_whole(
     *,
     max_bytes: int = MAX_BYTES,
 ) -> Content | None:
-    """Return what ``path`` holds, or None where it is gone, or damaged and by now set aside.
+    """Return the content of ``path``, or None if it is gone, or damaged and set aside.
 
-    ``shard_of`` gives the shard of what was read, whose place must be ``path``; None for files of no single shard.
+    ``shard_of`` returns the shard of the content, whose place must be ``path``; None for files of no single shard.
 
-    A pipe, a device and a file of more than ``max_bytes`` are damaged: robench writes none.
+    Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none.
 
     Raises:
         StoreError: it cannot be read, or is of a later robench.

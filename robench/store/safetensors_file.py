@@ -1,10 +1,10 @@
-"""Adversarial examples as a safetensors file, which any tool that knows the format can open.
+"""Adversarial examples as a safetensors file, readable by any tool that supports the format.
 
-One tensor a budget: of a sweep named by the budget, such as ``4/255``, else ``inputs``. With float32 it holds the
-inputs themselves, (N, ...), in pixels; with float16 their change from the clean ones, because float16 is an eighth of a
-grey level apart near 0.5, and 1/128 of one near a change of 8/255. ``found:NAME`` says of a search for the nearest
-adversarial example where it found one. The entry ``robench`` of the metadata is JSON: the shard, the ids in order, and
-a digest of the tensors under a seal (see ``seal``), so that a flipped bit anywhere is noticed.
+One tensor per budget: in a sweep named by the budget, such as ``4/255``, otherwise ``inputs``. With float32 it contains
+the inputs themselves, (N, ...), in pixels; with float16 their change from the clean ones, because float16 is an eighth
+of a grey level apart near 0.5, and 1/128 of one near a change of 8/255. ``found:NAME`` is the mask of the examples for
+which a minimum-norm attack found one. The entry ``robench`` of the metadata is JSON: the shard, the ids in order, and a
+digest of the tensors under a seal (see ``seal``), so that any flipped bit is detected.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _FOUND = "found:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdversarialExamples:
-    """What a perturbation made of the examples of one shard.
+    """Adversarial examples of one shard.
 
     Attributes:
-        ids: in the order of the rows.
-        points: by budget, in ascending order of them, or under ``ONE_BUDGET`` where there is no sweep: (N, ...) float32
-            inputs, or float16 changes of the clean inputs.
-        found: by the same names, (N,) truth values; only of searches for the nearest adversarial example.
+        ids: ids in the order of the rows.
+        points: (N, ...) float32 inputs, or float16 changes of the clean inputs, by ascending budget, or under
+            ``ONE_BUDGET`` if there is no sweep.
+        found: (N,) booleans by the same names; only for minimum-norm attacks.
     """
 
     shard: ShardHeader
@@ -67,16 +67,16 @@ def encode_examples(examples: AdversarialExamples) -> bytes:
 
 
 def decode_examples(content: bytes) -> AdversarialExamples:
-    """Return the examples that ``encode_examples`` encoded.
+    """Decode examples encoded by ``encode_examples``.
 
     Raises:
-        DamagedError: the bytes are not those that were written.
-        NewerFormatError: they are, by a later robench.
+        DamagedError: the bytes differ from those written.
+        NewerFormatError: they were written by a later robench.
     """
     try:
         tensors = load(content)
     except (SafetensorError, KeyError, ValueError) as error:
-        raise DamagedError(f"it is no safetensors file: {error}") from error
+        raise DamagedError(f"it is not a safetensors file: {error}") from error
     text = _metadata(content)
     check_seal(text)
     members = read_envelope(text)
@@ -91,7 +91,7 @@ def decode_examples(content: bytes) -> AdversarialExamples:
 
 
 def _metadata(content: bytes) -> bytes:
-    # The library has read this header already, so that it is sound; it hands out metadata of files alone.
+    # The library has read this header already, so it is valid; it returns metadata of files only.
     stop = 8 + int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8:stop]).get("__metadata__", {})
     if METADATA_KEY not in metadata:

@@ -1,11 +1,11 @@
-"""A seal over a whole file: the SHA-256 of its bytes, kept inside it.
+"""Seals of whole files: the SHA-256 of their bytes, stored inside.
 
 Parquet checks its pages, but neither the page headers nor the footer: a flipped bit there could turn one seed or number
-of rows into another unnoticed, and a damaged footer would be handed to a parser of native code. So a file is believed,
-and parsed, only once its seal holds.
+of rows into another unnoticed, and a damaged footer would be handed to a parser of native code. So a file is parsed
+only if its seal is valid.
 
 The last ``"format":N,"sha256":"..."}`` of a file is its seal; the digest is taken with its own 64 digits as zeros.
-Every later format keeps this ending, so that an older robench can tell a newer file from a damaged one.
+Every later format keeps this ending, so that an older robench can distinguish a newer file from a damaged one.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ _BEGINNING = b'"format":'
 
 
 class DamagedError(Exception):
-    """A file is not what was written; the message is the reason, as part of a sentence."""
+    """Error for a file that differs from what was written; the message is the reason, as part of a sentence."""
 
 
 class NewerFormatError(Exception):
-    """A file is whole, but of a format that only a later robench reads; the message says which."""
+    """Error for an intact file in a format that only a later robench reads; the message names the format."""
 
 
 def with_blank_seal(text: str) -> str:
-    """Return the JSON object ``text``, which has at least one member, with a seal still to be made as its last."""
+    """Return the JSON object ``text``, which has at least one member, with a blank seal as its last member."""
     return f'{text[:-1]},"format":{FORMAT_VERSION},"sha256":"{_BLANK.decode()}"}}'
 
 
 def seal(content: bytes) -> bytes:
-    """Return ``content`` with its blank seal filled in; the length stays."""
+    """Return ``content`` with its blank seal filled in; the length is unchanged."""
     return _with_digest(content, _find(content), hashlib.sha256(content).hexdigest().encode())
 
 
 def check_seal(content: bytes) -> None:
-    """Make sure that every byte is as it was written.
+    """Check that every byte is as written.
 
     Raises:
-        DamagedError: it is not, or it was never sealed.
-        NewerFormatError: it is, by a later robench.
+        DamagedError: a byte differs, or the file was never sealed.
+        NewerFormatError: the file was written by a later robench.
     """
     found = _find(content)
     if hashlib.sha256(_with_digest(content, found, _BLANK)).hexdigest().encode() != found["digest"]:
@@ -60,7 +60,8 @@ def check_seal(content: bytes) -> None:
 def _find(content: bytes) -> re.Match[bytes]:
     if not content:
         raise DamagedError("it is empty")
-    # Texts of users stand before the seal and are quoted; what follows it, the library that wrote it, has no such text.
+    # Texts of users precede the seal and are quoted; the name of the writing library, which follows it, has no such
+    # text.
     start = content.rfind(_BEGINNING)
     found = _SEAL.match(content, start) if start >= 0 else None
     if found is None:

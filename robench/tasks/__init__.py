@@ -1,4 +1,4 @@
-"""Tasks: what is asked of a model; ``x.py`` declares one without torch, ``x_impl.py`` has its rules."""
+"""Tasks of models: ``x.py`` declares a task without torch, ``x_impl.py`` contains its rules."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 _BUILTIN: dict[str, Task] = {task.name: task for task in (CLASSIFICATION,)}
 TASKS = Plugins("task", _BUILTIN, base=Task, instances=True)
-# Task of a registry's entry that names none.
+# Default task of registry entries.
 DEFAULT_TASK = CLASSIFICATION.name
 
 __all__ = ["DEFAULT_TASK", "TASKS", "Task", "task_of"]
 
 
 def task_of(batch: Batch) -> Task:
-    """Return the task whose targets a batch has."""
+    """Return the task of a batch's targets."""
     return TASKS[batch.task or DEFAULT_TASK]

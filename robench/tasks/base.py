@@ -1,4 +1,4 @@
-"""Declaration of a task, and the rules that its implementation must have."""
+"""Declaration of tasks, and the protocol of their rules."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
     from robench.core.outcomes import Outcome
 
-    # Outputs (B, ...) and labels (B, ...) to one value an example, (B,); some take more of the rows, (B,) each.
+    # Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
     Loss = Callable[..., torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Task of datasets and models: what is asked, and what is kept of an answer.
+    """Task of datasets and models: the question asked, and the outcome recorded.
 
     Attributes:
         name: name in registries, suites and records; ``title``: name for readers.
-        outcome: dataclass of what one example did, whose fields are the columns of records.
+        outcome: dataclass of an example's outcome, whose fields are the columns of records.
         implementation: ``module:name`` of its ``TaskRules``, imported on first use.
-        verdict: column of truth values that says whether the model is right about an example; None where answers are
-            not right or wrong.
-        metric: the metric of clean examples by which models are trained, checked and transferred to; None for none.
+        verdict: boolean column that says whether the model is right about an example; None if outputs are not right or
+            wrong.
+        metric: metric of clean examples used in training, preflight checks and transfer; None for none.
         losses: names of the losses that attacks can name beside ``objective``, the keys of the rules' ``losses``.
-        is_audited: the checks of ``evaluation.audit`` apply to its models.
+        is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
+            the number of classes.
     """
 
     name: str
@@ -46,18 +47,18 @@ class Task:
 
     @property
     def rules(self) -> TaskRules:
-        """The rules, imported now."""
+        """Import and return the rules."""
         rules: TaskRules = imported(self.implementation)
         return rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scoring:
-    """What is known of the examples that outputs are scored on, beside their targets.
+    """Context in which outputs are scored, beside their targets.
 
     Attributes:
         dataset: declaration of the clean examples.
-        keeps_scores: whether more than the verdict may be read off outputs; not where an attack stopped early.
+        keeps_scores: whether scores beyond the verdict are valid; False after early stopping of an attack.
     """
 
     dataset: DatasetDeclaration
@@ -65,45 +66,45 @@ class Scoring:
 
 
 class TaskRules(Protocol):
-    """Rules of a task, on outputs and targets of one pass: B examples, the first axis of every tensor."""
+    """Rules of a task, on outputs and targets of one forward pass: B examples, the first axis of every tensor."""
 
     @property
     def losses(self) -> Mapping[str, Loss]:
-        """What attacks can make larger, by the names that their declarations use; differentiable in the outputs."""
+        """Return the losses that attacks can maximise, by name in declarations; differentiable in the outputs."""
 
     @property
     def objective(self) -> Loss:
-        """What attacks with ``loss: objective`` make larger."""
+        """Return the loss that attacks with ``loss: objective`` maximise."""
 
     def outputs_of(self, output: object, num_rows: int) -> torch.Tensor:
-        """Return the outputs (B, ...) of what a module returned for ``num_rows`` inputs.
+        """Extract the outputs (B, ...) from a module's return value for ``num_rows`` inputs.
 
         Raises:
-            ContractError: it is no such thing.
+            ContractError: it contains no such outputs.
         """
 
     def check_outputs(self, outputs: torch.Tensor, num_rows: int, model: str) -> None:
-        """Refuse outputs of another shape, or that are not finite; ``model`` is the name in messages.
+        """Refuse outputs with a wrong shape or values that are not finite; ``model`` is the name in messages.
 
         Raises:
-            ContractError: nothing is recorded of such outputs.
+            ContractError: the outputs are invalid; nothing is recorded.
         """
 
     def columns(self, outputs: Sequence[torch.Tensor], targets: torch.Tensor, scoring: Scoring) -> Mapping[str, Values]:
         """Return the task's own columns of the outcomes of one pass, (B,) each.
 
         Args:
-            outputs: outputs (B, ...) of each prediction of the same inputs.
+            outputs: outputs (B, ...), one entry per prediction of the same inputs.
             targets: targets (B, ...).
-            scoring: what else is known of the examples.
+            scoring: further context of the examples.
         """
 
     def check_fit(self, outputs: torch.Tensor, num_classes: int | None, model: str, dataset: str) -> None:
-        """Refuse a model whose outputs of a dataset's first examples are not what the task or the dataset needs.
+        """Refuse a model whose outputs on a dataset's first examples do not fit the task or the dataset.
 
         Args:
             outputs: outputs (B, ...) of clean examples.
-            num_classes: number of classes of the dataset; None where nothing tells.
+            num_classes: number of classes of the dataset; None if unknown.
             model: name of the model.
             dataset: name of the dataset.
 
@@ -112,7 +113,7 @@ class TaskRules(Protocol):
         """
 
     def labels_of(self, outputs: torch.Tensor) -> Any:
-        """Return what a model's own outputs (B, ...) give as labels (B, ...), for attacks with labels predicted."""
+        """Return the labels (B, ...) given by a model's own outputs (B, ...), for attacks with labels predicted."""
 
     def is_fooled(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Return (B,) truth values, whether an attack that moves away from the labels has succeeded."""
+        """Return (B,) booleans: whether an attack that moves away from the labels has succeeded."""

@@ -1,4 +1,4 @@
-"""Declaration of classification: one class of several for each example."""
+"""Declaration of classification: one of several classes for each example."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from robench.tasks.base import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassificationOutcome(Outcome):
-    """What a classifier made of one example.
+    """Outcome of a classifier on one example.
 
     Attributes:
-        target: the true class; ``prediction``: the class that the model chose (ties go to the lower class).
-        correct_top1: the true class came first; ``correct_top5``: among the first five.
+        target: the true class; ``prediction``: the predicted class (ties go to the lower class).
+        correct_top1: whether the true class ranks first; ``correct_top5``: whether it ranks among the first five.
         confidence: largest softmax probability, in [0, 1].
         loss_nats: cross-entropy of the true class, in nats.
-        num_predictions: predictions that were made, each with draws of its own; the fields above are of the first.
-            None where one was made. ``num_correct``: in how many of them the true class came first.
+        num_predictions: number of predictions, each with its own draws; the fields above describe the first. None if
+            there is only one. ``num_correct``: number of predictions in which the true class ranks first.
 
-    Top-5, confidence and loss are None where an attack left the example alone once it was fooled, and so did not do its
-    worst, unless the condition asks for the point that the attack's published code leaves.
+    Top-5, confidence and loss are None after an attack with early stopping, which does not reach its worst case, unless
+    the condition requests the point that the attack's published code returns.
     """
 
     target: int

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 class ClassificationRules:
     """Rules of classification; see ``tasks.base.TaskRules``.
 
-    A class's place is one plus the number of classes with a higher score, and of lower-numbered ones with the same
-    score, so that ties are decided alike on every device (as ``numpy.argmax`` decides them).
+    The rank of a class is one plus the number of classes with a higher score, and of lower-numbered ones with the same
+    score, so that ties are resolved identically on every device (as in ``numpy.argmax``).
     """
 
     losses: Mapping[str, Loss] = LOSSES
     objective: Loss = staticmethod(cross_entropy_loss)
 
     def outputs_of(self, output: object, num_rows: int) -> Tensor:
-        """Return the logits (B, classes) of what a module returned, which may be an object that holds them.
+        """Extract the logits (B, classes) from a module's return value, which may be an object that contains them.
 
         Raises:
-            ContractError: it holds no such logits.
+            ContractError: it contains no such logits.
         """
-        # Models of the transformers library return an object that holds the logits.
+        # Models of the transformers library return an object that contains the logits.
         logits: object = getattr(output, "logits", output)
         if not isinstance(logits, torch.Tensor):
             raise ContractError(
@@ -53,7 +53,7 @@ class ClassificationRules:
         """Refuse scores that are not (B, classes) finite numbers.
 
         Raises:
-            ContractError: they are not; nothing is recorded as right or robust on such scores.
+            ContractError: the scores are invalid; nothing is recorded.
         """
         if outputs.ndim != 2 or len(outputs) != num_rows:
             raise ContractError(f"model {model!r} returned shape {tuple(outputs.shape)}, wanted ({num_rows}, classes)")
@@ -62,7 +62,7 @@ class ClassificationRules:
             raise ContractError(f"model {model!r} returned NaN or infinite logits for {rows} of {num_rows} inputs")
 
     def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
-        """Return verdict, prediction and scores; of several predictions the first's, and how many are right."""
+        """Return verdict, prediction and scores, those of the first prediction if there are several."""
         classes, has_right_class = scoring.dataset.classes, not scoring.dataset.is_out_of_distribution
         targets = targets.cpu()
         scores, *others = (_scores(each, classes) for each in outputs)
@@ -83,7 +83,7 @@ class ClassificationRules:
         return {name: Values(column.numpy()) for name, column in columns.items()}
 
     def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str) -> None:
-        """Refuse logits of another number of classes than the dataset has, and probabilities.
+        """Refuse logits for a number of classes other than the dataset's, and probabilities.
 
         Raises:
             UsageError: the message says what was found and what to do.
@@ -94,7 +94,7 @@ class ClassificationRules:
                 "choose a suite on the data that the model was trained for (num_classes in the dataset's entry tells "
                 "of classes that no example has)"
             )
-        # Of scores that are not finite nothing can be said: their shards will fail and name it.
+        # Scores that are not finite cannot be checked: their shards will fail with an error.
         if bool(torch.isfinite(outputs).all()) and are_probabilities(outputs):
             raise UsageError(
                 f"model {model!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
@@ -102,16 +102,16 @@ class ClassificationRules:
             )
 
     def labels_of(self, outputs: Tensor) -> Any:
-        """Return the class (B,) that comes first."""
+        """Return the predicted class (B,)."""
         return predicted(outputs)
 
     def is_fooled(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return (B,) whether another class than the label comes first."""
+        """Return (B,) whether a class other than the label ranks first."""
         return predicted(outputs) != labels
 
 
 RULES = ClassificationRules()
-# Largest distance of a row of probabilities from one, as AutoAttack's code has it (checks.py).
+# Tolerance of the sum of a row of probabilities, from AutoAttack's code (checks.py).
 SIMPLEX = 1e-5
 
 
@@ -122,7 +122,7 @@ def are_probabilities(logits: Tensor) -> bool:
 
 
 def off_one(logits: Tensor) -> float:
-    """Return the largest distance of a row's sum from one, of (B, classes) scores."""
+    """Return the largest deviation from one of the row sums of (B, classes) scores."""
     return float((logits.sum(1) - 1).abs().max())
 
 
@@ -137,7 +137,7 @@ def _scores(logits: Tensor, classes: Sequence[int] | None) -> Tensor:
 
 
 def _places(scores: Tensor, targets: Tensor, has_right_class: bool) -> Tensor:
-    """Return how many classes are ahead of the target, (B,); all of them where no class is right."""
+    """Return the number of classes ranked above the target, (B,); all of them if no class is right."""
     if not has_right_class:
         return torch.full_like(targets, scores.shape[1])
     of_target = scores.gather(1, targets[:, None])

@@ -1,4 +1,4 @@
-"""What attacks make larger, one value an example; none depends on a constant that is added to all logits.
+"""Losses that attacks maximise, one value per example; none depends on a constant added to all logits.
 
 Axes: B batch, K classes.
 """
@@ -26,7 +26,7 @@ def cross_entropy_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
 
 
 def margin_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
-    """Return max_{i != y} z_i - z_y, (B,): above zero where the model is fooled. Carlini & Wagner 2017, f_6."""
+    """Return max_{i != y} z_i - z_y, (B,): positive if the model is fooled. Carlini & Wagner 2017, f_6."""
     return largest_other(logits_BK, labels_B) - of_class(logits_BK, labels_B)
 
 
@@ -58,7 +58,7 @@ def targeted_dlr_loss(logits_BK: Tensor, labels_B: Tensor, targets_B: Tensor) ->
 
 
 def lead_loss(logits_BK: Tensor, labels_B: Tensor, targets_B: Tensor) -> Tensor:
-    """Return z_t - z_y for the class t of each example, (B,): above zero where it is ahead of the label."""
+    """Return z_t - z_y for the class t of each example, (B,): positive if t ranks above the label."""
     return of_class(logits_BK, targets_B) - of_class(logits_BK, labels_B)
 
 
@@ -68,12 +68,12 @@ def of_class(logits_BK: Tensor, classes_B: Tensor) -> Tensor:
 
 
 def largest_other(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
-    """Return each row's largest logit of another class than its label, (B,)."""
+    """Return each row's largest logit among classes other than its label, (B,)."""
     return logits_BK.scatter(1, labels_B[:, None], -torch.inf).amax(dim=1)
 
 
 def predicted(logits_BK: Tensor) -> Tensor:
-    """Return each row's class, (B,): the lowest of those with the highest logit, as outcomes are judged."""
+    """Return each row's predicted class, (B,): the lowest of those with the highest logit, as in outcomes."""
     return (logits_BK == logits_BK.amax(dim=1, keepdim=True)).int().argmax(dim=1)
 
 

@@ -1,7 +1,7 @@
-"""Contract tests that robench runs on its own plug-ins, for everybody's.
+"""Contract tests for plug-ins, the same that robench runs on its own.
 
 As scikit-learn's ``check_estimator``: each function takes an instance of a declaration, needs no pytest, and raises an
-AssertionError at the first promise that is broken, with one message that names the plug-in, what was found and what was
+AssertionError at the first broken contract, with one message that names the plug-in, what was found and what was
 expected. In a test suite::
 
     from robench.testing import check_attack
@@ -9,7 +9,7 @@ expected. In a test suite::
     def test_my_attack() -> None:
         check_attack(MyAttack(epsilon=Fraction(8, 255)))
 
-The modules hold the single checks (``attack.ATTACK_CHECKS`` and its like), which robench's tests run one by one.
+The modules contain the single checks (``attack.ATTACK_CHECKS`` and its like), which robench's tests run one by one.
 """
 
 from __future__ import annotations

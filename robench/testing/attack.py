@@ -32,12 +32,12 @@ __all__ = ["ATTACK_CHECKS", "DRAWING_CHECKS", "check_attack"]
 
 NUM_DRAWING = 24
 SOME_ROWS = ([0], [5], [11], [2, 3, 13, 19, 22])
-# Signs do not round; lengths of gradients, estimates of them, and distances to a boundary do.
+# Signs are exact; lengths of gradients, their estimates, and distances to a boundary are rounded.
 SHIFT_ROUNDING = 2e-6
 
 
 def check_attack(declaration: Attack) -> None:
-    """Check that an attack keeps all promises that robench's own attacks keep.
+    """Check that an attack fulfils all contracts of robench's own attacks.
 
     The attack is run on small models of 5 classes and images of (3, 4, 4) and (3, 4, 8) pixels.
 
@@ -57,7 +57,7 @@ def check_attack(declaration: Attack) -> None:
 def is_never_weaker_than_doing_nothing(declaration: Attack) -> None:
     """Check that a linear model with wrong and right predictions is right no more often than on clean inputs.
 
-    Attacks that never ask the model, such as noise, and those that move away from predictions are not held to it.
+    Attacks that never query the model, such as noise, and those with labels predicted are exempt.
     """
     batch, model = batch_of(num_examples=64, seed=3), LinearModel()
     made = perturbed(declaration, batch, model)
@@ -76,7 +76,7 @@ def is_never_weaker_than_doing_nothing(declaration: Attack) -> None:
 
 
 def counts_the_passes_that_it_takes(declaration: Attack) -> None:
-    """Check that forward and backward passes of each example are those that the model meets."""
+    """Check that counted forward and backward passes of each example are those received by the model."""
     if declaration.backend != "robench":
         return
     batch, subject = batch_of(num_examples=4, seed=4), subject_of(declaration)
@@ -98,7 +98,7 @@ def counts_the_passes_that_it_takes(declaration: Attack) -> None:
 
 
 def stops_early_where_it_is_declared(declaration: Attack) -> None:
-    """Check that an attack with early stopping leaves alone what the model gets wrong without it."""
+    """Check that an attack with early stopping leaves misclassified examples alone."""
     if not declaration.stops_at_success or declaration.is_minimum_norm:
         return
     batch, model, subject = batch_of(num_examples=16, seed=5), LinearModel(), subject_of(declaration)
@@ -135,12 +135,12 @@ def a_constant_added_to_all_logits_changes_nothing(declaration: Attack, rounding
 
 
 def an_example_of_a_drawing_model_is_the_same_alone(declaration: Attack) -> None:
-    """Check that under a model that draws random numbers an example alone and among others is the same to the bit."""
+    """Check that with a model that draws random numbers, an example has the same bits alone and among others."""
     if declaration.batch_dependence:
         return
     batch = drawing_batch(NUM_DRAWING)
     whole = of_drawing_model(declaration, batch, range(NUM_DRAWING))
-    # The last to leave has gone through all that can move its draws.
+    # The last example to leave has experienced everything that can change its draws.
     last = 0 if whole.num_queries is None else int(whole.num_queries.argmax())
     for rows in ([last], *SOME_ROWS):
         few = of_drawing_model(declaration, batch, rows)
@@ -148,14 +148,14 @@ def an_example_of_a_drawing_model_is_the_same_alone(declaration: Attack) -> None
 
 
 def every_pass_has_draws_of_its_own(declaration: Attack) -> None:
-    """Check that no pass meets the draws of another one, and none but a prediction those of the prediction."""
+    """Check that no pass reuses the draws of another one, and only predictions use those of the prediction."""
     if declaration.backend != "robench":
         return
     model, num_examples, subject = DrawingModel(), 6, subject_of(declaration)
-    # So large that the samples of a row, which are a pass, are shown together.
+    # Large enough that the samples of a row, which form a pass, are evaluated together.
     of_drawing_model(declaration, drawing_batch(NUM_DRAWING), range(num_examples), model, batch_size=1000)
     predictions = set(ExampleDraws(range(num_examples)).prediction_seeds)
-    # Several points of one pass may share a draw on purpose, as pairs of samples do, and rows that fill it up.
+    # Several points of one pass may share a draw on purpose, such as pairs of samples, and padding rows.
     met = Counter(seed for seeds, is_prediction in model.passes if not is_prediction for seed in seeds)
     repeated = sum(count > 1 for count in met.values())
     require(
@@ -186,15 +186,15 @@ def of_drawing_model(
     model: DrawingModel | None = None,
     batch_size: int = NUM_DRAWING,
 ) -> Perturbed:
-    """Return what becomes of some rows of a batch under a drawing model, each with its seed in the whole batch."""
+    """Return the result for some rows of a batch with a drawing model, each with its seed in the whole batch."""
     return perturbed(declaration, rows_of(batch, rows), model or DrawingModel(), list(rows), batch_size)
 
 
 def require_same_rows(subject: str, few: Perturbed, whole: Perturbed, rows: Sequence[int]) -> None:
-    """Hold that points, what was found and the passes are the same to the bit.
+    """Require that points, success and passes are the same to the bit.
 
     Raises:
-        AssertionError: they are not.
+        AssertionError: they differ.
     """
     expected = "every example to depend on itself and its own draws alone, to the bit"
     for name in ("inputs", *(field.name for field in dataclasses.fields(whole) if field.name != "inputs")):

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ATTENTION_CHECKS", "StandaloneLayer", "check_attention", "layer_of", "tokens"]
 
-# Of every example, so that neighbours and order change no draw.
+# One seed per example, so that neighbours and order change no draw.
 SEED = 7
 GEOMETRY = Geometry(dim=16, num_heads=2, num_tokens=17, depth=4, layer=3)
 SCALES = (0.0, 1e-30, 1e-4, 1e-2, 1.0, 1e3)
 BFLOAT16_SCALES = (1e-4, 1e-2, 1.0, 1e3)
-# Of parameters in all: what a declaration tells is for refusing a model that no memory holds.
+# Tolerance of the number of parameters, which is declared for refusing models too large for memory.
 MOST_UNDECLARED = 0.25
 INSIDE_TOLERANCE = 1e-9
 
@@ -37,12 +37,11 @@ Check = Callable[[AttentionBase, Geometry], None]
 
 
 def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -> None:
-    """Check that a mechanism keeps all promises that robench's own mechanisms keep.
+    """Check that a mechanism fulfils all contracts of robench's own mechanisms.
 
     Args:
         declaration: an instance, of which one layer is built.
-        geometry: sizes of the layer and its place, at which it must have the mechanism; all earlier layers hand on
-            values.
+        geometry: sizes and index of the layer, which must have the mechanism; all earlier layers publish values.
 
     Raises:
         AssertionError: the first promise that is broken: kind, what was found and what was expected.
@@ -60,11 +59,11 @@ def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -
 
 
 class StandaloneLayer(nn.Module):
-    """A layer called with the state of a forward pass: values of earlier layers, functions of the tokens alone.
+    """Layer called with the state of a forward pass, whose earlier values are functions of the tokens alone.
 
     Args:
         geometry: sizes and place of the layer.
-        earlier: layers whose values it is given; None for all before its own.
+        earlier: layers whose values it receives; None for all before its own.
     """
 
     def __init__(self, declaration: AttentionBase, geometry: Geometry, earlier: Collection[int] | None = None) -> None:
@@ -79,7 +78,7 @@ class StandaloneLayer(nn.Module):
         return mixed_BNC
 
     def state_for(self, x_BNC: Tensor) -> ForwardState:
-        """Return the state of a pass in which the earlier layers have been."""
+        """Return the state of a pass after the earlier layers."""
         values_BHND = earlier_values(x_BNC, self.earlier, self.num_heads)
         places_NC = positions(*x_BNC.shape[1:]).to(x_BNC)
         return ForwardState(seeds=(SEED,) * len(x_BNC), values_BHND=values_BHND, positions_NC=places_NC)
@@ -120,13 +119,13 @@ def layer_of(
 
 
 def earlier_values(x_BNC: Tensor, layers: Sequence[int], num_heads: int) -> dict[int, Tensor]:
-    """Return what earlier layers hand on, (B, H, N, D) each, by layer: functions of the tokens."""
+    """Return the values published by earlier layers, (B, H, N, D) each, by layer: functions of the tokens."""
     heads_BHND = x_BNC.reshape(*x_BNC.shape[:2], num_heads, -1).transpose(1, 2)
     return {layer: (0.3 + 0.5 * layer) * heads_BHND + 0.1 * (layer + 1) for layer in layers}
 
 
 def positions(num_tokens: int, dim: int) -> Tensor:
-    """Return vectors of places (N, C), alike for every input."""
+    """Return position vectors (N, C), the same for every input."""
     return 0.8 * tokens(batch=1, num_tokens=num_tokens, dim=dim, seed=11)[0]
 
 
@@ -141,7 +140,7 @@ def tokens_for(geometry: Geometry, *, batch: int = 2, seed: int = 1) -> Tensor:
 
 
 def subject_of(declaration: AttentionBase) -> str:
-    """Return how messages name a mechanism."""
+    """Return the name of a mechanism in messages."""
     return f"attention {getattr(declaration, 'kind', type(declaration).__name__)!r}"
 
 
@@ -197,7 +196,7 @@ def gradients_leak_only_where_declared(declaration: AttentionBase, geometry: Geo
 
 
 def every_parameter_gets_a_gradient(declaration: AttentionBase, geometry: Geometry) -> None:
-    """Check that each trainable parameter moves the output, or a loss that the layer asks of training."""
+    """Check that each trainable parameter affects the output, or an auxiliary training loss."""
     module, x_BNC = layer_of(declaration, geometry), tokens_for(geometry)
     state = module.state_for(x_BNC)
     state.losses_B = []
@@ -211,7 +210,7 @@ def every_parameter_gets_a_gradient(declaration: AttentionBase, geometry: Geomet
 def values_and_gradients_are_finite(declaration: AttentionBase, geometry: Geometry, zeroed: str = "qkv.bias") -> None:
     """Check outputs and gradients in float32 for tokens of all scales, 0 included.
 
-    The bias of the name ``zeroed`` is set to zero, where there is one, so that projections can be zero.
+    The bias named ``zeroed`` is set to zero, if there is one, so that projections can be zero.
     """
     for scale in SCALES:
         module = layer_of(declaration, geometry).float()
@@ -277,7 +276,7 @@ def its_state_survives_a_round_trip(declaration: AttentionBase, geometry: Geomet
 
 
 def its_parameters_are_as_many_as_declared(declaration: AttentionBase, geometry: Geometry) -> None:
-    """Check ``parameters_in`` against what is built; only far more than declared are refused, which no bound saw."""
+    """Check ``parameters_in`` against the built layer; only far more parameters than declared are refused."""
     sizes = replace(geometry, dim=8 * geometry.num_heads, num_tokens=65)
     if declaration.problems_in(num_tokens=sizes.num_tokens, depth=sizes.depth):
         sizes = geometry
@@ -332,7 +331,7 @@ ATTENTION_CHECKS: tuple[Check, ...] = (
 
 
 def num_parameters(declaration: AttentionBase, geometry: Geometry) -> int:
-    """Return how many parameters one layer has."""
+    """Return the number of parameters of one layer."""
     return sum(parameter.numel() for parameter in build_attention(declaration, geometry).parameters())
 
 

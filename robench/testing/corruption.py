@@ -27,7 +27,7 @@ SIZES = ((4, 4), (3, 9), (1, 1), (17, 40))
 
 
 def check_corruption(declaration: PerturbationBase) -> None:
-    """Check that a corruption keeps all promises that robench's own corruptions keep, at each of its severities.
+    """Check that a corruption fulfils all contracts of robench's own corruptions, at each of its severities.
 
     Args:
         declaration: an instance with a field ``severity`` and the property ``corruption``.
@@ -49,7 +49,7 @@ def check_corruption(declaration: PerturbationBase) -> None:
 
 
 def names_its_type_and_severity(declaration: PerturbationBase) -> None:
-    """Check that the property ``corruption`` gives the type and the severity that is declared."""
+    """Check that the property ``corruption`` contains the type and the declared severity."""
     subject = f"corruption {declaration.kind!r}"
     for each in at_severities(declaration):
         severity = getattr(each, "severity", None)
@@ -87,7 +87,7 @@ def same_seeds_give_the_same_images(declaration: PerturbationBase, images: Tenso
 
 
 def neighbours_and_order_change_no_byte(declaration: PerturbationBase, images: Tensor) -> None:
-    """Check that an image alone, among others and in another order becomes the same to the bit."""
+    """Check that an image has the same bits alone, among others and in another order."""
     order, subject = [3, 0, 4, 1, 2], subject_of(declaration)
     whole = corrupted(declaration, images)
     require(
@@ -139,7 +139,7 @@ CORRUPTION_CHECKS = (
 
 
 def severities_differ(declaration: PerturbationBase, images: Tensor) -> None:
-    """Check that every severity changes images, and each otherwise than the one before."""
+    """Check that every severity changes images, each differently from the previous one."""
     subject = subject_of(declaration)
     require(
         not torch.equal(corrupted(at_severities(declaration)[0], images), images),
@@ -152,7 +152,7 @@ def severities_differ(declaration: PerturbationBase, images: Tensor) -> None:
 
 
 def repeated_severities(declaration: PerturbationBase, images: Tensor) -> set[int]:
-    """Return the places (from 1) in the list of severities that give what the severity before gives."""
+    """Return the positions (from 1) of severities with the same result as the previous one."""
     results = [corrupted(each, images) for each in at_severities(declaration)]
     return {i for i in range(1, len(results)) if torch.equal(results[i], results[i - 1])}
 
@@ -160,7 +160,7 @@ def repeated_severities(declaration: PerturbationBase, images: Tensor) -> set[in
 def at_severities(declaration: Any) -> list[Any]:
     """Return the declaration at each severity within the bounds of its field ``severity``, ascending.
 
-    Any: ``replace`` returns what it is given.
+    Any: ``replace`` returns the type of its argument.
 
     Raises:
         AssertionError: it has no such field, or one without bounds.
@@ -180,7 +180,7 @@ def at_severities(declaration: Any) -> list[Any]:
 
 
 def require_range(subject: str, images: Tensor) -> None:
-    """Hold that images lie in [0, 1], without NaN.
+    """Require that images lie in [0, 1], without NaN.
 
     Raises:
         AssertionError: they do not.

@@ -17,6 +17,7 @@ from robench.datasets import DATASETS
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
+from robench.tasks.classification import CLASSIFICATION
 from robench.testing.declarations import DECLARATION_CHECKS
 from robench.testing.expectations import refusal, require, run_checks, watched_generators
 
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 
 __all__ = ["DATASET_CHECKS", "Opened", "check_dataset"]
 
-# Examples of a large dataset that are read.
+# Number of examples read from a large dataset.
 MOST_READ = 1000
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A declared dataset on this machine.
+    """Declared dataset on this machine.
 
     Attributes:
         declared: its declaration.
-        open: function that opens it anew; Any, since ``ids`` is no part of ``core.protocols.Dataset``.
+        open: function that opens it again; Any, since ``ids`` is not part of ``core.protocols.Dataset``.
     """
 
     declared: DatasetBase
@@ -46,12 +47,12 @@ class Opened:
 
     @cached_property
     def dataset(self) -> Any:
-        """The dataset, opened once."""
+        """Return the dataset, opened once."""
         return self.open()
 
     @property
     def subject(self) -> str:
-        """How messages name it."""
+        """Return its name in messages."""
         return f"dataset {self.declared.name!r}"
 
 
@@ -61,11 +62,11 @@ def check_dataset(
     data_root: Path | None = None,
     preprocessing: ImagePreprocessing | None = None,
 ) -> None:
-    """Check that a dataset keeps all promises that robench's own datasets keep.
+    """Check that a dataset fulfils all contracts of robench's own datasets.
 
     Args:
         declared: its declaration, or the name of one that robench knows.
-        data_root: folder below which its files are; not needed for datasets that are embedded.
+        data_root: folder that contains its files; not needed for embedded datasets.
         preprocessing: resize and crop; None for the dataset's usual one.
 
     Raises:
@@ -86,7 +87,7 @@ def check_dataset(
 
 
 def has_the_declared_name_and_classes(opened: Opened) -> None:
-    """Check the name and that all targets are classes."""
+    """Check the name, and of classification that all targets are classes."""
     dataset, declared, subject = opened.dataset, opened.declared, opened.subject
     name = dataset.identity.name
     require(name == declared.name, subject, f"opens as {name!r}", "the name that is declared")
@@ -94,7 +95,7 @@ def has_the_declared_name_and_classes(opened: Opened) -> None:
     num_classes = declared.num_classes
     if num_classes is None and isinstance(dataset, ClassifiedDataset):
         num_classes = dataset.num_classes
-    if num_classes is None:
+    if num_classes is None or not _is_of_classes(opened):
         return
     require(
         bool(targets.min() >= 0 and targets.max() < num_classes),
@@ -111,14 +112,14 @@ def has_as_many_examples_as_it_says(opened: Opened) -> None:
     if len(dataset) <= MOST_READ:
         counts["iteration"] = len(list(dataset))
     require(len(set(counts.values())) == 1, subject, f"has different numbers of examples: {counts}", "one number")
-    # Of a dataset on disk, some folders may be missing.
+    # A dataset on disk may lack some folders.
     size = declared.num_examples
     fits = size is None or len(dataset) == size or (declared.folder and len(dataset) <= size)
     require(bool(fits), subject, f"has {len(dataset)} examples", f"{size}, as is declared")
 
 
 def gives_inputs_of_its_domain(opened: Opened) -> None:
-    """Check that the rules of the domain accept its inputs; those of images have more checks of their own."""
+    """Check that the rules of the domain accept its inputs; images have further checks."""
     domain = opened.declared.domain
     if domain == IMAGES.name:
         gives_rgb_images_in_the_unit_range(opened)
@@ -145,12 +146,11 @@ def gives_rgb_images_in_the_unit_range(opened: Opened) -> None:
     )
     side = opened.declared.image_size if opened.declared.folder is None else None
     require(side is None or shape[2:] == (side, side), subject, f"gives images of {shape[2:]} pixels", f"{side} each")
-    require(type(label) is int, subject, f"gives labels of type {type(label).__name__}", "int")
-    for what, tensor, wanted in (
-        ("inputs", batch.inputs, torch.float32),
-        ("items", image, torch.float32),
-        ("targets", batch.targets, torch.int64),
-    ):
+    tensors = [("inputs", batch.inputs, torch.float32), ("items", image, torch.float32)]
+    if _is_of_classes(opened):
+        require(type(label) is int, subject, f"gives labels of type {type(label).__name__}", "int")
+        tensors.append(("targets", batch.targets, torch.int64))
+    for what, tensor, wanted in tensors:
         require(tensor.dtype == wanted, subject, f"gives {what} of {tensor.dtype}", str(wanted))
     require(batch.inputs.is_contiguous(), subject, "gives inputs that are not contiguous", "contiguous ones")
     low, high = float(batch.inputs.min()), float(batch.inputs.max())
@@ -161,6 +161,17 @@ def gives_rgb_images_in_the_unit_range(opened: Opened) -> None:
         "values in [0, 1], as 8 bits / 255",
     )
     require(high > 1 / 255, subject, f"gives no value above {high:.6g}", "images whose white is 1, and not 1/255")
+
+
+def _is_of_classes(opened: Opened) -> bool:
+    """Return whether the target of an example is one class; targets of other tasks have shapes and values of theirs."""
+    return opened.declared.task == CLASSIFICATION.name
+
+
+def _is_same_label(one: Any, other: Any) -> bool:
+    """Return whether two labels agree: numbers, or tensors of one shape."""
+    first, second = torch.as_tensor(one), torch.as_tensor(other)
+    return first.shape == second.shape and bool((first == second).all())
 
 
 def ids_are_unique_and_in_the_order_of_their_hash(opened: Opened) -> None:
@@ -179,7 +190,7 @@ def ids_are_unique_and_in_the_order_of_their_hash(opened: Opened) -> None:
 
 
 def a_batch_is_its_items(opened: Opened) -> None:
-    """Check that a batch holds the items of its range, and neighbouring batches those of the wide one."""
+    """Check that a batch contains the items of its range, and neighbouring batches those of the wide one."""
     dataset, subject = opened.dataset, opened.subject
     stop = min(len(dataset), 9)
     middle = stop // 2
@@ -187,7 +198,7 @@ def a_batch_is_its_items(opened: Opened) -> None:
     require(wide.ids == dataset.ids[:stop], subject, "gives a batch the ids of other examples", "those of its range")
     for index in range(stop):
         image, label = dataset[index]
-        same = torch.equal(wide.inputs[index], image) and bool(wide.targets[index] == label)
+        same = torch.equal(wide.inputs[index], image) and _is_same_label(wide.targets[index], label)
         require(same, subject, f"gives example {index} otherwise alone than in a batch", "the same image and label")
     joined = torch.equal(wide.inputs, torch.cat([left.inputs, right.inputs]))
     joined = joined and torch.equal(wide.targets, torch.cat([left.targets, right.targets]))
@@ -199,7 +210,8 @@ def indices_are_those_of_a_list(opened: Opened) -> None:
     """Check that negative indices count from the end, and that all others outside are an IndexError."""
     dataset, subject = opened.dataset, opened.subject
     size = len(dataset)
-    from_the_end = torch.equal(dataset[-1][0], dataset[size - 1][0]) and dataset[-size][1] == dataset[0][1]
+    from_the_end = torch.equal(dataset[-1][0], dataset[size - 1][0])
+    from_the_end = from_the_end and _is_same_label(dataset[-size][1], dataset[0][1])
     require(from_the_end, subject, "gives another example for -1 than the last", "indices as of a list")
     for index in (size, size + 7, -size - 1):
         found = refusal(lambda index=index: dataset[index], IndexError)  # type: ignore[misc]  # a default

@@ -1,4 +1,4 @@
-"""Contract of declarations, whatever they declare: identity, copies, bounds, and an import without torch."""
+"""Contract of all declarations: identity, copies, bounds, and an import without torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["DECLARATION_CHECKS", "unbounded"]
 
 
 def has_a_kind_and_an_implementation(subject: str, declaration: DeclarationBase) -> None:
-    """Check that the declaration has a kind and a version, and that what it names as implementation can be called."""
+    """Check that the declaration has a kind and a version, and that its implementation can be called."""
     kind, version = getattr(declaration, "kind", None), getattr(declaration, "version", None)
     require(isinstance(kind, str) and bool(kind), subject, f"has kind {kind!r}", "a name, as a class variable")
     require(type(version) is int and version >= 1, subject, f"has version {version!r}", "an integer of at least 1")
@@ -74,7 +74,7 @@ def imports_without_torch(subject: str, declaration: DeclarationBase) -> None:
 
 
 def every_number_has_bounds(subject: str, declaration: DeclarationBase) -> None:
-    """Check that each field that holds a number has a bound below and one above."""
+    """Check that each numeric field has a lower and an upper bound."""
     hints = get_type_hints(type(declaration), include_extras=True)
     for field in dataclasses.fields(declaration):  # type: ignore[arg-type]  # a dataclass, see above
         # Bounds of an attention's layers are those of the backbone, which checks them.
@@ -115,7 +115,7 @@ DECLARATION_CHECKS = (
 
 
 def beyond(bound: object) -> tuple[Any] | None:
-    """Return a value, alone in a tuple, that breaks a bound; None for what is no bound of a number."""
+    """Return a value, alone in a tuple, that violates a bound; None if it is not a numeric bound."""
     match bound:
         case annotated_types.Ge(ge=limit):
             return (limit - 1,)  # type: ignore[operator]  # bounds are numbers
@@ -127,7 +127,7 @@ def beyond(bound: object) -> tuple[Any] | None:
 
 
 def unbounded(hint: Any, marks: tuple[object, ...] = ()) -> Iterator[str]:
-    """Yield each kind of number that a type hint leaves without a bound below or above.
+    """Yield each numeric type that a type hint leaves without a bound below or above.
 
     Any: type hints have no type of their own.
     """

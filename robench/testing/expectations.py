@@ -1,4 +1,4 @@
-"""Machinery that all contract tests share: one form of message, global generators watched, fresh interpreters."""
+"""Common machinery of contract tests: messages, watched global generators, fresh interpreters."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ IMPORTS_TORCH = 77  # a status of no other meaning
 
 
 def require(holds: bool, subject: str, found: str, expected: str) -> None:
-    """Raise one message unless a condition holds.
+    """Raise a message in the common form unless a condition holds.
 
     Args:
         holds: the condition.
         subject: family and kind of the plug-in, such as ``attack 'pgd'``.
-        found: what the plug-in does.
-        expected: what it must do.
+        found: observed behaviour.
+        expected: required behaviour.
 
     Raises:
         AssertionError: the condition does not hold.
@@ -36,7 +36,7 @@ def require(holds: bool, subject: str, found: str, expected: str) -> None:
 
 
 def run_checks(subject: str, checks: Sequence[Callable[..., None]], *arguments: Any) -> None:
-    """Call each check with the arguments; an exception of the plug-in counts as a broken promise.
+    """Call each check with the arguments; an exception of the plug-in counts as a broken contract.
 
     Any: each family of checks defines its arguments.
 
@@ -56,7 +56,7 @@ def run_checks(subject: str, checks: Sequence[Callable[..., None]], *arguments: 
 
 
 def refusal(call: Callable[[], object], *wanted: type[Exception]) -> str | None:
-    """Call a function that must raise one of some exceptions; return None if it does, else what it did."""
+    """Call a function that must raise one of some exceptions; return None if it does, otherwise its behaviour."""
     try:
         call()
     except wanted:
@@ -68,7 +68,7 @@ def refusal(call: Callable[[], object], *wanted: type[Exception]) -> str | None:
 
 @contextmanager
 def watched_generators(subject: str) -> Iterator[None]:
-    """Hold that the global generators of torch, numpy and random are neither drawn from nor seeded.
+    """Require that the global generators of torch, numpy and random are neither drawn from nor seeded.
 
     Their states are restored afterwards.
 
@@ -101,9 +101,9 @@ def watched_generators(subject: str) -> Iterator[None]:
 
 
 def require_import_without_torch(subject: str, module: str) -> None:
-    """Hold that a module imports no torch in a fresh interpreter with the same search path.
+    """Require that a module imports no torch in a fresh interpreter with the same search path.
 
-    Modules that no other process can import (``__main__``) are not tried.
+    Modules that no other process can import (``__main__``) are skipped.
 
     Raises:
         AssertionError: it imports torch, or cannot be imported.
@@ -121,7 +121,7 @@ def require_import_without_torch(subject: str, module: str) -> None:
 
 @cache
 def _after_import(module: str, search_path: tuple[str, ...]) -> str:
-    """Return ``free``, or what is wrong with the import of a module."""
+    """Return ``free``, or the problem of a module's import."""
     code = (
         f"import sys; sys.path[:] = {list(search_path)!r}\nimport importlib; importlib.import_module({module!r})\n"
         f"sys.exit({IMPORTS_TORCH} if 'torch' in sys.modules else 0)"

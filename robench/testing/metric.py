@@ -16,16 +16,19 @@ from robench.declarations.base import imported
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
 from robench.metrics import Metric, Readings, Scope
 from robench.tasks import TASKS
-from robench.tasks.classification import ClassificationOutcome
+from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 from robench.testing.expectations import refusal, require, require_import_without_torch, run_checks, watched_generators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    # A seed to the outcomes of the examples of one condition.
+    MakeOutcomes = Callable[[int], Sequence[Outcome]]
+
 __all__ = ["METRIC_CHECKS", "check_metric", "classified"]
 
 NUM_EXAMPLES = 50
-# The clean condition and then five severities of one type, or of the fifteen.
+# The clean condition followed by five severities of one type, or of the fifteen.
 NUM_CONDITIONS = {
     "condition": 1,
     "threat-model": 3,
@@ -37,21 +40,29 @@ NUM_CONDITIONS = {
 }
 
 
-def check_metric(metric: Metric) -> None:
-    """Check that a metric keeps all promises that robench's own metrics keep.
+def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
+    """Check that a metric fulfils all contracts of robench's own metrics.
 
     Args:
-        metric: the descriptor; outcomes are made for its scope, those of 50 classified examples for each condition.
+        metric: the descriptor; outcomes are made for its scope, those of 50 examples for each condition.
+        outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
+            for classified examples, which metrics of other tasks cannot read.
 
     Raises:
-        AssertionError: the first promise that is broken: name, what was found and what was expected.
+        AssertionError: the metric is of another task and there are no outcomes, or the first promise that is broken:
+            name, what was found and what was expected.
     """
     if not isinstance(metric, Metric):
         raise AssertionError(f"{metric!r} is no metric; expected an instance of robench's Metric")
-    run_checks(subject_of(metric), METRIC_CHECKS, metric)
+    if outcomes is None and metric.task != CLASSIFICATION.name:
+        raise AssertionError(
+            f"{subject_of(metric)} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
+            f"function from a seed to outcomes of {NUM_EXAMPLES} examples (outcomes=...)"
+        )
+    run_checks(subject_of(metric), METRIC_CHECKS, metric, outcomes)
 
 
-def is_described(metric: Metric) -> None:
+def is_described(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check name, title, task and scope, and that the descriptor reaches a worker process."""
     subject = subject_of(metric)
     for name in ("name", "title", "unit"):
@@ -62,14 +73,14 @@ def is_described(metric: Metric) -> None:
     require(pickle.loads(pickle.dumps(metric)) == metric, subject, "differs after pickling", "the same descriptor")
 
 
-def is_computed_without_torch(metric: Metric) -> None:
+def is_computed_without_torch(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that reports, which compute metrics, need no torch."""
     require_import_without_torch(subject_of(metric), metric.implementation.partition(":")[0])
 
 
-def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric) -> None:
-    """Check type, unit and number of examples of what is computed."""
-    estimate, subject = computed(metric), subject_of(metric)
+def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
+    """Check type, unit and number of examples of the estimate."""
+    estimate, subject = computed(metric, outcomes), subject_of(metric)
     found = type(estimate).__name__
     require(isinstance(estimate, Estimate), subject, f"computes {found}", "an Estimate (`robench.core.report`)")
     require(estimate.unit == metric.unit, subject, f"gives unit {estimate.unit!r}", f"its own unit {metric.unit!r}")
@@ -78,9 +89,9 @@ def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric) -> None:
     require(count == wanted, subject, f"counts {count} examples", f"{wanted}, all that it read")
 
 
-def its_interval_holds_its_value(metric: Metric) -> None:
+def its_interval_holds_its_value(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that value and bounds are finite and in order; both bounds may be None where they are undefined."""
-    estimate, subject = computed(metric), subject_of(metric)
+    estimate, subject = computed(metric, outcomes), subject_of(metric)
     require(math.isfinite(estimate.value), subject, f"computes {estimate.value}", "a finite number")
     bounds = (estimate.low, estimate.high)
     if bounds == (None, None):
@@ -92,34 +103,34 @@ def its_interval_holds_its_value(metric: Metric) -> None:
         require(0 <= low <= high <= 1, subject, found, "a share and its interval within [0, 1], and no per cent")
 
 
-def no_outcomes_are_no_number(metric: Metric) -> None:
-    """Check that a metric of nothing is refused."""
-    found = refusal(lambda: compute(metric, [[] for _ in conditions_for(metric)]), IncompleteError)
+def no_outcomes_are_no_number(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
+    """Check that a metric of no outcomes is refused."""
+    found = refusal(lambda: compute(metric, [[] for _ in conditions_for(metric, outcomes)]), IncompleteError)
     require(found is None, subject_of(metric), f"{found} without outcomes", "an IncompleteError, since it is undefined")
 
 
-def the_order_of_the_examples_does_not_matter(metric: Metric) -> None:
+def the_order_of_the_examples_does_not_matter(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that shuffled outcomes give the same number to the bit."""
-    conditions = conditions_for(metric)
-    shuffled = [random.Random(7).sample(outcomes, len(outcomes)) for outcomes in conditions]
+    conditions = conditions_for(metric, outcomes)
+    shuffled = [random.Random(7).sample(rows, len(rows)) for rows in conditions]
     one, other = compute(metric, conditions), compute(metric, shuffled)
     require(one == other, subject_of(metric), f"gives {one}, and {other} for shuffled examples", "the same to the bit")
 
 
-def is_pure(metric: Metric) -> None:
-    """Check that outcomes stay as they are, two calls agree, and no global generator is drawn from."""
-    conditions, subject = conditions_for(metric), subject_of(metric)
-    readings = readings_for(metric, [columns_of(outcomes) for outcomes in conditions])
+def is_pure(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
+    """Check that outcomes are unchanged, two calls agree, and no global generator is drawn from."""
+    conditions, subject = conditions_for(metric, outcomes), subject_of(metric)
+    readings = readings_for(metric, [columns_of(rows) for rows in conditions])
     with watched_generators(subject):
         first, second = _implementation(metric)(readings), _implementation(metric)(readings)
     require(first == second, subject, f"gives {first}, and then {second}", "the same for the same outcomes")
-    untouched = readings_for(metric, [columns_of(outcomes) for outcomes in conditions])
+    untouched = readings_for(metric, [columns_of(rows) for rows in conditions])
     require(readings == untouched, subject, "changes the outcomes that it reads", "outcomes left alone")
 
 
-def outcomes_of_another_task_are_refused(metric: Metric) -> None:
+def outcomes_of_another_task_are_refused(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that outcomes without the task's fields are a ContractError."""
-    strangers = [[Outcome(example_id="a")] for _ in conditions_for(metric)]
+    strangers = [[Outcome(example_id="a")] for _ in conditions_for(metric, outcomes)]
     found = refusal(lambda: compute(metric, strangers), ContractError)
     require(found is None, subject_of(metric), f"{found} for outcomes of another task", "a ContractError")
 
@@ -137,12 +148,12 @@ METRIC_CHECKS = (
 
 
 def subject_of(metric: Metric) -> str:
-    """Return how messages name a metric."""
+    """Return the name of a metric in messages."""
     return f"metric {metric.name!r}"
 
 
 def classified(seed: int) -> list[ClassificationOutcome]:
-    """Return outcomes of 50 examples of 10 classes, of which about a tenth is right."""
+    """Return outcomes of 50 examples of 10 classes, about a tenth of them right."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):
@@ -170,19 +181,19 @@ def searched(seed: int) -> list[ClassificationOutcome]:
     ]
 
 
-def conditions_for(metric: Metric) -> list[list[ClassificationOutcome]]:
-    """Return outcomes of as many conditions as a column of the metric reads."""
-    make = searched if metric.scope in ("search", "distance") else classified
+def conditions_for(metric: Metric, outcomes: MakeOutcomes | None = None) -> list[Sequence[Outcome]]:
+    """Return outcomes for the conditions of a column of the metric."""
+    make: MakeOutcomes = outcomes or (searched if metric.scope in ("search", "distance") else classified)
     return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
 
 
-def columns_of(rows: Sequence[Outcome]) -> Outcomes:
-    """Return rows as columns, of a classifier where there are none."""
-    return Outcomes.of(rows, type(rows[0]) if rows else ClassificationOutcome)
+def columns_of(rows: Sequence[Outcome], empty: type[Outcome] = ClassificationOutcome) -> Outcomes:
+    """Return rows as columns, of type ``empty`` if there are none."""
+    return Outcomes.of(rows, type(rows[0]) if rows else empty)
 
 
 def readings_for(metric: Metric, conditions: Sequence[Outcomes]) -> Readings:
-    """Return conditions in the roles that the metric's scope gives them."""
+    """Return conditions in the roles required by the metric's scope."""
     first, *others = conditions
     match metric.scope:
         case "condition" | "search" | "distance":
@@ -199,16 +210,17 @@ def readings_for(metric: Metric, conditions: Sequence[Outcomes]) -> Readings:
 
 
 def compute(metric: Metric, conditions: Sequence[Sequence[Outcome]]) -> Estimate:
-    """Return what the metric makes of rows."""
-    return _implementation(metric)(readings_for(metric, [columns_of(rows) for rows in conditions]))
+    """Return the metric of rows."""
+    outcome_type = TASKS[metric.task].outcome
+    return _implementation(metric)(readings_for(metric, [columns_of(rows, outcome_type) for rows in conditions]))
 
 
-def computed(metric: Metric) -> Estimate:
-    """Return what the metric makes of the outcomes of these tests."""
-    return compute(metric, conditions_for(metric))
+def computed(metric: Metric, outcomes: MakeOutcomes | None = None) -> Estimate:
+    """Return the metric of the outcomes of these tests."""
+    return compute(metric, conditions_for(metric, outcomes))
 
 
 def _implementation(metric: Metric) -> Callable[[Readings], Estimate]:
-    """Return the function itself: the harness would undo what it does to the process."""
+    """Return the function itself: the harness would undo its effects on the process."""
     function: Callable[[Readings], Estimate] = imported(metric.implementation)
     return function

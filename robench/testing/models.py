@@ -1,4 +1,4 @@
-"""Models and examples on which attacks are tested: so simple that what an attack should reach is known."""
+"""Models and examples for testing attacks, simple enough that the expected result is known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DRAWING_SHAPE = (3, 4, 8)
 
 
 def by_rows(rows: Tensor, weight: Tensor) -> Tensor:
-    """Return rows (B, D) times weight (C, D), transposed: the same bits whatever other rows there are.
+    """Return rows (B, D) times weight (C, D), transposed: the same bits regardless of the other rows.
 
     A matrix product rounds differently for other numbers of rows on some processors.
     """
@@ -35,7 +35,7 @@ def by_rows(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 class LinearModel:
-    """Logits W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
+    """Linear model with logits W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
 
     device = torch.device("cpu")
     normalisation = (
@@ -55,12 +55,12 @@ class LinearModel:
         return by_rows((inputs - 0.5).flatten(1), self.weight) + self.constant
 
     def through_solvers(self) -> Model:
-        """Return the model itself, which solves nothing."""
+        """Return the model itself, which has no solvers."""
         return self
 
 
 class CountingModel(LinearModel):
-    """A linear model that counts the rows that it is given, and the gradients that are taken of their logits."""
+    """Linear model that counts its input rows, and the gradients taken of their logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,9 +80,9 @@ class CountingModel(LinearModel):
 
 
 class DrawingModel:
-    """Logits of a small network, scaled class by class by random numbers of the row's seed; notes its passes.
+    """Small network whose logits are scaled by random numbers of the row's seed, with a log of its passes.
 
-    The arithmetic is one row's at a time, so that nothing but seeds can tell a row alone from the same row in company.
+    The arithmetic is row by row, so that a row alone and in company can differ by seeds only.
 
     Attributes:
         passes: seeds of each pass, and whether the pass is a prediction: those alone are made without a graph, and not
@@ -108,7 +108,7 @@ class DrawingModel:
         return torch.stack([self._of_row(row, seed) for row, seed in zip(inputs, seeds, strict=True)])
 
     def through_solvers(self) -> Model:
-        """Return the model itself, which solves nothing."""
+        """Return the model itself, which has no solvers."""
         return self
 
     def _of_row(self, row: Tensor, seed: int) -> Tensor:
@@ -120,14 +120,14 @@ class DrawingModel:
 
 
 class NoModel:
-    """A model that cannot be asked anything, for perturbations that are blind to it."""
+    """Model that refuses all queries, for perturbations that do not use it."""
 
 
 def batch_of(num_examples: int = 6, seed: int = 1) -> Batch:
-    """Return inputs of ``SHAPE`` with random classes; the first has values at and next to the borders of the box."""
+    """Return inputs of ``SHAPE`` with random classes; the first has values at and next to the limits."""
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.rand(num_examples, *SHAPE, generator=generator)
-    # Where clamps go wrong.
+    # Values where clamping may fail.
     inputs[0, 0, 0] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
     targets = torch.randint(0, NUM_CLASSES, (num_examples,), generator=generator)
     return Batch(ids=tuple(f"example-{i}" for i in range(num_examples)), inputs=inputs, targets=targets)
@@ -157,6 +157,6 @@ def perturbed(
     seeds: Sequence[int] | None = None,
     batch_size: int | None = None,
 ) -> Perturbed:
-    """Return what a perturbation makes of a batch; by default against a ``LinearModel`` and with seeds 0, 1, 2 ..."""
+    """Return the result of a perturbation on a batch; by default with a ``LinearModel`` and seeds 0, 1, 2 ..."""
     draws = ExampleDraws(range(len(batch.ids)) if seeds is None else seeds)
     return perturb(declaration, batch, LinearModel() if model is None else model, draws, batch_size)

@@ -1,4 +1,4 @@
-"""Contract of every perturbation, attack or corruption: budgets, bytes, neighbours, and what it leaves alone."""
+"""Contract of all perturbations, attacks and corruptions: budgets, reproducibility, independence, and side effects."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Of results for other numbers of rows, where arithmetic may round differently.
+# Tolerance of results for other numbers of rows, where arithmetic may round differently.
 ROUNDING = 1e-6
 
 
 def subject_of(declaration: PerturbationBase) -> str:
-    """Return how messages name a perturbation: family and kind."""
+    """Return the name of a perturbation in messages: family and kind."""
     family = "attack" if declaration.is_attack else "perturbation" if declaration.corruption is None else "corruption"
     return f"{family} {getattr(declaration, 'kind', type(declaration).__name__)!r}"
 
 
 def keeps_shape_dtype_and_device(declaration: PerturbationBase) -> None:
-    """Check that what comes back looks like the inputs."""
+    """Check that results have shape, dtype and device of the inputs."""
     batch = batch_of(num_examples=64, seed=2)
     result = perturbed(declaration, batch).inputs
     subject = subject_of(declaration)
@@ -93,7 +93,7 @@ def same_seeds_give_the_same_bytes(declaration: PerturbationBase) -> None:
 
 
 def examples_do_not_see_each_other(declaration: PerturbationBase) -> None:
-    """Check that an example alone becomes what it becomes among others."""
+    """Check that an example alone has the same result as among others."""
     if declaration.batch_dependence:
         return
     batch = batch_of()
@@ -157,7 +157,7 @@ PERTURBATION_CHECKS = (
 
 
 def without_budget(declaration: Any) -> Any:
-    """Return an attack with epsilon 0, and with it all attacks within a budget that its fields hold.
+    """Return an attack with epsilon 0, and so all bounded attacks in its fields.
 
     Any: ``replace`` returns what it is given.
     """
@@ -174,7 +174,7 @@ def _has_budget(value: object) -> bool:
 
 
 def _changed(one: Tensor, other: Tensor) -> int:
-    """Return how many examples differ."""
+    """Return the number of examples that differ."""
     return int((one != other).flatten(1).any(1).sum())
 
 

@@ -1,4 +1,4 @@
-"""From a registry entry to the weights that it publishes: ``x.py`` declares a recipe, ``x_impl.py`` trains by it."""
+"""Training of registry entries: ``x.py`` declares a recipe, ``x_impl.py`` trains by it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from robench.training.embedded import Training
 
 __all__ = ["TRAININGS"]
 
-# What an entry's `training` may be; without a `kind` it is of the first.
+# Kinds of an entry's `training`; the first is the default.
 _BUILTIN: dict[str, type[TrainingBase]] = {"training": Training, "deit": DeitTraining}
 TRAININGS = Plugins("training", _BUILTIN, base=TrainingBase)

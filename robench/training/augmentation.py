@@ -1,4 +1,4 @@
-"""Small shifts of training images, and noise on them."""
+"""Augmentation of embedded images: small shifts and noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def shifted(images: Tensor, max_shift: int, generator: torch.Generator) -> Tensor:
-    """Move each image (B, C, H, W) by up to ``max_shift`` pixels in each direction; what enters is its border."""
+    """Move each image (B, C, H, W) by up to ``max_shift`` pixels in each direction, repeating its border."""
     if max_shift == 0:
         return images
     num_images, _, height, width = images.shape
@@ -25,7 +25,7 @@ def shifted(images: Tensor, max_shift: int, generator: torch.Generator) -> Tenso
 
 
 def noisy(images: Tensor, scale: float, generator: torch.Generator) -> Tensor:
-    """Add Gaussian noise of standard deviation ``scale`` (pixel units) to each value, and cut to [0, 1]."""
+    """Add Gaussian noise of standard deviation ``scale`` (pixel units) to each value, and clip to [0, 1]."""
     if scale == 0:
         return images
     return (images + scale * torch.randn(images.shape, generator=generator)).clamp(0, 1)

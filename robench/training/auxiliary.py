@@ -1,7 +1,7 @@
-"""What layers ask of training beside the task's loss, such as the KSVD loss of Primal-Attention.
+"""Auxiliary losses of layers in training, such as the KSVD loss of Primal-Attention.
 
-A model whose layers may ask for any says so by an attribute ``takes_losses``, and takes a list ``losses_B`` beside its
-images, to which each such layer adds its loss, (B,).
+A model whose layers may have such losses declares it by an attribute ``takes_losses``, and takes a list ``losses_B``
+beside its images, to which each such layer appends its loss, (B,).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def logits_and_auxiliary(model: nn.Module, images: Tensor, weight: float) -> tup
 
 
 def check_auxiliary(model: nn.Module, images: Tensor, weight: float) -> None:
-    """Run the model once on ``images`` where ``weight`` is not zero; random numbers it draws are drawn anew later.
+    """Run the model once on ``images`` if ``weight`` is not zero; the global generators are restored.
 
     Raises:
-        DeclarationError: no layer asks for a loss.
+        DeclarationError: no layer has an auxiliary loss.
     """
     if not weight:
         return

@@ -1,4 +1,4 @@
-"""Base of the declarations of training, where and how it is computed, and what it tells about itself."""
+"""Base class of the declarations of training, its host settings, and its progress reports."""
 
 from __future__ import annotations
 
@@ -18,36 +18,42 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 
 class TrainingBase(DeclarationBase):
-    """Declaration of how a published checkpoint was trained, so that it can be trained again.
+    """Declaration of the training of a published checkpoint, with which it can be repeated.
 
     The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU. A
-    declaration has the fields ``dataset`` and ``num_epochs``.
+    declaration has the fields ``dataset``, ``num_epochs`` and ``seed``.
 
     Attributes:
-        is_embedded: the data are embedded in a library. Training needs no data on disk, computes on the CPU in whole
-            batches and writes the weights, which come with robench, anew in their place.
+        is_embedded: whether the data are embedded in a library. Training then needs no data on disk, computes on the
+            CPU in whole batches and replaces the weights that come with robench.
     """
 
     is_embedded: ClassVar[bool] = False
 
     dataset: str
     num_epochs: int
+    seed: int
 
     def shortened(self, num_epochs: int) -> Self:
-        """Return the training with so many epochs in all."""
-        # Any: a declaration is a dataclass, which its base cannot say.
+        """Return the training with the given total number of epochs."""
+        # Any: a declaration is a dataclass, which its base class cannot express.
         return cast("Self", replace(cast("Any", self), num_epochs=num_epochs))
+
+    def seeded(self, seed: int) -> Self:
+        """Return the training with another seed."""
+        return cast("Self", replace(cast("Any", self), seed=seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """Where and how a training is computed.
+    """Device and resources of a training.
 
     Attributes:
-        micro_batch_size: examples that pass through the model at once; gradients add up to those of a whole batch. None
-            for the whole batch. Only the last bits depend on it, and models that normalise over a batch.
-        decode_workers: processes that decode and augment images, 0 for none beside this one; no byte depends on them.
-        state_path: what an interrupted training goes on from, None to keep nothing.
+        micro_batch_size: number of examples per forward pass; gradients add up to those of a whole batch. None for the
+            whole batch. It affects only the last bits, and models that normalise over a batch.
+        decode_workers: number of processes that decode and augment images, 0 for the current one; the result does not
+            depend on it.
+        state_path: file from which an interrupted training resumes, None for none.
     """
 
     data_root: Path | None
@@ -59,10 +65,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochReport:
-    """How training goes: epochs done of ``num_epochs``, and the epoch's mean loss and speed.
+    """Progress of a training: completed epochs of ``num_epochs``, and the epoch's mean loss and speed.
 
     Attributes:
-        loss_nats: as the optimiser met it, label smoothing, mixing and what layers asked for included.
+        loss_nats: loss of the optimiser, including label smoothing, mixing and auxiliary losses.
     """
 
     epoch: int

@@ -14,34 +14,34 @@ from robench.training.base import Count, NotNegative, Share, TrainingBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeitTraining(TrainingBase):
-    """The recipe of DeiT, for a dataset in a folder of images. Touvron et al. 2021, arXiv:2012.12877, table 9.
+    """Recipe of DeiT, for a dataset in a folder of images. Touvron et al. 2021, arXiv:2012.12877, table 9.
 
-    The defaults are table 9's (DeiT-B) and, where it is silent, those of facebookresearch/deit, main.py.
+    The defaults are those of table 9 (DeiT-B) and otherwise those of facebookresearch/deit, main.py.
 
     Attributes:
-        num_epochs: length of the cosine; ``cooldown_epochs`` more follow at ``min_learning_rate``.
-        batch_size: examples of one step, an even number, since two are mixed.
+        num_epochs: length of the cosine schedule; ``cooldown_epochs`` more follow at ``min_learning_rate``.
+        batch_size: number of examples per step, an even number, since two are mixed.
         learning_rate: peak for a batch of ``learning_rate_batch_size``; the peak in use is proportional to
             ``batch_size``.
-        warmup_learning_rate, min_learning_rate: where the warm-up begins, and where the cosine ends; not multiplied.
-        weight_decay: not of biases, norms, other vectors, positions and tokens.
-        warmup_epochs: epochs over which the learning rate rises; it changes between epochs alone.
-        label_smoothing: share of the target spread over all classes.
+        warmup_learning_rate, min_learning_rate: start of the warm-up, and end of the cosine schedule; not scaled.
+        weight_decay: weight decay; not applied to biases, norms, other vectors, positions and tokens.
+        warmup_epochs: number of epochs over which the learning rate increases; it changes only between epochs.
+        label_smoothing: fraction of the target spread over all classes.
         drop_path_rate: probability of dropping a branch (stochastic depth): the last block's in ``vit``, with a linear
             rise from 0 in the first; every block's in ``fan``.
-        mixup, cutmix: parameters of the beta distributions; a group is mixed in one of the two ways; 0 for never.
-        mixing_group_size: examples that are mixed with each other, in one way and proportion; an even number. It is the
-            batch of one GPU in the authors' code.
-        auto_augment: timm's name of the policy.
-        interpolation: of the random crop; ``preprocessing``: that of the entry's preprocessing; ``random``: bilinear or
-            bicubic, drawn for each image.
-        random_erasing: probability with which a rectangle of an image becomes noise.
-        num_repeats: how often an image is met, each time augmented anew; an epoch has as many as there are images, so
-            that it meets one in ``num_repeats`` of them.
-        ema_decay: of the moving average of the weights that is kept beside them, null for none.
-        published: the weights themselves, as the authors do, or their moving average.
-        clip_grad: largest norm of a step's gradient, null for any.
-        auxiliary_weight: times what layers ask of training beside the cross-entropy, averaged over them.
+        mixup, cutmix: parameters of the beta distributions; each group uses one of the two; 0 for never.
+        mixing_group_size: number of examples mixed with each other, with one method and proportion; an even number. In
+            the authors' code it is the batch of one GPU.
+        auto_augment: name of the policy in timm.
+        interpolation: filter of the random crop; ``preprocessing``: that of the entry's preprocessing; ``random``:
+            bilinear or bicubic, drawn for each image.
+        random_erasing: probability of replacing a rectangle of an image by noise.
+        num_repeats: number of repetitions of an image, each augmented separately; an epoch has as many examples as
+            there are images, so it contains one in ``num_repeats`` of the images.
+        ema_decay: decay of the moving average of the weights, null for none.
+        published: the published state: the weights themselves, as in the authors' code, or their moving average.
+        clip_grad: maximum norm of a step's gradient, null for none.
+        auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
     """
 
     kind: ClassVar[str] = "deit"
@@ -74,15 +74,15 @@ class DeitTraining(TrainingBase):
 
     @property
     def total_epochs(self) -> int:
-        """Epochs of the cosine and of the cool-down together."""
+        """Return the number of epochs of the cosine schedule and the cool-down together."""
         return self.num_epochs + self.cooldown_epochs
 
     def shortened(self, num_epochs: int) -> Self:
-        """Return the training with so many epochs in all, and no cool-down after them."""
+        """Return the training with the given total number of epochs, without a cool-down."""
         return replace(self, num_epochs=num_epochs, cooldown_epochs=0)
 
     def contradictions(self) -> list[FieldProblem]:
-        """Mixing pairs the examples of a group, an average needs a decay, and images come from a folder."""
+        """Return problems between fields: mixing needs even groups, an average a decay, and images a folder."""
         problems = [
             (name, f"must be even, since two examples are mixed, got {size}")
             for name, size in (("batch_size", self.batch_size), ("mixing_group_size", self.mixing_group_size))

@@ -1,8 +1,8 @@
-"""Train a checkpoint as DeiT was, from a folder of images, on one device, in float32.
+"""Training by DeiT's recipe, from a folder of images, on one device, in float32.
 
 Source: Touvron et al. 2021, arXiv:2012.12877, table 9, and facebookresearch/deit, main.py and engine.py; the authors
-compute in float16 where it is safe, on several GPUs. An interrupted training goes on from the last whole epoch; on one
-kind of CPU and one release of torch it then ends with the bytes that it would have had uninterrupted.
+use mixed precision on several GPUs. An interrupted training resumes after the last complete epoch; on one kind of CPU
+and one release of torch it then gives the same bytes as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 def train_deit(
     checkpoint: Checkpoint, host: Host, on_epoch: Callable[[EpochReport], None] = lambda report: None
 ) -> dict[str, Tensor]:
-    """Return the state dict, on the CPU, that training ``checkpoint`` ends with, from nothing or from its kept state.
+    """Train ``checkpoint`` from scratch or from its stored state, and return the state dict on the CPU.
 
-    The caller's random generators and number of threads are as before afterwards.
+    The caller's random generators and number of threads are restored.
 
     Raises:
-        DeclarationError: the entry does not say how to train it, or its model does not fit.
-        MissingDataError: the training images are not there.
-        UsageError: there are fewer images than a batch has, or the kept state is of another training.
+        DeclarationError: the entry has no training fields, or its model does not fit.
+        MissingDataError: the training images were not found.
+        UsageError: there are fewer images than in a batch, or the stored state is of another training.
         ExampleError: an image cannot be read.
         ContractError: the loss is no longer a finite number.
     """
@@ -59,7 +59,7 @@ def train_deit(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(training.seed)
         if device.type == "cpu":
-            # One thread: sums in a fixed order, so that the same bytes can be made again.
+            # One thread: sums in a fixed order, so that the bytes are reproducible.
             torch.set_num_threads(1)
         try:
             model = build(checkpoint.architecture, training.drop_path_rate).to(device)
@@ -102,7 +102,7 @@ def _train(
 
 
 class Learner:
-    """A model that learns by the recipe, and all that changes with it from step to step."""
+    """Model in training by the recipe, with all state that changes from step to step."""
 
     def __init__(
         self, model: nn.Module, training: DeitTraining, device: torch.device, micro_batch_size: int | None
@@ -120,9 +120,9 @@ class Learner:
         self._loss = SoftTargetCrossEntropy()  # type: ignore[no-untyped-call]  # timm's
 
     def epoch(self, epoch: int, epoch_batches: Iterator[list[Tensor]]) -> float:
-        """Learn from the batches of an epoch (0-based), and return the mean loss in nats."""
+        """Train on the batches of an epoch (0-based), and return the mean loss in nats."""
         seed = self.training.seed
-        # Every epoch from its own seed, so that one that goes on draws what an uninterrupted one does.
+        # Every epoch from its own seed, so that a resumed training draws the same numbers as an uninterrupted one.
         torch.manual_seed(seed_for(seed, "model", epoch))
         self._schedule.step(epoch)
         total, num_batches = torch.zeros((), device=self.device), 0
@@ -153,19 +153,19 @@ class Learner:
         return total
 
     def parts(self) -> dict[str, dict[str, object]]:
-        """Return state dicts of all that changes, as ``restore`` takes them."""
+        """Return state dicts of everything that changes, for ``restore``."""
         average = {} if self._average is None else self._average.module.state_dict()
         return {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(), "average": average}
 
     def restore(self, parts: dict[str, dict[str, object]]) -> None:
-        """Become what ``parts`` were taken of."""
+        """Restore the state from ``parts``."""
         self._model.load_state_dict(parts["model"])
         self._optimizer.load_state_dict(parts["optimizer"])
         if self._average is not None:
             self._average.module.load_state_dict(parts["average"])
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the state dict that is published, on the CPU."""
+        """Return the published state dict, on the CPU."""
         averaged = self.training.published == "average" and self._average is not None
         module = self._average.module if averaged and self._average is not None else self._model
         return {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
@@ -174,14 +174,14 @@ class Learner:
 def _check_fit(
     name: str, model: nn.Module, training: DeitTraining, preprocessing: ImagePreprocessing, device: torch.device
 ) -> None:
-    """Show the model two black images before any is read, because reading a million takes its time."""
+    """Run the model on two black images before any is read, since reading a million takes long."""
     side, num_classes = preprocessing.crop or 1, DATASETS[training.dataset].num_classes
     images = torch.zeros(2, 3, side, side, device=device)
     model.eval()
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
             shape = tuple(model(images).shape)
-    # Broad because whatever a model raises on images of another size, it does not fit.
+    # Broad because any error of a model on images of another size means that it does not fit.
     except Exception as error:
         raise DeclarationError(f"model {name!r} cannot take images of {side}x{side} pixels: {error}") from error
     if shape != (2, num_classes):

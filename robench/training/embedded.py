@@ -13,15 +13,15 @@ from robench.training.base import Count, NotNegative, Share, TrainingBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training(TrainingBase):
-    """AdamW with linear warm-up and cosine decay on one dataset's training split.
+    """Training by AdamW with linear warm-up and cosine decay on one dataset's training split.
 
     Attributes:
-        learning_rate: peak; ``weight_decay``: of weights of two or more axes.
-        warmup_epochs: epochs over which the learning rate rises from zero.
-        max_shift: images are moved by up to this many pixels in each direction, anew each epoch.
-        noise_scale: standard deviation, in pixel units, of Gaussian noise added anew each epoch.
-        label_smoothing: share of the target spread over all classes.
-        auxiliary_weight: times what layers ask of training beside the cross-entropy, averaged over them.
+        learning_rate: peak learning rate; ``weight_decay``: weight decay of parameters with two or more axes.
+        warmup_epochs: number of epochs over which the learning rate increases from zero.
+        max_shift: maximum random shift of images in pixels in each direction, drawn in each epoch.
+        noise_scale: standard deviation, in pixel units, of Gaussian noise drawn in each epoch.
+        label_smoothing: fraction of the target spread over all classes.
+        auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
     """
 
     kind: ClassVar[str] = "training"

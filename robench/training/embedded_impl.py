@@ -1,4 +1,4 @@
-"""Train one checkpoint from the ``training`` fields of its registry entry.
+"""Training on embedded data, by the ``training`` fields of a registry entry.
 
 AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) on the cross-entropy, linear warm-up, cosine decay to zero. The
 same entry gives the same bytes on one kind of CPU and one release of torch.
@@ -34,13 +34,12 @@ if TYPE_CHECKING:
 def train(
     checkpoint: Checkpoint, host: Host | None = None, on_epoch: Callable[[EpochReport], None] = lambda report: None
 ) -> dict[str, Tensor]:
-    """Return the state dict that training ``checkpoint`` from nothing ends with.
+    """Train ``checkpoint`` from scratch, and return the state dict.
 
-    Computed on the CPU whatever ``host`` says. The caller's random generators and number of threads are as before
-    afterwards.
+    Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
 
     Raises:
-        DeclarationError: the entry does not say how to train it, or asks for losses that the model does not have.
+        DeclarationError: the entry has no training fields, or weights auxiliary losses that the model does not have.
     """
     del host
     training = checkpoint.training
@@ -51,7 +50,7 @@ def train(
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(training.seed)
-        # One thread: sums in a fixed order, so that the published bytes can be made again.
+        # One thread: sums in a fixed order, so that the published bytes are reproducible.
         torch.set_num_threads(1)
         try:
             return _train(checkpoint, training, checkpoint.preprocessing, on_epoch)
@@ -103,7 +102,7 @@ def _batches(num_examples: int, batch_size: int, generator: torch.Generator) -> 
 
 
 def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:
-    """Weight decay for matrices alone: biases, norms and single scalars keep their scale."""
+    """Return AdamW with weight decay for matrices alone: biases, norms and single scalars are excluded."""
     decayed = [value for value in model.parameters() if value.ndim >= 2]
     others = [value for value in model.parameters() if value.ndim < 2]
     groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]

@@ -1,6 +1,6 @@
-"""Training images from a folder of ImageNet-1k, augmented by timm's own transforms, in the order of an epoch.
+"""Training images from a folder of ImageNet-1k, augmented by timm's transforms, in the order of an epoch.
 
-Which augmentation an image meets is a function of the recipe's seed, the epoch and the image's position in it.
+The augmentation of an image is a function of the recipe's seed, the epoch and the image's position in it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Key = tuple[int, int]
 
 
 class TrainingImages(Dataset[tuple[Tensor, int]]):
-    """Augmented images by (index, seed): an image (3, crop, crop), normalised, and its class.
+    """Dataset of augmented images by (index, seed): an image (3, crop, crop), normalised, and its class.
 
     Raises:
-        MissingDataError: there are no training images below ``data_root``, or some are of no class of ImageNet-1k.
+        MissingDataError: there are no training images below ``data_root``, or some belong to no class of ImageNet-1k.
         DeclarationError: timm has no such augmentation, or the preprocessing names no size.
     """
 
@@ -55,9 +55,9 @@ class TrainingImages(Dataset[tuple[Tensor, int]]):
 
 
 class EpochKeys:
-    """The batches of one epoch, as keys of images: timm's sampler, whose repeats of an image are each augmented anew.
+    """Batch sampler of one epoch: timm's, with a separate augmentation for each repetition of an image.
 
-    What does not fill a batch is left out.
+    An incomplete last batch is dropped.
     """
 
     def __init__(self, images: TrainingImages, training: DeitTraining, epoch: int) -> None:
@@ -82,19 +82,19 @@ class EpochKeys:
 
 
 def batches(keys: EpochKeys, images: TrainingImages, decode_workers: int, *, pin: bool) -> Iterator[list[Tensor]]:
-    """Yield images (B, 3, H, W) and classes (B,) of each batch, decoded by so many processes (0: by this one).
+    """Yield images (B, 3, H, W) and classes (B,) of each batch, decoded by the given number of processes.
 
     Raises:
         ExampleError: an image cannot be read; the message names it.
     """
-    # A generator of its own, because the loader draws a number that nobody needs.
+    # A separate generator, because the loader draws an unused number.
     loader = DataLoader(
         images, batch_sampler=keys, num_workers=decode_workers, pin_memory=pin, generator=Generator().manual_seed(0)
     )
     try:
         yield from loader
     except ExampleError as error:
-        # A decoding process sends its whole traceback as the message, which ends with what was raised.
+        # A decoding process sends its whole traceback as the message, which ends with the original error.
         raise ExampleError(str(error).strip().rpartition(f"{ExampleError.__name__}: ")[2]) from None
 
 
@@ -106,8 +106,8 @@ def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> C
     """
     if preprocessing.crop is None:
         raise DeclarationError(
-            "the checkpoint's preprocessing has no crop, so nothing says how large the images of training are;"
-            " write crop: 224, or what the model takes, into its entry"
+            "the checkpoint's preprocessing has no crop, so the size of the training images is undefined;"
+            " write crop: 224, or the model's input size, into its entry"
         )
     own = training.interpolation == "preprocessing"
     interpolation = preprocessing.interpolation if own else training.interpolation

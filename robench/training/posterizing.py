@@ -1,7 +1,7 @@
-"""timm's policies on releases of Pillow that refuse to posterise an image to no bits at all.
+"""Fix for timm's policies on releases of Pillow that refuse to posterise an image to zero bits.
 
 At their highest magnitude timm's posterising operations keep 0 bits of a channel, which DeiT's policy (magnitude 9,
-standard deviation 0.5) reaches now and then. Pillow made a black image of it when DeiT was trained; Pillow 13 raises a
+standard deviation 0.5) reaches occasionally. Pillow returned a black image when DeiT was trained; Pillow 13 raises a
 ValueError. Here such an image is black again.
 """
 
@@ -22,7 +22,7 @@ OPERATIONS = ("Posterize", "PosterizeIncreasing", "PosterizeOriginal")
 
 @contextmanager
 def posterizing_to_black() -> Iterator[None]:
-    """Let policies that timm makes meanwhile turn an image black of which they keep no bits."""
+    """Let policies that timm creates within the block turn an image black if they keep none of its bits."""
     before = {name: auto_augment.NAME_TO_OP[name] for name in OPERATIONS}
     auto_augment.NAME_TO_OP.update(dict.fromkeys(OPERATIONS, posterize))
     try:
@@ -32,7 +32,7 @@ def posterizing_to_black() -> Iterator[None]:
 
 
 def posterize(image: Image.Image, bits_to_keep: int, **unused: object) -> Image.Image:
-    """Return the image with so many of the highest bits of each channel kept, 0 to 8."""
+    """Return the image with the given number of highest bits of each channel kept, 0 to 8."""
     if bits_to_keep < 1:
         return image.point(lambda value: 0)
     kept: Image.Image = auto_augment.posterize(image, bits_to_keep)  # type: ignore[no-untyped-call]  # timm's

@@ -1,8 +1,8 @@
-"""Randomness of training that is a function of the recipe's seed and of the place where it is needed alone.
+"""Random seeds of training, a function of the recipe's seed and the purpose alone.
 
 The libraries that augment and mix images draw from the global generators of Python, numpy and torch. Here each of those
-draws begins at a seed of its own, and the generators are as before afterwards: neither how many processes decode, nor
-where training was interrupted, changes a byte.
+draws starts from its own seed, and the generators are restored: neither the number of decoding processes, nor
+interruptions of the training, change a byte.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def seed_for(seed: int, purpose: str, epoch: int, position: int = 0) -> int:
-    """Return the 64-bit seed of what is drawn for one purpose in one epoch (0-based), at one position of it."""
+    """Return the 64-bit seed for one purpose in one epoch (0-based), at one position of it."""
     return stream_seed(seed, Stream(purpose=purpose, step=epoch, draw=position))
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let the global generators of this process, those of GPUs excepted, begin at ``seed``; restore them after."""
+    """Seed the global generators of this process, except those of GPUs, for the block; restore them afterwards."""
     generator = torch.default_generator
     before = random.getstate(), np.random.get_state(), generator.get_state()
     random.seed(seed)

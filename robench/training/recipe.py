@@ -1,4 +1,4 @@
-"""The parts of DeiT's recipe, each one of timm's own: optimiser, learning rates, mixing.
+"""Components of DeiT's recipe from timm: optimiser, learning rate schedule, mixing.
 
 Where this differs from facebookresearch/deit, main.py: epoch e has the learning rate of the schedule at e, where the
 authors' code steps the schedule with the epoch that has ended and so has it one epoch later. Examples are mixed in
@@ -32,9 +32,9 @@ def optimizer_of(model: nn.Module, training: DeitTraining) -> torch.optim.Optimi
 
 
 def schedule_of(optimizer: torch.optim.Optimizer, training: DeitTraining) -> CosineLRScheduler:
-    """Return the scheduler that sets an epoch's learning rates by ``step(epoch)``: linear warm-up within a cosine.
+    """Return the scheduler that sets an epoch's learning rates by ``step(epoch)``: linear warm-up and cosine decay.
 
-    Past the cosine, in the cool-down, they stay at the minimum.
+    After the cosine, in the cool-down, they stay at the minimum.
     """
     return CosineLRScheduler(
         optimizer,
@@ -46,7 +46,7 @@ def schedule_of(optimizer: torch.optim.Optimizer, training: DeitTraining) -> Cos
 
 
 class Mixing:
-    """Mixes each group of a batch with itself in reverse, by mixup or by cutmix, one way and one share a group."""
+    """Mixing of each group of a batch with its reverse, by mixup or cutmix, with one proportion per group."""
 
     def __init__(self, training: DeitTraining, num_classes: int) -> None:
         self._num_classes = num_classes

@@ -1,6 +1,6 @@
-"""What a training that was interrupted goes on from: a whole file beside the weights, written after every epoch.
+"""Training state for resuming after an interruption: a complete file beside the weights, written after every epoch.
 
-It holds no state of a random generator: each epoch begins at seeds of its own (``randomness.py``).
+It contains no state of a random generator: each epoch starts from its own seeds (``randomness.py``).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingState:
-    """A training between two epochs.
+    """State of a training between two epochs.
 
     Attributes:
-        key: of all that decides what the training ends with; another one's state is not gone on from.
-        num_epochs_done: epochs that are over.
-        parts: state dicts of what trains, by name.
+        key: digest of everything that determines the result; a state with another key is refused.
+        num_epochs_done: number of completed epochs.
+        parts: state dicts by name.
     """
 
     key: str
@@ -34,12 +34,12 @@ class TrainingState:
 
 
 def state_path(weights: Path) -> Path:
-    """Return where the state of the training of a file of weights is kept."""
+    """Return the path of the training state for a file of weights."""
     return weights.with_name(f"{weights.name}.training")
 
 
 def write_state(path: Path, state: TrainingState) -> None:
-    """Write the state, whole or not at all.
+    """Write the state atomically.
 
     Raises:
         StoreUnwritableError: it cannot be written.
@@ -53,10 +53,10 @@ def write_state(path: Path, state: TrainingState) -> None:
 
 
 def read_state(path: Path, key: str) -> TrainingState | None:
-    """Return the state that a training of this key left, None where there is none.
+    """Return the stored state of a training with this key, None if there is none.
 
     Raises:
-        UsageError: the file is of another training, or is none.
+        UsageError: the file is of another training, or not a training state.
     """
     if not path.exists():
         return None
@@ -64,14 +64,14 @@ def read_state(path: Path, key: str) -> TrainingState | None:
         with open_regular(path) as file:
             content = torch.load(file, map_location="cpu", weights_only=True)
         state = TrainingState(key=content["key"], num_epochs_done=content["num_epochs_done"], parts=content["parts"])
-    # Broad because what torch raises on a file that is none of its own is of any class.
+    # Broad because torch may raise any error on a foreign file.
     except Exception as error:
         raise UsageError(
-            f"{path} is no state of a training ({type(error).__name__}); remove it to begin anew"
+            f"{path} is not the state of a training ({type(error).__name__}); remove it to start again"
         ) from error
     if state.key != key:
         raise UsageError(
-            f"{path} is of a training with other fields, or of another number of images; remove it to begin anew, or"
-            " give the same entry, the same --num-epochs and the same images to go on from it"
+            f"{path} is of a training with other fields, or of another number of images; remove it to start again, or"
+            " give the same entry, the same --num-epochs and the same images to resume it"
         )
     return state

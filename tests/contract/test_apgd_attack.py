@@ -116,7 +116,7 @@ class TestOptimum:
 
         return Victim(logits)
 
-    @pytest.mark.parametrize("loss", ["ce", "margin", "dlr", "dlr-targeted"])
+    @pytest.mark.parametrize("loss", ["ce", "margin", "dlr", "dlr-targeted", "objective"])
     @pytest.mark.parametrize("declared", [LINF, L2, L1, replace(L1, radii="shrinking")])
     def test_the_closed_form_margin_is_reached(self, declared: Apgd, loss: Any) -> None:
         declared, batch, victim = replace(declared, loss=loss, num_steps=100), middle_of_the_box(), self.victim()
@@ -483,7 +483,10 @@ def test_what_is_wrong_already_is_returned_clean_only_when_stopping_at_success()
         ({"num_draws": 0}, "num_draws must be at least 1, got 0"),
         ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
         ({"norm": "l0"}, "norm must be linf or l2 or l1 for apgd, got l0"),
-        ({"radii": "shrinking"}, "radii must be constant for norm linf: shrinking ones are of l1, got shrinking"),
+        (
+            {"radii": "shrinking"},
+            "radii must be constant for norm linf: shrinking ones exist in l1 alone, got shrinking",
+        ),
         (
             {"radii": "shrinking", "norm": "l1", "num_steps": 2},
             "num_steps must be at least 3 with radii shrinking, got 2",

@@ -426,7 +426,7 @@ class TestVariants:
         ),
         (
             {"variant": "rand", "labels": "predicted"},
-            "labels must be true for autoattack, which stops at success, got predicted",
+            "labels must be true for autoattack, which uses early stopping, got predicted",
         ),
         (
             {"variant": "custom", "members": (replace(APGD, backend="autoattack"),)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -18,7 +19,13 @@ from robench.attacks.fgsm import Fgsm
 from robench.attention.nystrom import Nystrom
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
+from robench.core.outcomes import Outcome
+from robench.core.protocols import Batch
+from robench.core.shard import DatasetIdentity
+from robench.datasets.order import hash_order
+from robench.datasets.ordered_images import OrderedImages
 from robench.metrics import METRICS
+from robench.tasks import TASKS, Task
 from robench.testing import check_attack, check_attention, check_corruption, check_dataset, check_metric
 
 EPSILON = Fraction(8, 255)
@@ -189,6 +196,65 @@ def test_a_mistake_of_a_metric_is_found(name: str, found: str) -> None:
     message = message_of(check_metric, planted.METRICS_WITH_A_BUG[name])
     assert message.startswith("metric 'planted' ")
     assert found in message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuessingOutcome(Outcome):
+    correct_top1: bool
+
+
+GUESSING = Task(name="guessing", title="Guesses", outcome=GuessingOutcome, implementation="nowhere:RULES")
+
+
+def guessed(seed: int) -> list[GuessingOutcome]:
+    draw = random.Random(seed)
+    return [GuessingOutcome(example_id=f"{row}", correct_top1=draw.random() < 0.5) for row in range(50)]
+
+
+def test_a_metric_of_another_task_is_checked_with_outcomes_of_that_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    builtin: Any = TASKS.builtin  # a dict
+    monkeypatch.setitem(builtin, GUESSING.name, GUESSING)
+    metric = replace(planted.HONEST_METRIC, task=GUESSING.name)
+    check_metric(metric, guessed)
+    assert "is of task 'guessing'; expected outcomes of that task" in message_of(check_metric, metric)
+    wrong = replace(planted.METRICS_WITH_A_BUG["of_half_of_them"], task=GUESSING.name)
+    assert "counts 25 examples; expected 50" in message_of(lambda plugin: check_metric(plugin, guessed), wrong)
+
+
+class Masks(OrderedImages):
+    """Grey images and the class of each pixel, some of no class; ``num_lost`` labels differ in a batch."""
+
+    def __init__(self, num_lost: int) -> None:
+        identity = DatasetIdentity(name="masks", fingerprint="0" * 64, num_examples=12)
+        super().__init__(identity, tuple(hash_order(f"masks/{row}" for row in range(12))), np.zeros(12, np.int64))
+        self._masks = torch.arange(12 * 16).view(12, 4, 4) % 4 - 1
+        self._num_lost = num_lost
+
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)[0], self._masks[range(12)[index]].clone()
+
+    def batch(self, start: int, stop: int) -> Batch:
+        masks = self._masks[start:stop].clone()
+        masks.view(-1)[: self._num_lost] += 1
+        return replace(super().batch(start, stop), targets=masks)
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        return torch.full((stop - start, 3, 4, 4), 0.5)
+
+
+def masks() -> Masks:
+    return Masks(num_lost=0)
+
+
+def broken_masks() -> Masks:
+    return Masks(num_lost=1)
+
+
+def test_targets_of_another_task_may_have_any_shape_and_values() -> None:
+    declared = replace(planted.HONEST_DATASET, name="masks", task=GUESSING.name, maker=f"{__name__}:masks")
+    check_dataset(declared)
+    message = message_of(check_dataset, replace(declared, maker=f"{__name__}:broken_masks"))
+    assert "gives example 0 otherwise alone than in a batch" in message
 
 
 @pytest.mark.parametrize(

@@ -406,13 +406,13 @@ class TestRefusals:
             ({"clip": "none", "clip_min": 1.0, "clip_max": 0.0}, "clip_min must be below clip_max 0.0, got 1.0"),
             (
                 {"clip_min": 0.0, "clip_max": 1.0},
-                "clip must be none where clip_min and clip_max say what to cut to, got box",
+                "clip must be none with clip_min and clip_max, got box",
             ),
             (
                 {"target": "own"},
                 "labels must be predicted with target own, which is the victim's own class, got true",
             ),
-            ({"continues": True}, "stops_early must be false where a search continues the one before, got true"),
+            ({"continues": True}, "stops_early must be false if searches continue the previous one, got true"),
         ],
     )
     def test_a_bad_field_is_named(self, fields: dict[str, Any], message: str) -> None:

@@ -135,7 +135,7 @@ class TestMechanismsThatReadEarlierValues:
         self, declaration: Declaration, state: ForwardState | None
     ) -> None:
         wanted = (
-            r"layer 0 has handed on no values \(layers that have: none\); .* must be called with the state of a "
+            r"layer 0 has published no values \(layers that have: none\); .* must be called with the state of a "
             r"forward pass in which layer 0 came first"
         )
         with pytest.raises(ContractError, match=wanted):
@@ -211,7 +211,7 @@ class TestElliptical:
         assert sorted(state.values_BHND) == [0, 1, 2]
         for layer, module in enumerate(modules):
             assert torch.equal(state.values_of(layer), projections(module, tokens())[2])
-        with pytest.raises(ContractError, match=r"layer 1 has handed on no values \(layers that have: 0\)"):
+        with pytest.raises(ContractError, match=r"layer 1 has published no values \(layers that have: 0\)"):
             modules[2](tokens(), after(heads()))
         assert torch.equal(modules[2](tokens(), after(state.values_of(1), layer=1)), output_BNC)
 

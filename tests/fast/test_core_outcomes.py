@@ -78,7 +78,7 @@ class TestColumn:
         assert outcomes.known("target").tolist() == [True, True]
 
     def test_a_field_of_another_task_is_refused(self) -> None:
-        with pytest.raises(ContractError, match=r"target is no field of Outcome \(example 'a'\); choose a metric"):
+        with pytest.raises(ContractError, match=r"target is not a field of Outcome \(example 'a'\); choose a metric"):
             Outcomes.of([Outcome(example_id="a")]).column("target")
 
     def test_of_no_rows_it_is_empty(self) -> None:
@@ -103,7 +103,7 @@ class TestRefused:
         return {name: values for name, values in found.items() if values is not None} | changed
 
     def test_a_column_of_no_field(self) -> None:
-        with pytest.raises(ContractError, match="margin are no fields of ClassificationOutcome"):
+        with pytest.raises(ContractError, match="margin are not fields of ClassificationOutcome"):
             Outcomes(ClassificationOutcome, self.columns(margin=Values(np.zeros(1))), 1)
 
     def test_another_length(self) -> None:

@@ -213,7 +213,7 @@ class TestCollisions:
         install(entries={"attack:pgd": "Brighten"})
         message = message_of("attack", "pgd")
         assert "their-plugins 1.0" in message
-        assert "robench itself has one of this name" in message
+        assert "robench already has one of this name" in message
         assert list(ATTACKS) == list(ATTACKS.builtin)
         assert "pgd" in dict(PERTURBATIONS.broken())
         assert ATTACKS["fgsm"]
@@ -235,7 +235,7 @@ class TestCollisions:
     @pytest.mark.parametrize("entry", ["attack:clean", "attack:corruption", "corruption:pgd", "corruption:snow"])
     def test_with_any_perturbation(self, install: Installer, entry: str) -> None:
         install(entries={entry: "Brighten"})
-        with pytest.raises(PluginError, match="robench itself"):
+        with pytest.raises(PluginError, match="robench already"):
             PERTURBATIONS[entry.partition(":")[2]]
 
     def test_the_same_distribution_twice_on_the_path_is_one(self, install: Installer) -> None:

@@ -60,7 +60,7 @@ def test_what_has_no_budget_cannot_rise(stranger: Any) -> None:
     "other", [replace(PGD, num_steps=21), replace(PGD, norm="l2"), Fgsm(epsilon=SMALL), replace(PGD, stop="at_success")]
 )
 def test_attacks_are_equal_but_for_their_budget(other: Any) -> None:
-    with pytest.raises(ValueError, match="attacks must be equal but for epsilon"):
+    with pytest.raises(ValueError, match="attacks must be equal except for epsilon"):
         Sweep(attacks=(PGD, replace(other, epsilon=LARGE)))
 
 
@@ -70,7 +70,7 @@ def test_an_ensemble_may_be_swept_with_its_members() -> None:
         return AutoAttack(epsilon=epsilon, variant="custom", members=(member,))
 
     assert len(Sweep(attacks=(ensemble(SMALL), ensemble(LARGE))).at_budgets) == 2
-    with pytest.raises(ValueError, match="equal but for epsilon"):
+    with pytest.raises(ValueError, match="equal except for epsilon"):
         Sweep(attacks=(ensemble(SMALL), ensemble(LARGE, num_steps=4)))
 
 

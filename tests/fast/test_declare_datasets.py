@@ -118,7 +118,7 @@ class TestRegistries:
             ("{kind: csv, path: x, label_column: path}", "label_column: must differ from image_column"),
             ("{kind: npz, path: x, inputs: targets}", "targets: must differ from inputs"),
             ("{kind: torchvision, target: SVHN}", "target: must be package.module:Class, got SVHN"),
-            ("{kind: npz, path: ~nobody-of-this-name/x}", "is no user's home folder here"),
+            ("{kind: npz, path: ~nobody-of-this-name/x}", "is not a user's home folder here"),
             ("image-folder", "must be a mapping such as {kind: image-folder}"),
         ],
     )

@@ -254,7 +254,7 @@ def test_other_places_of_weights_are_refused(tmp_path: Path, uri: str) -> None:
 
 
 TRAINING = "dataset: digits, seed: 0, num_epochs: 1, batch_size: 1, learning_rate: 1"
-SHARE = "must be a share in [0, 1], 0.97 for 97 per cent, got"
+SHARE = "must be a proportion in [0, 1], 0.97 for 97 per cent, got"
 
 
 @pytest.mark.parametrize(

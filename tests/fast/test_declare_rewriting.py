@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
-from robench.declare import read_registry, set_weights
+from robench.declare import add_seed, read_registry, set_weights
 
 DIGEST = "0f" * 32
 BODY = """\
@@ -175,3 +175,103 @@ class TestPlace:
         set_weights(path, "first", DIGEST, {})
         assert "layout: plain  # theirs" in path.read_text()
         assert path.read_text().count("layout") == 1
+
+
+SEEDED = """\
+# Kept.
+checkpoints:
+  first:
+    architecture: {backbone: timm, name: deit}
+    weights:
+      uri: a.safetensors
+      sha256: null
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+    training: {dataset: digits, seed: 4, num_epochs: 1, batch_size: 2, learning_rate: 0.1}
+    expected: {top1_accuracy: 0.5,
+               top5_accuracy: 0.9}  # flow, two lines
+
+  second:
+    architecture: {backbone: timm, name: deit}
+    weights: {uri: b.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}"""
+
+
+class TestSeeds:
+    def written(self, folder: Path) -> Path:
+        path = folder / "registry.yaml"
+        path.write_text(SEEDED)
+        return path
+
+    def test_seeds_are_added_below_the_entry_and_nothing_else_changes(self, tmp_path: Path) -> None:
+        path = self.written(tmp_path)
+        add_seed(path, "first", 0, "a-seed0.safetensors", DIGEST, {"top1_accuracy": 0.75})
+        add_seed(path, "first", 7, "a-seed7.safetensors", "12345678", {})
+        before, after = SEEDED.split("# flow, two lines\n")
+        added = (
+            "    seeds:\n"
+            "      - {seed: 0, uri: a-seed0.safetensors, expected: {top1_accuracy: 0.75},\n"
+            f"         sha256: {DIGEST}}}\n"
+            "      - {seed: 7, uri: a-seed7.safetensors, expected: {},\n"
+            '         sha256: "12345678"}\n'
+        )
+        assert path.read_text() == f"{before}# flow, two lines\n{added}{after}"
+        found = read_registry(path)
+        assert list(found) == ["first", "first@0", "first@7", "second"]
+        assert found["first@0"].expected == {"top1_accuracy": 0.75}
+        assert found["first@7"].weights.sha256 == "12345678"
+
+    def test_a_seed_has_all_but_weights_seed_and_scores_of_its_entry(self, tmp_path: Path) -> None:
+        path = self.written(tmp_path)
+        add_seed(path, "first", 1, "c.safetensors", DIGEST, {})
+        own, other = (read_registry(path)[name] for name in ("first", "first@1"))
+        assert other.architecture == own.architecture
+        assert (own.seed_of, other.seed_of) == (None, "first")
+        assert own.training is not None
+        assert other.training == own.training.seeded(1)
+        assert own.training.seed == 4
+
+    def test_weights_of_a_seed_change_in_its_own_line(self, tmp_path: Path) -> None:
+        path = self.written(tmp_path)
+        for seed in (0, 1):
+            add_seed(path, "first", seed, f"a-{seed}.safetensors", "12345678", {"top1_accuracy": 0.5})
+        before = path.read_text()
+        set_weights(path, "first@1", DIGEST, {"top1_accuracy": 0.25})
+        begin = before.index("seed: 1")
+        changed = before[begin:].replace('"12345678"', DIGEST).replace("accuracy: 0.5", "accuracy: 0.25")
+        assert path.read_text() == before[:begin] + changed
+
+    def test_an_entry_without_a_last_line_break_gets_its_seeds(self, tmp_path: Path) -> None:
+        path = tmp_path / "registry.yaml"
+        training = "    training: {dataset: digits, seed: 4, num_epochs: 1, batch_size: 2, learning_rate: 0.1}"
+        path.write_text(f"{SEEDED}\n{training}")
+        add_seed(path, "second", 0, "d.safetensors", DIGEST, {})
+        assert path.read_text().startswith(f"{SEEDED}\n{training}\n    seeds:\n      - {{seed: 0,")
+
+    @pytest.mark.parametrize(
+        ("name", "seed", "message"),
+        [
+            ("first", 4, "seed 4 is that of training or of another item; each must be another one"),
+            ("second", 0, "seeds: must not be given without training"),
+            ("first", -1, "must be at least 0, got -1"),
+        ],
+    )
+    def test_what_would_be_wrong_is_refused_and_the_file_stays(
+        self, tmp_path: Path, name: str, seed: int, message: str
+    ) -> None:
+        path = self.written(tmp_path)
+        with pytest.raises(DeclarationError, match=message):
+            add_seed(path, name, seed, "d.safetensors", DIGEST, {})
+        assert path.read_text() == SEEDED
+
+    def test_an_unknown_entry_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(UnknownNameError, match="unknown checkpoint 'third'"):
+            add_seed(self.written(tmp_path), "third", 0, "d.safetensors", DIGEST, {})
+
+    def test_two_items_of_one_seed_are_refused_with_the_line(self, tmp_path: Path) -> None:
+        path = self.written(tmp_path)
+        add_seed(path, "first", 1, "c.safetensors", DIGEST, {})
+        path.write_text(
+            path.read_text().replace("    seeds:\n", "    seeds:\n      - {seed: 1, uri: d, sha256: null}\n")
+        )
+        with pytest.raises(DeclarationError, match=r"line 14: checkpoints\.first\.seeds\[1\]\.seed: seed 1 is that"):
+            read_registry(path)

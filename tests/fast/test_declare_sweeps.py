@@ -103,9 +103,7 @@ class TestReading:
     def test_scores_of_what_was_left_alone_cannot_be_read(self, fields: dict[str, object]) -> None:
         pgd = {"kind": "pgd", "epsilons": ["1/255", "2/255"], "relative_step": "1/4", "num_steps": 2, **fields}
         (problem,) = problems_of({"name": "pgd", "perturbation": pgd}, metrics=["top5_accuracy"])
-        assert problem.startswith(
-            "metrics[0]: top5_accuracy cannot be read where an attack stops at success, as in pgd"
-        )
+        assert problem.startswith("metrics[0]: top5_accuracy cannot be computed with early stopping, as in pgd")
 
 
 class TestColumns:
@@ -210,7 +208,7 @@ class TestDistances:
         stated = {"name": "a", "distances": [1], "perturbation": attack}
         distances, metric = problems_of(stated, metrics=["median_distance"])
         assert distances.startswith(f"conditions[0].distances: must be left out for an attack with {reason}")
-        assert metric.startswith(f"metrics[0]: median_distance cannot be read off a, an attack with {reason}")
+        assert metric.startswith(f"metrics[0]: median_distance cannot be computed from a, an attack with {reason}")
 
     def test_without_a_suite_that_asks_such_a_search_is_taken(self) -> None:
         predicted = {"name": "a", "perturbation": {**FAB, "labels": "predicted"}}

@@ -66,6 +66,7 @@ OBJECTIVE = {"loss": "objective"}
         (replace(PGD, **OBJECTIVE), ON_POINTS),
         (Fgsm(epsilon=EPSILON, loss="objective"), ON_POINTS),
         (UniformNoise(epsilon=EPSILON), ON_POINTS),
+        (Apgd(epsilon=EPSILON, num_steps=10, loss="objective"), ON_POINTS),
         (Apgd(epsilon=EPSILON, num_steps=10, loss="dlr-targeted"), DIGITS),
         (Corruption(type="snow", severity=1), DIGITS),
         (Sweep(attacks=(replace(PGD, **OBJECTIVE), replace(PGD, epsilon=2 * EPSILON, **OBJECTIVE))), ON_POINTS),

@@ -49,7 +49,7 @@ def test_what_is_broken_is_marked_and_hides_nothing(install: Installer, robench:
     install(entries={"attack:bad": "Nothing", "attack:pgd": "Brighten", "atack:x": "X", **ENTRIES})
     entries = {entry["name"]: entry for entry in listed(robench, "attacks")}
     assert "there is no 'Nothing'" in entries["bad"]["broken"]
-    assert "robench itself has one of this name" in entries["pgd"]["broken"]
+    assert "robench already has one of this name" in entries["pgd"]["broken"]
     assert "must be named family:kind" in entries["atack:x"]["broken"]
     assert "their-brighten" in entries
     ended = robench("list", "attacks")

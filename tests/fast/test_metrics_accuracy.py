@@ -57,7 +57,7 @@ class TestAccuracy:
             compute([outcomes([True])] * num_conditions)
 
     def test_outcomes_of_another_task_are_refused_by_name_and_example(self):
-        with pytest.raises(ContractError, match=r"correct_top1 is no field of Outcome \(example 'b'\)"):
+        with pytest.raises(ContractError, match=r"correct_top1 is not a field of Outcome \(example 'b'\)"):
             top1([[Outcome(example_id="b")]])
 
 

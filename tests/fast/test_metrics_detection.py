@@ -232,5 +232,5 @@ class TestRefusals:
             compute([outcomes([0.5]), odd])
 
     def test_outcomes_of_another_task_are_refused(self, compute) -> None:
-        with pytest.raises(ContractError, match="no field of Outcome"):
+        with pytest.raises(ContractError, match="not a field of Outcome"):
             compute([outcomes([0.5]), [Outcome(example_id="a")]])

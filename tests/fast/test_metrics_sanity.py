@@ -34,7 +34,7 @@ def test_what_one_fools_and_the_other_does_not_counts_against_itself() -> None:
 def test_a_flag_tells_both_attacks_the_points_and_the_chance() -> None:
     flag = beaten(MORE_STEPS, [True] * 4, [True, True, True, False], "40 steps against 20")
     assert flag.name == "twice the steps change the result"
-    assert flag.finding == "40 steps against 20: +25.0 points fewer stand (p = 1)"
+    assert flag.finding == "40 steps against 20: +25.0 points fewer survive (p = 1)"
     assert "more steps" in flag.advice
 
 

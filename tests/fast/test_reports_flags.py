@@ -26,6 +26,8 @@ from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, needs
+from robench.tasks import TASKS
+from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:
     from robench.core.declared import Declaration
@@ -176,6 +178,12 @@ class TestComparisons:
         suite = suite_of(half=pgd(Fraction(1, 2)))
         (flag,) = row_of(suite, [record(each, num_standing) for each in suite.conditions]).flags or ()
         assert (flag.name, flag.is_raised) == ("right at any distance", is_raised)
+
+    def test_what_is_right_by_chance_is_known_of_audited_tasks_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        builtin: Any = TASKS.builtin  # a dict
+        monkeypatch.setitem(builtin, CLASSIFICATION.name, replace(CLASSIFICATION, is_audited=False))
+        suite = suite_of(half=pgd(Fraction(1, 2)))
+        assert row_of(suite, [record(each, 40) for each in suite.conditions]).flags is None
 
 
 class TestSweeps:

@@ -81,6 +81,7 @@ class TestFormats:
             "digits-rpc_symvit (first 100)  100.0 [99.0, 100.0]  — (missing)\n"
             "\n"
             "- digits-vit: pgd: 2 shards failed\n"
+            "- Example intervals concern these weights on other examples; they say nothing of retraining.\n"
             "\n"
             "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; shares in per cent\n"
         )
@@ -114,6 +115,7 @@ class TestFormats:
             "| digits-rpc_symvit (first 100) | 100.0 [99.0, 100.0] | — (missing)            |",
             "",
             "- digits-vit: pgd: 2 shards failed",
+            "- Example intervals concern these weights on other examples; they say nothing of retraining.",
             "",
             "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; shares in per cent",
         ]
@@ -171,11 +173,11 @@ class TestFormats:
 
     def test_csv(self):
         assert RENDERERS["csv"](REPORT) == (
-            "model,limit,column,metric,conditions,value,low,high,num_examples,missing,batch_size\n"
-            "digits-vit,,clean/top1_accuracy,top1_accuracy,clean,0.465,0.4254397266753681,0.505005592395591,600,0,\n"
-            "digits-vit,,robust,robust_accuracy,clean+pgd,,,,400,200,\n"
-            "digits-rpc_symvit,100,clean/top1_accuracy,top1_accuracy,clean,1.0,0.99,1.0,100,0,\n"
-            "digits-rpc_symvit,100,robust,robust_accuracy,clean+pgd,,,,0,,\n"
+            "model,limit,column,metric,conditions,value,low,high,num_examples,missing,batch_size,seeds\n"
+            "digits-vit,,clean/top1_accuracy,top1_accuracy,clean,0.465,0.4254397266753681,0.505005592395591,600,0,,\n"
+            "digits-vit,,robust,robust_accuracy,clean+pgd,,,,400,200,,\n"
+            "digits-rpc_symvit,100,clean/top1_accuracy,top1_accuracy,clean,1.0,0.99,1.0,100,0,,\n"
+            "digits-rpc_symvit,100,robust,robust_accuracy,clean+pgd,,,,0,,,\n"
         )
 
     def test_a_coupled_models_flags_have_its_batch_size_in_csv_too(self):
@@ -206,6 +208,8 @@ class TestFormats:
             "\\end{tabular}\n"
             "{\\footnotesize\n"
             "\\par\\noindent digits-vit: pgd: 2 shards failed\n"
+            "\\par\\noindent Example intervals concern these weights on other examples; "
+            "they say nothing of retraining.\n"
             "\\par\\noindent digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 \\%; "
             "shares in per cent\n"
             "\\par}\n"

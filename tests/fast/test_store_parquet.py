@@ -201,7 +201,7 @@ def test_a_task_without_outcomes_is_refused() -> None:
 
 
 def test_a_header_that_json_cannot_hold_is_refused() -> None:
-    with pytest.raises(StoreError, match="is no JSON"):
+    with pytest.raises(StoreError, match="is not JSON"):
         encode_record(record(shard=dataclasses.replace(SHARD, seed=b"0")))  # type: ignore[arg-type]  # the point
 
 
@@ -317,7 +317,7 @@ def test_an_envelope_member_that_is_unknown_is_newer_and_one_that_lacks_is_damag
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", b"\xff\xfe"])
 def test_an_envelope_that_is_no_json_object_is_damaged(text: str | bytes) -> None:
-    with pytest.raises(DamagedError, match="its envelope is no JSON"):
+    with pytest.raises(DamagedError, match="its envelope is not JSON"):
         envelope.read_envelope(text)
 
 

@@ -95,7 +95,7 @@ class TestPrepare:
     def test_again_it_keeps_what_is_there(self, robench: Robench, data_root: Path, imagenet_o: Path) -> None:
         (data_root / "imagenet-o" / "README.txt").unlink()
         ended = robench("data", "prepare", "imagenet-o", "--archive", imagenet_o, "--data-root", data_root)
-        assert ended.stdout == f"{data_root / 'imagenet-o'}: 1 files written, 2,000 were there already.\n"
+        assert ended.stdout == f"{data_root / 'imagenet-o'}: 1 files written, 2,000 existed already.\n"
         assert f"robench data verify imagenet-o --data-root {data_root}" in ended.stderr
 
     def test_the_data_root_may_be_an_environment_variable(
@@ -196,7 +196,7 @@ class TestVerify:
         lines = robench("data", "verify", "imagenet-c", "--data-root", tmp_path).stdout.splitlines()
         assert sum(line.startswith("absent imagenet-c/") for line in lines) == 94
         assert any(line.startswith("WRONG  imagenet-c/fog/1: 0 images of 0 classes") for line in lines)
-        assert any(line.startswith("Of those that are absent, the first: dataset 'imagenet-c/g") for line in lines)
+        assert any(line.startswith("The first absent one: dataset 'imagenet-c/g") for line in lines)
 
     def test_an_embedded_dataset_needs_no_data_root(self, robench: Robench) -> None:
         ended = robench("data", "verify", "digits-a")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 import time
 from base64 import b64decode
 from dataclasses import replace
@@ -160,7 +160,7 @@ class TestDialogs:
         all_of(row_of(page, "digits-vit"), "td button")[LAST - 1].click()
         shown = one(page, "#details").text
         measured = next(row for row in board.rows if row.model == "digits-vit").measured
-        read = [measured[f"adv/{name}"] for name in ("clean", "pgd-half")]
+        read = [each for name in ("clean", "pgd-half") for each in measured[f"adv/{name}"]]
         for each in read:
             assert each.measurement_key in shown
             assert each.weights_digest in shown
@@ -312,13 +312,16 @@ def test_axe_is_there_where_everything_is_checked() -> None:
     assert axe_script() is not None or not os.environ.get("CI")
 
 
-def test_how_long_a_large_table_takes_to_sort(driver: Any, board: Leaderboard, tmp_path: Path) -> None:
-    """Measured and printed, not asserted: machines are shared."""
+def test_a_large_table_sorts_and_shows_more_rows(
+    driver: Any, board: Leaderboard, tmp_path: Path, record_property: pytest.RecordProperty
+) -> None:
+    """How long it takes is measured and not asserted: machines are shared."""
     large = repeated(board, num_models=200, num_columns=60)
     path = tmp_path / "large.html"
     path.write_text(render_html(large))
     resize(driver, 1280, 900)
     begun = time.perf_counter()
+    driver.set_script_timeout(300)
     driver.get(path.as_uri())
     loaded = time.perf_counter() - begun
     script = """
@@ -327,11 +330,20 @@ def test_how_long_a_large_table_takes_to_sort(driver: Any, board: Leaderboard, t
         document.querySelector('#board').getBoundingClientRect();
         return performance.now() - begun;
     """
+    from selenium.webdriver.support.ui import WebDriverWait
+
     took = sorted(driver.execute_script(script, place) for place in range(1, 12))
     rows = [row.text for row in all_of(driver, "#board tbody .model")][:2]
     assert rows[0] != rows[1]
+    assert len(all_of(driver, "#board tbody tr.later")) == 160
+    driver.execute_script("document.querySelector('#more').scrollIntoView()")
+    WebDriverWait(driver, 60).until(lambda opened: len(all_of(opened, "#board tbody tr.later")) <= 120)
     size = path.stat().st_size / 1e6
-    print(f"\n200 models x 60 columns: {size:.1f} MB, loaded in {loaded:.1f} s, sorted in {json.dumps(took)} ms")
+    measured = (
+        f"200 models x 60 columns: {size:.1f} MB, loaded in {loaded:.1f} s, sorted in {took[5]:.0f} ms (median of 11)"
+    )
+    record_property("measured", measured)
+    sys.stderr.write(f"\n{measured}\n")
 
 
 def repeated(board: Leaderboard, *, num_models: int, num_columns: int) -> Leaderboard:

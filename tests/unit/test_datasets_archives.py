@@ -184,7 +184,7 @@ def test_a_zip_whose_member_has_no_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("a/\udcff.jpg", "cannot be printed, or is no UTF-8"),
+        ("a/\udcff.jpg", "cannot be printed, or is not UTF-8"),
         ("a/\x1b[2J.jpg", "cannot be printed"),
         ("a/new\nline.jpg", "cannot be printed"),
         ("a/" + "x" * 256, "more than 255 bytes"),
@@ -254,7 +254,7 @@ class TestDamage:
     def test_a_tar_that_is_cut_short_is_damaged(self, tmp_path: Path, keep: int) -> None:
         archive = tar_of(tmp_path / "x.tar", ("x", b"1" * 600), ("y", b"1" * 600))
         archive.write_bytes(archive.read_bytes()[:keep])
-        assert "is damaged or no tar or zip file" in refusal(archive)
+        assert "is damaged or not a tar or zip file" in refusal(archive)
 
     def test_a_compressed_tar_that_is_cut_short_is_damaged(self, tmp_path: Path) -> None:
         archive = plain_tar(tmp_path / "x.tar.gz", "w:gz")
@@ -273,18 +273,18 @@ class TestDamage:
         content = bytearray(archive.read_bytes())
         content[1024] ^= 0xFF
         archive.write_bytes(content)
-        assert "something that is no member follows" in refusal(archive)
+        assert "data that is not a member follows" in refusal(archive)
 
     def test_a_compressed_tar_with_megabytes_of_padding_is_refused(self, tmp_path: Path) -> None:
         archive = plain_tar(tmp_path / "x.tar")
         with gzip.open(tmp_path / "x.tar.gz", "wb") as file:
             file.write(archive.read_bytes() + bytes(2**21))
-        assert "something that is no member follows" in refusal(tmp_path / "x.tar.gz")
+        assert "data that is not a member follows" in refusal(tmp_path / "x.tar.gz")
 
     @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"PK\x03\x04 and no more", b"\x1f\x8b\x08"])
     def test_what_is_no_archive_is_said_to_be_none(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "x.tar").write_bytes(content)
-        assert "is damaged or no tar or zip file" in refusal(tmp_path / "x.tar")
+        assert "is damaged or not a tar or zip file" in refusal(tmp_path / "x.tar")
 
     def test_an_encrypted_zip_is_refused(self, tmp_path: Path) -> None:
         archive = zip_of(tmp_path / "x.zip", ("x", b"1"))

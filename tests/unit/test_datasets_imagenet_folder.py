@@ -293,5 +293,5 @@ def test_an_image_whose_name_is_no_utf8_is_refused_by_name(tmp_path: Path) -> No
     (place / "n01440764" / os.fsdecode(b"\xff.JPEG")).write_bytes(b"pixels")
     message = message_of(tmp_path)
     assert "the name of the image '\\udcff.JPEG'" in message
-    assert message.endswith("is no UTF-8, and an id was to be made of it; rename it")
+    assert message.endswith("is not UTF-8, as its id must be; rename it")
     assert message.isprintable()

@@ -181,7 +181,7 @@ class TestRefused:
         elsewhere.mkdir()
         (data_root / "imagenet-a").mkdir(parents=True)
         (data_root / "imagenet-a" / "n01498041").symlink_to(elsewhere)
-        with pytest.raises(UsageError, match="n01498041 is a link, and unpacking follows none"):
+        with pytest.raises(UsageError, match="n01498041 is a link, which unpacking does not follow"):
             unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
         assert below(elsewhere) == {}
 
@@ -315,7 +315,7 @@ class TestWorkFolder:
         with monkeypatch.context() as patched:
             patched.setattr(unpacking, "read_members", watched)
             assert unpack(archive, A, data_root).num_written == 3
-        assert [message for message in refusals if "is under way; wait" in message] == refusals
+        assert [message for message in refusals if "is in progress; wait" in message] == refusals
         assert len(refusals) == 3
         assert below(data_root / "imagenet-a") == IMAGES
         # Another folder is another matter, and so is this one afterwards.
@@ -329,7 +329,7 @@ class TestWorkFolder:
             ended = [pool.submit(attempted, archive, data_root) for _ in range(12)]
             outcomes = {each.result() for each in ended}
         assert "done" in outcomes
-        assert all(outcome == "done" or "is under way; wait" in outcome for outcome in outcomes)
+        assert all(outcome == "done" or "is in progress; wait" in outcome for outcome in outcomes)
         assert below(data_root / "imagenet-a") == files
 
     def test_a_killed_unpacking_keeps_nobody_out(self, downloads: Path, data_root: Path) -> None:

@@ -290,18 +290,18 @@ class TestTrees:
         [
             (
                 lambda root: (root / "one" / "loop").symlink_to(root / "one"),
-                "one/loop leads back to a folder around it",
+                "one/loop leads back to an enclosing folder",
             ),
-            (lambda root: (root / "loop").symlink_to(root), r"loop leads back to a folder around it"),
+            (lambda root: (root / "loop").symlink_to(root), r"loop leads back to an enclosing folder"),
             (
                 lambda root: (root / "one" / "me").symlink_to(root / "one" / "me"),
                 "cannot read .*levels of symbolic links",
             ),
-            (lambda root: os.mkfifo(root / "one" / "x.png"), "one/x.png is no regular file"),
-            (lambda root: (root / "one" / "x.png").symlink_to("/dev/zero"), "one/x.png is no regular file"),
+            (lambda root: os.mkfifo(root / "one" / "x.png"), "one/x.png is not a regular file"),
+            (lambda root: (root / "one" / "x.png").symlink_to("/dev/zero"), "one/x.png is not a regular file"),
             (lambda root: (root / "one" / "x.png").symlink_to(root / "gone"), "the link .*one/x.png leads nowhere"),
             (lambda root: (root / "five").mkdir(), "1 class folder without an image: .*/five. Put images there"),
-            (lambda root: (root / "one" / os.fsdecode(b"\xff.png")).write_bytes(b"x"), "no UTF-8"),
+            (lambda root: (root / "one" / os.fsdecode(b"\xff.png")).write_bytes(b"x"), "not UTF-8"),
         ],
     )
     def test_what_is_no_tree_of_images_is_refused(self, tmp_path: Path, plant: Any, message: str) -> None:
@@ -313,9 +313,9 @@ class TestTrees:
         ("names", "message"),
         [
             ([], "data does not exist. Correct path in its entry"),
-            (["a.png", "b.png"], "data holds 2 images outside class folders. Wanted a folder for each class"),
+            (["a.png", "b.png"], "data holds 2 images outside class folders. Expected a folder for each class"),
             (["notes.txt"], "data holds no class folders"),
-            (["cat/a.png"], "has one class alone in .*data, and a classifier needs two"),
+            (["cat/a.png"], "has only one class in .*data, and a classifier needs two"),
         ],
     )
     def test_too_few_classes_are_refused(self, tmp_path: Path, names: list[str], message: str) -> None:
@@ -371,15 +371,15 @@ class TestLists:
             ("path,label\n/etc/passwd,1\n", "line 2: /etc/passwd is not below the folder"),
             ("path,label\n0.png,1\nabsent.png,2\n", "line 3: cannot find image .*absent.png: No such file"),
             ("path,label\n0.png,1\n.,2\n", "line 3: the path of an image must name a file"),
-            ("path,label\n0.png,1\nfolder,2\n", "line 3: image .*folder is no regular file"),
+            ("path,label\n0.png,1\nfolder,2\n", "line 3: image .*folder is not a regular file"),
             ("path,label\n0.png,1\n./0.png,2\n", "line 3: ./0.png was listed before, in line 2"),
             ("path,label\n0.png\n", "line 2: 1 columns, and the header has 2"),
             ("path,label\n0.png,\n", "line 2: label is empty"),
-            ('path,label\n0.png,"1"x\n', "line 2: .*wanted a CSV file"),
+            ('path,label\n0.png,"1"x\n', "line 2: .*expected a CSV file"),
             ("path,label\n0.png,0\n1.png,-1\n", "has the label -1"),
-            ("path,label\n0.png,0\n1.png,0\n", "one class alone"),
-            ("path,label\n0.png,cat\n1.png,cat\n", "one class alone"),
-            ("path,label\n0.png,\udcff\n", "no UTF-8"),
+            ("path,label\n0.png,0\n1.png,0\n", "one has only one class"),
+            ("path,label\n0.png,cat\n1.png,cat\n", "one has only one class"),
+            ("path,label\n0.png,\udcff\n", "not UTF-8"),
         ],
     )
     def test_a_wrong_list_is_refused_by_its_line(self, tmp_path: Path, text: str, message: str) -> None:
@@ -427,7 +427,7 @@ class TestArrays:
             ({"targets": np.arange(11)}, r"must be 12 whole numbers, .* of the shape \(11,\)"),
             ({"targets": np.arange(12.0)}, "must be 12 whole numbers, one an image, got float64"),
             ({"targets": np.arange(12) - 1}, "has the label -1"),
-            ({"targets": np.zeros(12, int)}, "one class alone"),
+            ({"targets": np.zeros(12, int)}, "one has only one class"),
             ({"inputs": np.zeros((0, 8, 8), np.uint8), "targets": np.zeros(0, int)}, "has no example"),
         ],
     )
@@ -444,7 +444,7 @@ class TestArrays:
     @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken", pickle.dumps({})])
     def test_another_file_is_refused(self, tmp_path: Path, content: bytes) -> None:
         (tmp_path / "x.npz").write_bytes(content)
-        with pytest.raises(MissingDataError, match="is no npz file"):
+        with pytest.raises(MissingDataError, match="is not an npz file"):
             opened(declared(tmp_path, "{kind: npz, path: x.npz}"))
 
     def test_a_single_array_and_no_file_are_refused(self, tmp_path: Path) -> None:
@@ -570,7 +570,7 @@ class TestItems:
     @pytest.mark.parametrize(
         ("entry", "error", "message"),
         [
-            ("{kind: torchvision, target: 'test_datasets_user:Absent'}", DeclarationError, "names no class"),
+            ("{kind: torchvision, target: 'test_datasets_user:Absent'}", DeclarationError, "is not a class"),
             ("{kind: torchvision, target: 'no_such_module:X'}", DeclarationError, "no module 'no_such_module'"),
             (TARGET[:-1] + ", arguments: {size: 3}}", MissingDataError, "raised TypeError.*Check its arguments"),
             (

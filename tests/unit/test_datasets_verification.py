@@ -180,7 +180,7 @@ class TestFiles:
     def test_other_files_are_said_and_harmless(self, tmp_path: Path, layout: Layout, folder: Path, name: str) -> None:
         (folder / name).write_text("text")
         found = verify_folder(layout, tmp_path)
-        assert told(found) == [("other-file", f"{folder / name} is no image by its name: it is passed over")]
+        assert told(found) == [("other-file", f"{folder / name} is not an image by its name: it is skipped")]
         assert found.is_whole
 
     def test_two_files_of_one_example_are_both_named(
@@ -259,7 +259,7 @@ def test_an_image_that_is_no_regular_file_is_found_and_not_waited_for(tmp_path: 
         image.symlink_to("/dev/zero")
     for decode in (False, True):
         found = verify_folder(layout, tmp_path, decode=decode)
-        assert told(found) == [("no-image", f"image {image} is no regular file (a pipe, a device, ...); restore it")]
+        assert told(found) == [("no-image", f"image {image} is not a regular file (a pipe, a device, ...); restore it")]
 
 
 def test_an_image_whose_name_is_no_utf8_is_found(tmp_path: Path) -> None:

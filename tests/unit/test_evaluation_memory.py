@@ -24,7 +24,7 @@ from robench.perturbations import Clean
 from robench.tasks import TASKS, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor
 
@@ -86,10 +86,14 @@ class Examples:
 
 
 @pytest.fixture
-def _tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def _tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # What is there already is none of the outputs: each pass collects all the others.
+    gc.freeze()
     task = Task(name="tokens", title="", outcome=Outcome, implementation="test_evaluation_memory:RULES")
     builtin: Any = TASKS.builtin
     monkeypatch.setitem(builtin, "tokens", task)
+    yield
+    gc.unfreeze()
 
 
 def run(num_examples: int, num_predictions: int = 1, perturbation: Any = None) -> tuple[Reader, list[Any]]:

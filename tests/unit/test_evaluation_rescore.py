@@ -183,7 +183,7 @@ class TestOwnExamples:
         shard = shard_of(PGD)
         _, examples = measured(shard, Linear())
         other = replace(examples.shard, dataset=replace(examples.shard.dataset, **changes))  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="score them on the data that they were made of"):
+        with pytest.raises(UsageError, match="score them on the data they were made from"):
             rescore(shard, replace(examples, shard=other), Linear(), Images())
 
     def test_of_another_shard_are_refused(self) -> None:
@@ -355,7 +355,7 @@ class TestEvaluator:
         failure = Evaluator(adversarial=folder if is_given else None)(shard_of(PGD, action=action))
         assert isinstance(failure, Failure)
         assert "are not kept" in failure.error
-        assert "makes them anew" in failure.error
+        assert "repeat the command to make them again" in failure.error
 
     def test_a_shard_whose_examples_cannot_be_kept_is_a_failure(
         self, folder: AdversarialFolder, monkeypatch: pytest.MonkeyPatch

@@ -86,7 +86,7 @@ def test_a_search_for_the_nearest_is_not_rounded_across_the_boundary() -> None:
     cw = Cw(num_steps=2, num_search_steps=1, initial_c=1.0, learning_rate=0.01)
     suite = replace(SUITE, conditions=(Condition(name="nearest", dataset=DIGITS, perturbation=cw),))
     RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float32")
-    with pytest.raises(UsageError, match=r"condition 'nearest' of suite 'digits-adv' \(cw\) looks for the nearest"):
+    with pytest.raises(UsageError, match=r"condition 'nearest' of suite 'digits-adv' \(cw\) is minimum-norm"):
         RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float16")
 
 

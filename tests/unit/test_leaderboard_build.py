@@ -86,7 +86,8 @@ def test_half_a_condition_is_a_gap_of_its_size(board) -> None:
 
 
 def test_each_condition_has_its_provenance(board) -> None:
-    measured = board.rows[0].measured["adv/pgd"]
+    (measured,) = board.rows[0].measured["adv/pgd"]
+    assert measured.checkpoint == "rpc"
     assert (measured.condition, measured.budget, measured.dataset) == ("pgd", "8/255", "digits")
     assert (measured.seed, measured.batch_size, measured.dataset_size) == (0, 20, 600)
     assert (measured.num_examples, measured.missing) == (NUM_EXAMPLES, 0)
@@ -193,6 +194,30 @@ def test_a_limit_holds_for_all() -> None:
 def test_no_results_are_an_empty_leaderboard() -> None:
     board = board_of(MemoryStore())
     assert board.rows == board.curves == board.profiles == ()
+
+
+def test_training_seeds_are_a_row_with_their_mean_and_points() -> None:
+    kept = MemoryStore()
+    seeds = ("vit", "vit@1", "vit@2")
+    fill(kept, shift_suite(), dict.fromkeys(seeds, 0.5) | {"symvit": 0.5})
+    board = board_of(kept, shift_suite(), average_seeds=True)
+    symvit, vit = board.rows
+    assert (symvit.model, symvit.seeds) == ("symvit", ())
+    assert (vit.model, vit.seeds) == ("vit", seeds)
+    estimate = vit.cells["shift/sweep@4/255/top1_accuracy"].estimate
+    single = {row.model: row for row in board_of(kept, shift_suite()).rows}
+    values = [single[each].cells["shift/sweep@4/255/top1_accuracy"].estimate.value for each in seeds]
+    assert list(estimate.of_seeds) == values
+    assert estimate.value == pytest.approx(sum(values) / 3)
+    assert [each.checkpoint for each in vit.measured["shift/sweep"]] == list(seeds)
+    # Pairing examples says nothing of means over training seeds.
+    assert {standing.p for row in board.rows for standing in row.standings.values()} == {None}
+    points = [board.profiles[0].lines["vit"][0].value, *(row_profile(kept, each) for each in seeds)]
+    assert points[0] == pytest.approx(sum(points[1:]) / 3)
+
+
+def row_profile(store, model):
+    return board_of(store, shift_suite(), models=[model]).profiles[0].lines[model][0].value
 
 
 def test_two_suites_of_one_name_are_refused(store) -> None:

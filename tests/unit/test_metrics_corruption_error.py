@@ -264,11 +264,11 @@ class TestReference:
         assert relative_mean_corruption_error(clean, corrupted, own).value == pytest.approx(1, abs=1e-12)
 
     def test_a_reference_that_is_never_wrong_is_no_unit(self) -> None:
-        with pytest.raises(DeclarationError, match=r"perfect's error under snow must be a share in \(0, 1\]"):
+        with pytest.raises(DeclarationError, match=r"perfect's error under snow must be in \(0, 1\]"):
             errors_of("perfect", verdicts(True), {"snow": severities_with(0, num_images=1)})
 
     def test_a_clean_error_in_per_cent_is_refused(self) -> None:
-        with pytest.raises(DeclarationError, match=r"share in \[0, 1\], got 43.5"):
+        with pytest.raises(DeclarationError, match=r"proportion in \[0, 1\], got 43.5"):
             ReferenceErrors(model="AlexNet", clean=43.5, corrupted={})
 
     def test_a_corruption_that_does_not_hurt_the_reference_has_no_relative_error(self) -> None:
@@ -381,7 +381,7 @@ class TestRefusals:
 
     def test_outcomes_of_another_task_are_refused(self) -> None:
         strangers = outcome_columns([Outcome(example_id="a")])
-        with pytest.raises(ContractError, match="no field of Outcome"):
+        with pytest.raises(ContractError, match="not a field of Outcome"):
             mean_error({"snow": dict.fromkeys(range(1, 6), strangers)})
 
     def test_outcomes_that_do_not_say_the_first_five_have_no_top5_accuracy(self) -> None:

@@ -147,15 +147,15 @@ COMPUTE = {"accuracy_at_distance": accuracy_at_distance, "median_distance": medi
 @pytest.mark.parametrize("metric", COMPUTE)
 class TestWrongOutcomes:
     def test_outcomes_of_an_attack_with_a_budget_are_refused(self, metric: str) -> None:
-        with pytest.raises(ContractError, match=r"no minimum-norm attack made \(example 'a'\)"):
+        with pytest.raises(ContractError, match=r"not of a minimum-norm attack \(example 'a'\)"):
             COMPUTE[metric]([outcome_of("a", l2=0.3)], at(1.0))
 
     def test_outcomes_without_distances_are_refused(self, metric: str) -> None:
-        with pytest.raises(ContractError, match="no minimum-norm attack made"):
+        with pytest.raises(ContractError, match="not of a minimum-norm attack"):
             COMPUTE[metric]([outcome_of("a", found=True)], at(1.0))
 
     def test_outcomes_of_another_task_are_refused(self, metric: str) -> None:
-        with pytest.raises(ContractError, match="no field of Outcome"):
+        with pytest.raises(ContractError, match="not a field of Outcome"):
             COMPUTE[metric]([Outcome(example_id="a", found=True, l2=0.0)], at(1.0))
 
 

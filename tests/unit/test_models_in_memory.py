@@ -14,11 +14,13 @@ from torch import nn
 
 from robench.core.errors import ContractError, DeclarationError, UsageError
 from robench.core.identity import key_of, to_plain
+from robench.core.outcomes import Outcome
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import BACKBONES
 from robench.models.in_memory import InMemory, in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, model_of, preprocessing_of
 from robench.perturbations import Clean
+from robench.tasks import TASKS, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +43,26 @@ class Small(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.head(self.norm(self.conv(images)))
         return logits
+
+
+class Doubled:
+    """Rules of a task whose outputs are twice what the module returns, of any shape."""
+
+    def outputs_of(self, output: torch.Tensor, num_rows: int) -> torch.Tensor:
+        return 2 * output
+
+
+DOUBLED = Doubled()
+
+
+def test_a_modules_outputs_are_read_by_the_rules_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    builtin: Any = TASKS.builtin  # a dict
+    doubling = Task(name="doubling", title="Twice", outcome=Outcome, implementation=f"{__name__}:DOUBLED")
+    monkeypatch.setitem(builtin, doubling.name, doubling)
+    module = nn.Conv2d(3, 2, 1)
+    model = model_of(replace(CHECKPOINT, task=doubling.name), module)
+    assert torch.equal(model.outputs(PIXELS), 2 * module(PIXELS))
+    assert model.outputs(PIXELS).shape == (2, 2, 4, 4)
 
 
 def everything(module: nn.Module) -> dict[str, Any]:

@@ -169,7 +169,7 @@ class TestAnotherLayoutThanDeclared:
         assert str(caught.value) == (
             f"{path} (layout: {declared}): no tensors by name lie {where}. There are:"
             f" {num_tensors} under 'model' (layout: deit); {num_tensors} under 'model_ema' (layout: deit-ema)."
-            " Write the layout that is meant into the registry, as weights.layout"
+            " Write the right one into the registry, as weights.layout"
         )
 
     @pytest.mark.parametrize("file", ["a.pth", "a.safetensors"])

@@ -423,7 +423,7 @@ UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "object in a list": (lambda: Plain([{"a": object()}]), "object of type builtins.object"),
     "generator": (lambda: Plain(torch.Generator()), "object of type torch._C.Generator"),
     "array of objects": (lambda: Plain(np.array([object()])), "array of Python objects"),
-    "set of tuples": (lambda: Plain({(1, 2)}), "a set of other things than text and numbers"),
+    "set of tuples": (lambda: Plain({(1, 2)}), "a set of items other than text and numbers"),
     "sparse tensor": (lambda: Plain(torch.eye(2).to_sparse()), "a tensor without plain values"),
     "meta tensor": (lambda: nn.Linear(1, 1, device="meta"), "weight of its class Linear is a tensor without plain"),
     "lazy parameter": (lambda: nn.Sequential(nn.LazyLinear(3)), "submodule 0 (LazyLinear)"),

@@ -74,7 +74,7 @@ class TestLocate:
         if kind == "pipe":
             os.mkfifo(tmp_path / "pipe")
         uri = {"pipe": "pipe", "device": "/dev/zero", "null": "a\0b"}[kind]
-        reason = {"pipe": "it is a named pipe", "device": "it is a device", "null": "its name cannot be one"}[kind]
+        reason = {"pipe": "it is a named pipe", "device": "it is a device", "null": "it is not a valid file name"}[kind]
         for read in (lambda: locate(checkpoint(tmp_path, uri=uri)), lambda: digest(tmp_path / uri)):
             with pytest.raises(WeightsError, match=rf"cannot be read \({reason}"):
                 read()

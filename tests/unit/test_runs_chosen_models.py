@@ -68,6 +68,11 @@ def test_a_module_alone_gets_pixels_and_one_of_timm_its_own_normalisation() -> N
     assert models[1].preprocessing == ImagePreprocessing(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
+def test_a_module_has_the_task_that_it_is_chosen_for() -> None:
+    (checkpoint, named) = chosen([{"mine": NET}, "digits-vit"], task="guessing").checkpoints
+    assert (checkpoint.task, named.task) == ("guessing", "classification")
+
+
 def test_an_entry_says_that_its_model_is_in_memory() -> None:
     (checkpoint,) = chosen({"mine": NET}).checkpoints
     assert (checkpoint.architecture.kind, checkpoint.weights.uri, checkpoint.task) == (
@@ -99,7 +104,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "one name twice": ([{"mine": NET}, {"mine": OTHER}], "two modules are given under the name 'mine'"),
     "a name of the registry": (
         ["digits-vit", {"digits-vit": NET}],
-        "model 'digits-vit' is asked for by name and given in memory as well; give the module another name",
+        "model 'digits-vit' is given both by name and in memory; give the module another name",
     ),
 }
 

@@ -42,13 +42,13 @@ def test_the_state_of_another_training_is_not_gone_on_from(tmp_path: Path) -> No
 @pytest.mark.parametrize("content", [b"", b"no state", b"PK\x03\x04 half of one"])
 def test_a_file_that_is_no_state_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state").write_bytes(content)
-    with pytest.raises(UsageError, match=f"^{tmp_path / 'state'} is no state of a training"):
+    with pytest.raises(UsageError, match=f"^{tmp_path / 'state'} is not the state of a training"):
         read_state(tmp_path / "state", STATE.key)
 
 
 def test_a_state_is_read_without_running_what_it_holds(tmp_path: Path) -> None:
     torch.save({"key": STATE.key, "num_epochs_done": 1, "parts": {"model": Path}}, tmp_path / "state")
-    with pytest.raises(UsageError, match="is no state of a training"):
+    with pytest.raises(UsageError, match="is not the state of a training"):
         read_state(tmp_path / "state", STATE.key)
 
 

@@ -1,1 +1,1 @@
-"""Example plug-ins for robench, one of each family: ``x.py`` declares and has no torch, ``x_impl.py`` computes."""
+"""Example plug-ins for robench, one of each family: ``x.py`` declares without torch, ``x_impl.py`` computes."""

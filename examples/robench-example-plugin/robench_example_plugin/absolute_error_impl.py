@@ -1,4 +1,4 @@
-"""The mean absolute error, with robench's percentile bootstrap over examples."""
+"""Mean absolute error, with robench's percentile bootstrap over examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Balanced accuracy: the mean over classes of the proportion of their examples that are predicted right.
+"""Balanced accuracy: the mean over classes of the proportion of their examples that are classified correctly.
 
 Classes without an example do not count. The interval is robench's percentile bootstrap over examples.
 """
@@ -37,7 +37,7 @@ def balanced_accuracy(readings: Readings) -> Estimate:
 
 
 def mean_recalls(counts: NDArray[Any], is_of_class: NDArray[Any], correct: NDArray[Any]) -> NDArray[Any]:
-    """Return the mean recall of each resample (R,), from how often (R, N) examples are in it."""
+    """Return the mean recall of each resample (R,), given the multiplicities (R, N) of the examples."""
     # Sums of whole numbers, which do not round in any order.
     sizes, right = counts @ is_of_class, counts @ (is_of_class * correct[:, None])
     recalls = np.where(sizes > 0, right / np.maximum(sizes, 1), 0.0)

@@ -23,5 +23,5 @@ class Cosine(AttentionBase):
     scale: Annotated[float, Gt(0), Le(1000)] = 10.0
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
-        """Return how many parameters a layer has beside those of softmax attention."""
+        """Return the number of parameters of a layer beyond those of softmax attention."""
         return num_heads

@@ -1,4 +1,4 @@
-"""The hill: exp(-|x - peak|^2 / 0.32) over points drawn uniformly, in the order of the hashes of their ids."""
+"""Hill exp(-|x - peak|^2 / 0.32) over points drawn uniformly, in the order of the hashes of their ids."""
 
 from __future__ import annotations
 

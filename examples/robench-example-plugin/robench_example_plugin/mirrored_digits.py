@@ -1,4 +1,4 @@
-"""Declaration of robench's test digits seen in a mirror."""
+"""Declaration of robench's test digits, mirrored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test digits of robench with left and right exchanged: who reads shapes finds some of them hard (2, 3, 5)."""
+"""Test digits of robench with left and right exchanged, some of which become hard to recognise (2, 3, 5)."""
 
 from __future__ import annotations
 

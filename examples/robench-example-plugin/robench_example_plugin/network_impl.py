@@ -1,4 +1,4 @@
-"""A small network from points of the plane to heights.
+"""Small network from points of the plane to heights.
 
 ``python -m robench_example_plugin.network_impl FILE`` trains it and writes its weights.
 """
@@ -21,7 +21,7 @@ def hill_network(width: int = 32) -> nn.Module:
 
 
 def trained(num_steps: int = 2000) -> nn.Module:
-    """Return the network after so many steps on points of its own, none of which is of the dataset."""
+    """Return the network after the given number of training steps, on points outside the dataset."""
     torch.manual_seed(1)
     network = hill_network()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.003)

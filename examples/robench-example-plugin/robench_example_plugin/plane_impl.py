@@ -1,4 +1,4 @@
-"""Rules of points of the plane: what is checked of inputs, and the limits that attacks stay between."""
+"""Rules of points of the plane: checks of inputs, and the limits of attacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaration of a task: one number for each example."""
+"""Declaration of the regression task: one number for each example."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from robench.tasks import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionOutcome(Outcome):
-    """What a model made of one example.
+    """Outcome of a model on one example.
 
     Attributes:
-        target: the true number; ``prediction``: the model's, of its first prediction.
-        absolute_error: distance of the two.
+        target: the true number; ``prediction``: the model's first prediction.
+        absolute_error: absolute difference of the two.
     """
 
     target: float

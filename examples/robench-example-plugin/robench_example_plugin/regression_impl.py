@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from robench.tasks.base import Loss, Scoring
     from torch import Tensor
 
-# An attack has succeeded where the prediction is off by more.
+# An attack succeeds if the prediction is off by more.
 TOLERANCE = 0.1
 
 
@@ -30,10 +30,10 @@ class RegressionRules:
     objective: Loss = staticmethod(absolute_error)
 
     def outputs_of(self, output: object, num_rows: int) -> Tensor:
-        """Return the outputs (B,) of what a module returned.
+        """Extract the outputs (B,) from a module's return value.
 
         Raises:
-            ContractError: it is something else.
+            ContractError: it contains no such outputs.
         """
         if not isinstance(output, torch.Tensor) or output.numel() != num_rows or len(output) != num_rows:
             shape = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
@@ -44,7 +44,7 @@ class RegressionRules:
         """Refuse predictions that are not finite.
 
         Raises:
-            ContractError: they are not.
+            ContractError: a prediction is not finite.
         """
         if outputs.shape != (num_rows,) or not bool(torch.isfinite(outputs).all()):
             raise ContractError(f"model {model!r} returned something other than {num_rows} finite numbers")

@@ -1,4 +1,4 @@
-"""Declaration of a walk of signs whose steps are halved."""
+"""Declaration of a sign walk with halved steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SignWalk(SearchingAttack):
     loss: Loss = "ce"
 
     def contradictions(self) -> list[FieldProblem]:
-        """Restarts that would all begin at the clean input."""
+        """Refuse restarts, which would all start at the clean input."""
         problems = SearchingAttack.contradictions(self)
         if self.num_restarts > 1:
             problems.append(("num_restarts", f"must be 1, since the walk draws nothing, got {self.num_restarts}"))

@@ -1,6 +1,6 @@
-"""A walk of signs whose steps are halved: x <- project(x + (epsilon / 2) 2^-t sign(gradient)), t = 0, 1, ...
+"""Sign walk with halved steps: x <- project(x + (epsilon / 2) 2^-t sign(gradient)), t = 0, 1, ...
 
-The loop of ``search`` keeps the best point and lets examples go that are fooled, if the declaration says so.
+The loop of ``search`` keeps the best point and stops early, if declared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SignWalkSearch:
-    """One walk from the clean inputs."""
+    """Search from the clean inputs."""
 
     def __init__(self, declaration: SignWalk) -> None:
         self.num_steps = declaration.num_steps
@@ -28,7 +28,7 @@ class SignWalkSearch:
         return State(points=problem.inputs)
 
     def step(self, problem: Problem, state: State, step: int) -> State:
-        """Return the points one step further, within the budget and the box."""
+        """Return the points after one step, within the budget and the box."""
         seen = problem.differentiate(state.points, self.loss)
         length = 0.5 ** (step + 1) * problem.region.epsilon
         return State(problem.region.project(state.points + length * seen.slope().sign()), seen)

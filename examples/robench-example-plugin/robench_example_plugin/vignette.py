@@ -11,7 +11,7 @@ from robench.declarations.perturbation_base import PerturbationBase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vignette(PerturbationBase):
-    """Light that falls off with the square of the distance from a point near the middle, drawn for each image.
+    """Brightness that falls off with the squared distance from a random point near the middle of each image.
 
     Attributes:
         severity: 1 (weak) to 5 (strong).
@@ -24,5 +24,5 @@ class Vignette(PerturbationBase):
 
     @property
     def corruption(self) -> tuple[str, int]:
-        """Type and severity."""
+        """Return type and severity."""
         return self.kind, self.severity

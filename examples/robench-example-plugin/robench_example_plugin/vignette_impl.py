@@ -1,4 +1,4 @@
-"""A vignette: x (1 - f r^2), r the distance from the brightest point over half the image's diagonal, cut at 1.
+"""Vignette: x (1 - f r^2), r the distance from the brightest point over half the image's diagonal, clipped at 1.
 
 The point lies within a tenth of a side of the middle; it belongs to the image, and severities share it.
 """
@@ -20,7 +20,7 @@ FALLOFFS = (0.3, 0.45, 0.6, 0.75, 0.9)
 
 
 def vignette(declaration: Vignette, batch: Batch, model: Model, draws: Draws) -> Perturbed:
-    """Return images (B, C, H, W) with dark borders; the model is not asked."""
+    """Return images (B, C, H, W) with dark borders, without using the model."""
     images = batch.inputs.detach()
     height, width = images.shape[-2:]
     # (B, 2, 1, 1), in sides of the image.

@@ -1,4 +1,4 @@
-"""The example plug-ins keep the promises that robench's own keep."""
+"""Tests that the example plug-ins fulfil the contracts of robench's own."""
 
 from __future__ import annotations
 
@@ -154,6 +154,18 @@ def test_mean_absolute_error_is_that_of_scikit_learn() -> None:
     assert estimate.low is not None
     assert estimate.high is not None
     assert estimate.low < estimate.value < estimate.high
+
+
+def regressed_rows(seed: int) -> list[RegressionOutcome]:
+    targets, predictions = torch.rand(2, 50, generator=torch.Generator().manual_seed(seed)).double().tolist()
+    return [
+        RegressionOutcome(example_id=f"{row:03d}", target=target, prediction=found, absolute_error=abs(found - target))
+        for row, (target, found) in enumerate(zip(targets, predictions, strict=True))
+    ]
+
+
+def test_mean_absolute_error() -> None:
+    check_metric(MEAN_ABSOLUTE_ERROR, regressed_rows)
 
 
 def test_pgd_makes_the_objective_of_regression_larger() -> None:

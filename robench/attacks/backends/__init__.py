@@ -1,1 +1,1 @@
-"""Attacks of other libraries behind robench's declarations, as references; none is needed to use robench."""
+"""Attacks of other libraries behind robench's declarations, as references; all are optional."""

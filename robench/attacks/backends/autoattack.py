@@ -1,8 +1,8 @@
-"""AutoAttack and its parts by their authors (Croce & Hein 2020, arXiv:2003.01690): pyautoattack 0.2.0; images alone.
+"""Adapter of pyautoattack 0.2.0: AutoAttack and its parts by their authors (arXiv:2003.01690); images only.
 
-A version of AutoAttack runs as the package sets it up. Where there are fewer other classes than its targets it would
-fail on an index, and is given as many as there are. Of apgd, fab and square it returns the clean image for what they do
-not fool, and attacks what they do no further.
+A version of AutoAttack runs as the package sets it up. With fewer other classes than targets it would fail on an index,
+so the number of targets is reduced. For apgd, fab and square it returns the clean image of surviving examples, and does
+not attack fooled ones further (early stopping).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 
 
-# Any: a declaration of any kind that is in the table below.
+# Any: a declaration of any kind in the table below.
 def run_autoattack(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """Return what the package's attack makes of the inputs (B, C, H, W) in [0, 1].
+    """Run the package's attack on inputs (B, C, H, W) in [0, 1], and return the result.
 
     Raises:
-        DeclarationError: it needs more classes than the model has.
+        DeclarationError: the attack needs more classes than the model has.
     """
     return _ATTACKS[declaration.kind](declaration, model, inputs, labels)
 
@@ -92,7 +92,7 @@ def _square(declared: Square, model: nn.Module, inputs: Tensor, labels: Tensor) 
 
 def _ensemble(declared: AutoAttack, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
     num_classes = num_classes_of(model, inputs)
-    # Refuses what has too few classes for the losses, as robench's own does.
+    # Refuses models with too few classes for the losses, as robench's own does.
     declared.attacks(num_classes)
     ensemble = library("autoattack").AutoAttack(
         model,

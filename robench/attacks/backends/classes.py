@@ -1,4 +1,4 @@
-"""How many classes a library's attack is given; some fail on an index where there are fewer than targets."""
+"""Number of classes passed to a library's attack; some fail on an index with fewer classes than targets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def num_classes_of(model: nn.Module, inputs: Tensor) -> int:
-    """Return how many classes the model tells apart, by showing it one of the inputs."""
+    """Return the model's number of classes, from its output on one of the inputs."""
     with torch.no_grad():
         return int(model(inputs[:1]).shape[1])
 
 
-# Any: a declaration of apgd or fab, the attacks that have targets.
+# Any: a declaration of apgd or fab, the attacks with targets.
 def check_targets(declaration: Any, model: nn.Module, inputs: Tensor) -> None:
-    """Do nothing where there is another class for each target.
+    """Check that there is another class for each target.
 
     Raises:
         DeclarationError: there are fewer classes than targets and the label.

@@ -1,9 +1,9 @@
-"""Attacks of cleverhans 4.0.0 for torch (Papernot et al. 2018, arXiv:1610.00768), which many papers' code calls.
+"""Adapter of cleverhans 4.0.0 for torch (Papernot and others 2018, arXiv:1610.00768), used in the code of many papers.
 
-What they are, where that is not what robench's are: in l1, fgsm moves the one coordinate of largest gradient, and
-fails where the gradient is zero; pgd starts within a cube in l2 too; spsa estimates the gradient at twice the clean
-input, one image at a time; sparse-l1 shortens what is too long; cw lets each search go on from the last. Without
-``clip`` they have no limits at all, as in the papers' code. Labels are always given, so that none are guessed.
+Differences from robench's attacks: in l1, fgsm moves the one coordinate of largest gradient, and fails where the
+gradient is zero; pgd starts within a cube in l2 too; spsa estimates the gradient at twice the clean input, one image at
+a time; sparse-l1 rescales changes that are too long; cw continues each search from the last. Without ``clip`` there are
+no limits, as in the papers' code. Labels are always passed, so that none are predicted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ORDERS = {"linf": inf, "l2": 2, "l1": 1}
 
 # Any: a declaration of any kind that is in the table below.
 def run_cleverhans(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """Return what the library's attack makes of the inputs (B, ...)."""
+    """Run the library's attack on inputs (B, ...), and return the result."""
     return _ATTACKS[declaration.kind](declaration, model, inputs, labels)
 
 
@@ -89,7 +89,7 @@ def _sparse_l1(declared: SparseL1, model: nn.Module, inputs: Tensor, labels: Ten
         eps_iter=float(declared.step_size),
         nb_iter=declared.num_steps,
         y=labels,
-        # What cannot move does not count among the largest, as in robench's and foolbox'.
+        # Coordinates that cannot move do not count among the largest, as in robench and foolbox.
         clip_grad=declared.clip == "box",
         grad_sparsity=100 * declared.sparsity,
         sanity_checks=False,

@@ -1,9 +1,9 @@
-"""Attacks of foolbox 3.3.4 (Rauber et al. 2017, arXiv:1707.04131).
+"""Adapter of foolbox 3.3.4 (Rauber and others 2017, arXiv:1707.04131).
 
-What they are, where that is not what robench's are: in l1, fgsm and pgd go along the gradient itself, made of length 1,
-and not along its largest coordinates, and pgd shortens what is too long; sparse-l1 projects onto the ball and then the
-box; cw stops the whole batch at once, and gives black images where it finds nothing, which it counts as found where the
-victim gets black wrong; in their place the clean ones are put here.
+Differences from robench's attacks: in l1, fgsm and pgd step along the normalised gradient itself instead of its largest
+coordinates, and pgd rescales changes that are too long; sparse-l1 projects onto the ball and then the box; cw stops the
+whole batch at once, and returns black images if it finds nothing, which it counts as found if the victim misclassifies
+black; this adapter replaces them by the clean ones.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 NAMES = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 
 
-# Any: untyped objects of the library, and a declaration of any kind that is in the table below.
+# Any: untyped objects of the library, and a declaration of any kind in the table below.
 def run_foolbox(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """Return what the library's attack makes of the inputs (B, ...)."""
+    """Run the library's attack on inputs (B, ...), and return the result."""
     points: Tensor
     foolbox = library("foolbox")
     bounds = (0, 1) if declaration.clip == "box" else (-inf, inf)
@@ -41,7 +41,7 @@ def run_foolbox(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tens
         points, _, _ = attack(shown, inputs, labels, epsilons=None)
         is_black = (points == 0).flatten(1).all(1)
         return torch.where(spread(is_black, inputs), inputs, points)
-    # The second of the three is the point cut to the budget by the library itself.
+    # The second of the three is the point clipped to the budget by the library itself.
     _, points, _ = attack(shown, inputs, labels, epsilons=float(declaration.epsilon))
     return points
 

@@ -1,4 +1,4 @@
-"""Which of the libraries are here, and how to get those that are not."""
+"""Installed libraries of attacks, and how to install missing ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from robench.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Backend to the package that it is and the line that installs it: torchattacks pins a requests of 2021, cleverhans
-# wants TensorFlow's, and neither imports them; nobody owns the name autoattack on PyPI.
+# Maps a backend to its package and the command that installs it: torchattacks pins a requests of 2021, cleverhans
+# requires TensorFlow's, and neither imports them; the name autoattack is not taken on PyPI.
 LIBRARIES: Mapping[str, tuple[str, str]] = {
     "torchattacks": ("torchattacks", "pip install --no-deps torchattacks==3.5.1"),
     "autoattack": ("pyautoattack", "pip install 'robench[autoattack]'"),
@@ -23,10 +23,10 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {
 
 
 def check_installed(backend: str) -> None:
-    """Do nothing where the backend's library is here.
+    """Check that the backend's library is installed.
 
     Raises:
-        UsageError: it is not; the message has the line that installs it.
+        UsageError: it is not; the message contains the command that installs it.
     """
     if backend not in LIBRARIES:
         return
@@ -36,7 +36,7 @@ def check_installed(backend: str) -> None:
 
 
 def release_of(backend: str) -> dict[str, str]:
-    """Return the release of the backend's package by its name; nothing for robench itself.
+    """Return the version of the backend's package by its name; empty for robench itself.
 
     Raises:
         UsageError: it is not installed.
@@ -49,7 +49,7 @@ def release_of(backend: str) -> dict[str, str]:
 
 
 def library(backend: str, module: str = "") -> Any:
-    """Return the backend's package, or the module of that name in it; untyped, as all of these libraries are.
+    """Return the backend's package, or the named module in it; untyped, as all of these libraries are.
 
     Raises:
         UsageError: it is not installed.

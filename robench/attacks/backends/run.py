@@ -1,13 +1,14 @@
-"""Runs another library's attack in robench's harness: seeds, batches, counts and what counts as found.
+"""Adapter that runs another library's attack in robench's harness: seeds, batches, counts and success.
 
-A library meets anchored batches of the pass size, with the global generators seeded by the batch's first example: the
-same shard gives the same bytes, and nothing else of the process is disturbed. But whom an example shares its batch with
-may change its outcome (means over the batch, random numbers in the order of the rows, the whole batch stopping at
-once). ``exact`` shows it one example at a time, at the cost of small passes. Nothing is kept from batch to batch.
+A library receives anchored batches of the pass size, with the global generators seeded by the batch's first example:
+the same shard gives the same bytes, and nothing else of the process is disturbed. But the other examples of a batch may
+change an example's outcome (means over the batch, random numbers in the order of the rows, the whole batch stopping at
+once). ``exact`` passes one example at a time, at the cost of small passes. No state is carried from batch to batch.
 
-Passes are counted where the victim is called. Libraries do not say whose a row is, so that each example of a batch is
-given an equal share of them, rounded up. Budget, range and success are measured by the harness, as of all attacks; but
-what leaves an l1 or l2 budget by a few millionths, the rounding errors of thousands of float32 summands, is drawn back.
+Passes are counted where the victim is called. Libraries do not report the example of a row, so each example of a batch
+is assigned the same number of passes, rounded up. Budget, range and success are measured by the harness, as of all
+attacks; but points that exceed an l1 or l2 budget by a few millionths, the rounding errors of thousands of float32
+summands, are projected back.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from robench.attacks.base import Attack
     from robench.attacks.problem import Problem
 
-    # Any: a declaration of any attack that the library has.
+    # Any: a declaration of any attack of the library.
     Runner = Callable[[Any, nn.Module, Tensor, Tensor], Tensor]
 
-# Shares of epsilon: what the harness lets pass, and what is no rounding error any more.
+# Fractions of epsilon: the harness's tolerance, and the limit of rounding errors.
 TOLERATED, MOST_ROUNDED = 5e-7, 1e-5
 RUNNERS: Mapping[str, Runner] = {
     "torchattacks": run_torchattacks,
@@ -52,7 +53,7 @@ RUNNERS: Mapping[str, Runner] = {
 
 
 def by_library(declaration: Attack, problem: Problem) -> Reached:
-    """Return what the declaration's backend makes of the inputs (B, ...).
+    """Run the declared attack by its backend on inputs (B, ...), and return the result.
 
     Raises:
         UsageError: the library is not installed.
@@ -78,7 +79,7 @@ def _run(declaration: Attack, problem: Problem) -> Tensor:
 
 
 def _without_rounding(declaration: BoundedAttack, problem: Problem, points: Tensor) -> Tensor:
-    """Return the points, those drawn back that leave the budget by the roundings of a long sum."""
+    """Return the points, projected back if they exceed the budget by the rounding of a long sum."""
     if declaration.norm == "linf":
         return points
     epsilon = float(declaration.epsilon)
@@ -90,7 +91,7 @@ def _without_rounding(declaration: BoundedAttack, problem: Problem, points: Tens
 
 
 def _judged(declaration: MinimumNormAttack, problem: Problem, points: Tensor) -> Reached:
-    """Decide by the final prediction which points of a search for the nearest are what was sought."""
+    """Decide by the final prediction which points of a minimum-norm attack are adversarial."""
     found = problem.fooled(problem.predict(points))
     if declaration.seeks_label:
         found = ~found

@@ -1,8 +1,8 @@
-"""Which library can run which attack in robench's place, and what it cannot be told.
+"""Attacks supported by each library, and the fixed values of the options that it lacks.
 
-A library's attack is asked for by the same declaration as robench's own. A field that the library has no word for must
-have the value that its code really has, so that no number is called what it is not. The table was read in the code of
-torchattacks 3.5.1, pyautoattack 0.2.0, foolbox 3.3.4 and cleverhans 4.0.0.
+A library's attack is requested by the same declaration as robench's own. Options that a library lacks must equal its
+fixed behaviour, so that no number is mislabelled. The table follows the code of torchattacks 3.5.1, pyautoattack 0.2.0,
+foolbox 3.3.4 and cleverhans 4.0.0.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Fixed = dict[str, tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What a library has of one kind of attack.
+    """Support of a library for one kind of attack.
 
     Attributes:
-        norms: those that it is written for.
-        fixed: by field, the values that it may have; a field that is not named can have any.
+        norms: supported norms.
+        fixed: allowed values by field; other fields are not restricted.
     """
 
     norms: tuple[str, ...]
     fixed: Fixed = field(default_factory=dict)
 
 
-# Both clamp to [0, 1] whatever they are told.
+# Both always clamp to [0, 1].
 IMAGES: Fixed = {"space": ("pixel",), "clip": ("box",)}
 PLAIN_GRADIENT: Fixed = {"loss": ("ce",), "num_draws": (1,)}
 LAST_OF_ONE: Fixed = {"num_restarts": (1,), "returns": ("last",), "stop": ("never",)}
-# They attack what is fooled no further, and return the clean image where they fail.
+# They stop early, and return the clean image if they fail.
 AT_SUCCESS: Fixed = {"returns": ("best",), "stop": ("at_success",)}
 PGD: Fixed = {**PLAIN_GRADIENT, **LAST_OF_ONE, "momentum": (0.0,)}
 SPSA: Fixed = {**LAST_OF_ONE, "loss": ("margin",)}
@@ -53,7 +53,7 @@ SERVED: Mapping[str, Mapping[str, Served]] = {
         "fab": Served(norms=("linf", "l2"), fixed=FAB),
         "square": Served(norms=("linf", "l2"), fixed=SQUARE),
         "spsa": Served(norms=("linf",), fixed={**IMAGES, **SPSA, "random_start": (False,), "formula": ("paper",)}),
-        # It asks for a lead by confidence in its loss, and not of what it keeps.
+        # Its loss requires the margin ``confidence``, but the points that it keeps need not have it.
         "cw": Served(
             norms=("l2",),
             fixed={**IMAGES, **ONE_CW, "num_search_steps": (1,), "confidence": (0.0,), "stops_early": (True,)},
@@ -77,7 +77,7 @@ SERVED: Mapping[str, Mapping[str, Served]] = {
         "fgsm": Served(norms=("linf", "l2", "l1"), fixed=PLAIN_GRADIENT),
         "pgd": Served(norms=("linf", "l2"), fixed=PGD),
         "spsa": Served(norms=("linf", "l2"), fixed={**SPSA, "random_start": (True,), "formula": ("released",)}),
-        # Its random start is lost where there are limits, and is not centred where there are none.
+        # Its random start is lost if there are limits, and is not centred otherwise.
         "sparse-l1": Served(
             norms=("l1",),
             fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("rescale",), "random_start": (False,)},
@@ -91,11 +91,11 @@ REASONS = {
 
 
 def backend_problems(attack: Attack) -> list[FieldProblem]:
-    """Return why the library that a declared attack names cannot run it, one sentence each."""
+    """Return why a declared attack cannot run on its backend, one sentence each."""
     backend = attack.backend
     if backend == "robench":
         return (
-            [("exact", "must be false with backend robench, whose examples never meet, got true")]
+            [("exact", "must be false with backend robench, whose examples never affect each other, got true")]
             if attack.exact
             else []
         )
@@ -123,9 +123,9 @@ def _said(value: object) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-# Any: these look at fields of kinds that they know by name.
+# Any: these read fields of known kinds.
 def _box_problem(attack: Any) -> FieldProblem | None:
-    """In normalised space the box has other limits in each channel."""
+    """Refuse clip box in normalised space, where the limits differ between channels."""
     if "space" in SERVED[attack.backend][attack.kind].fixed or (attack.space, attack.clip) != ("normalised", "box"):
         return None
     return (
@@ -136,7 +136,7 @@ def _box_problem(attack: Any) -> FieldProblem | None:
 
 
 def _fab_problem(attack: Any) -> FieldProblem | None:
-    """An example that was fooled within epsilon is left alone between searches."""
+    """Refuse several searches without early stopping, since libraries leave fooled examples alone between searches."""
     if attack.kind != "fab" or attack.stop == "at_success" or (attack.num_targets, attack.num_restarts) == (None, 1):
         return None
     return (
@@ -147,7 +147,7 @@ def _fab_problem(attack: Any) -> FieldProblem | None:
 
 
 def _limits_problem(attack: Any) -> FieldProblem | None:
-    """The search is over the tangent of what lies between two limits."""
+    """Refuse cw without limits, since cleverhans parametrises points between two limits by their tangent."""
     if (attack.backend, attack.kind) != ("cleverhans", "cw") or attack.clip == "box" or attack.clip_min is not None:
         return None
     return (
@@ -157,7 +157,7 @@ def _limits_problem(attack: Any) -> FieldProblem | None:
 
 
 def _unit_problem(attack: Any) -> FieldProblem | None:
-    """Limits that an input is cut to after normalisation are robench's own."""
+    """Refuse clip unit, which only robench supports."""
     fixed = SERVED[attack.backend][attack.kind].fixed
     if attack.clip != "unit" or "clip" in fixed:
         return None

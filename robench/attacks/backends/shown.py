@@ -1,4 +1,4 @@
-"""The victim as other libraries expect a model: a module over inputs in the attack's space that counts its passes."""
+"""Model wrapper for other libraries: a module over inputs in the attack's space that counts forward passes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class ShownVictim(nn.Module):
-    """What a library is shown of a victim.
+    """Victim as seen by a library.
 
-    The victim's own module is no part of it, so that no library can change its mode, its weights or what of it needs a
-    gradient. Passes have robench's own sizes. A victim that draws does so anew in each of them, from the global
-    generator: which example a row belongs to, a library does not say.
+    The victim's own module is not a submodule, so that no library can change its mode, its weights or its gradient
+    flags. Passes have robench's own sizes. A victim that draws random numbers does so anew in each pass, from the
+    global generator, because a library does not report the example of a row.
 
     Attributes:
-        num_rows, num_differentiated: rows that it was shown, and that a gradient was taken of.
+        num_rows, num_differentiated: number of rows passed forward, and differentiated.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -45,7 +45,7 @@ class ShownVictim(nn.Module):
         pieces = [self._piece(points[start : start + size]) for start in range(0, len(points), size)]
         logits = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         if not bool(torch.isfinite(logits).all()):
-            raise ContractError("the model returned NaN or infinite logits for what an attack showed it")
+            raise ContractError("the model returned NaN or infinite logits for inputs of an attack")
         self.num_rows += len(points)
         if logits.requires_grad:
             logits.register_hook(self._count_gradient)

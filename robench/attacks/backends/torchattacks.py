@@ -1,9 +1,9 @@
-"""Attacks of torchattacks 3.5.1 (Kim 2020, arXiv:2010.01950); images in [0, 1] alone.
+"""Adapter of torchattacks 3.5.1 (Kim 2020, arXiv:2010.01950); images in [0, 1] only.
 
-What they are, where that is not what their names say: PGDL2 starts at a radius drawn uniformly, which crowds the middle
-of the ball; APGD, APGDT and FAB default to 10 steps and the seed 0 (both are told otherwise here); FAB in l1 fails on
-a name it never sets; CW searches for no c, cannot move pixels of exactly 0 or 1, finds nothing where all logits are
-below 0, and stops the whole batch at once; SPSA draws its signs once for the whole batch.
+Differences from what their names suggest: PGDL2 starts at a radius drawn uniformly, which crowds the middle of the
+ball; APGD, APGDT and FAB default to 10 steps and the seed 0 (both are set explicitly here); FAB in l1 fails on a name
+it never sets; CW does not search for c, cannot move pixels of exactly 0 or 1, finds nothing if all logits are below 0,
+and stops the whole batch at once; SPSA draws its signs once for the whole batch.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 NORMS = {"linf": "Linf", "l2": "L2"}
 
 
-# Any: untyped objects of the library, and a declaration of any kind that is in the table below.
+# Any: untyped objects of the library, and a declaration of any kind in the table below.
 def run_torchattacks(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    """Return what the library's attack makes of the inputs (B, C, H, W) in [0, 1]."""
+    """Run the library's attack on inputs (B, C, H, W) in [0, 1], and return the result."""
     match declaration.kind:
         case "apgd":
             has_targets = declaration.loss == "dlr-targeted"

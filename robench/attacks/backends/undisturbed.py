@@ -1,4 +1,4 @@
-"""Global state that libraries use and change: theirs for as long as they run, and as before afterwards."""
+"""Isolation of global state that libraries use and change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def undisturbed(device: torch.device, seed: int) -> Iterator[None]:
     """Seed the generators of torch, numpy and Python for the block; restore them and torch's settings afterwards.
 
-    AutoAttack also removes any trace function, which would end a debugger or a measurement of coverage.
+    AutoAttack also removes any trace function, which would stop a debugger or a coverage measurement.
     """
     of_numpy, of_python, trace = np.random.get_state(), random.getstate(), sys.gettrace()
     has_gradients, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
@@ -27,7 +27,7 @@ def undisturbed(device: torch.device, seed: int) -> Iterator[None]:
             torch.manual_seed(seed)
             np.random.seed(seed % 2**32)
             random.seed(seed)
-            # Some leave it to their caller.
+            # Some rely on their caller.
             torch.set_grad_enabled(True)
             yield
         finally:

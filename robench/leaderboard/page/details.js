@@ -25,10 +25,11 @@ function standingText(cell) {
 }
 
 function conditionTable(measured) {
-  const head = make("tr", {}, ...["condition", "budget", "examples", "measurement key"].map((text) =>
+  const head = make("tr", {}, ...["condition", "checkpoint", "budget", "examples", "measurement key"].map((text) =>
     make("th", { scope: "col" }, text)));
   const lines = measured.map((each) => make("tr", {},
     make("th", { scope: "row" }, shown(each.condition, 80)),
+    make("td", {}, shown(each.checkpoint, 80)),
     make("td", {}, shown(each.budget || NONE, 80)),
     make("td", {}, each.missing ? `${each.num_examples}, ${each.missing} missing` : String(each.num_examples)),
     make("td", { class: "key" }, shown(each.measurement_key))));
@@ -63,11 +64,14 @@ function section(title, ...content) {
 function showNumber(row, column) {
   const cell = row.cells[column.key];
   const suite = suiteOf(column.suite);
-  const measured = column.measurements.map((key) => row.measured[key]).filter(Boolean);
+  const measured = column.measurements.flatMap((key) => row.measured[key] || []);
   const number = definitions([
     ["number", isPerCent(column) ? `${cell.text} per cent` : cell.text],
     ["metric", column.title],
-    ["interval", cell.low === null ? "none" : column.interval],
+    ["interval", cell.low === null ? "none" : cell.of_seeds ? "Student's t 95 % over training seeds" : column.interval],
+    ["training seeds", cell.of_seeds ? cell.of_seeds.map((value, place) =>
+      `${row.seeds.length === cell.of_seeds.length ? `${row.seeds[place]}: ` : ""}${numberText(value, column)}`).join(", ")
+      : "one checkpoint"],
     ["examples", cell.missing ? `${cell.num_examples}, ${cell.missing} missing` : String(cell.num_examples)],
     ["beside the others", cell.value === null ? "" : standingText(cell)],
     ["suite", `${suite.name}, version ${suite.version}`],
@@ -87,7 +91,7 @@ function showModel(row) {
   const notes = (row.notes || []).map((note) => make("li", {}, shown(note)));
   openDialog(byId("details"), row.model, about,
     notes.length ? section("Notes", make("ul", {}, ...notes)) : "",
-    section("Flags", ...flagList(row)), section("Provenance", ...provenanceOf(Object.values(row.measured))));
+    section("Flags", ...flagList(row)), section("Provenance", ...provenanceOf(Object.values(row.measured).flat())));
 }
 
 // Wrap what a cell shows into a button, which keyboards reach and screen readers name.

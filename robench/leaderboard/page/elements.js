@@ -33,8 +33,13 @@ function shown(text, width = 400) {
 
 const isPerCent = (column) => column.unit === "share" || column.unit === "ratio";
 
+function numberText(number, column) {
+  if (number === null) return NONE;
+  return isPerCent(column) ? (100 * number).toFixed(1) : String(Number(number.toPrecision(4)));
+}
+
 function differenceText(difference, column) {
-  const text = isPerCent(column) ? (100 * difference).toFixed(1) : String(Number(difference.toPrecision(4)));
+  const text = numberText(difference, column);
   return difference > 0 ? `+${text}` : text;
 }
 

@@ -1,0 +1,104 @@
+"""Means over the training seeds of an entry, which combine several rows of a report into one.
+
+Source of the interval: Student 1908, for the mean of n independent values, mean +- t(n - 1, 0.975) s / sqrt(n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+from robench.core.checkpoint import SEED_MARK
+from robench.core.report import Cell, Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.flags import Flag
+    from robench.core.report import Report, Row
+
+SEED_INTERVAL = "Student's t 95 % over training seeds"
+
+
+def over_seeds(report: Report) -> Report:
+    """Return the report with one row per entry: the mean over the rows of its seeds, ``NAME`` and ``NAME@SEED``.
+
+    An entry with one row is unchanged. A cell has a number only if it has one for every seed.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in report.rows:
+        groups.setdefault(row.model.partition(SEED_MARK)[0], []).append(row)
+    rows = tuple(_mean_row(name, rows) if len(rows) > 1 else rows[0] for name, rows in groups.items())
+    if not any(row.seeds for row in rows):
+        return replace(report, rows=rows)
+    return replace(report, rows=rows, provenance={**report.provenance, "intervals over seeds": SEED_INTERVAL})
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the bounds of the 95 % interval of the mean of at least two independent values.
+
+    >>> [round(bound, 3) for bound in t_interval([0.317, 0.442, 0.465, 0.417])]
+    [0.306, 0.514]
+    """
+    # Imported here: it takes a tenth of a second, and most reports have one checkpoint a row.
+    from scipy.special import stdtrit  # type: ignore[import-untyped]  # scipy has no types
+
+    count, mean = len(values), fmean(values)
+    half_width = float(stdtrit(count - 1, 0.975)) * stdev(values) / count**0.5
+    return mean - half_width, mean + half_width
+
+
+def _mean_row(name: str, rows: Sequence[Row]) -> Row:
+    notes = [f"{row.model}: {note}" for row in rows for note in row.notes]
+    return replace(
+        rows[0],
+        model=name,
+        seeds=tuple(row.model for row in rows),
+        cells={key: _mean_cell([row.cells[key] for row in rows]) for key in rows[0].cells},
+        notes=tuple(dict.fromkeys(notes)),
+        flags=_joined_flags(rows),
+    )
+
+
+def _mean_cell(cells: Sequence[Cell]) -> Cell:
+    estimates = [cell.estimate for cell in cells if cell.estimate is not None]
+    num_examples = min(cell.num_examples for cell in cells)
+    if len(estimates) < len(cells):
+        missing = [cell.missing for cell in cells if cell.estimate is None]
+        known = [number for number in missing if number is not None]
+        return Cell(
+            estimate=None, num_examples=num_examples, missing=max(known) if len(known) == len(missing) else None
+        )
+    values = tuple(estimate.value for estimate in estimates)
+    # The median distance of attacks that mostly fail is infinite.
+    low, high = t_interval(values) if all(map(isfinite, values)) else (None, None)
+    mean = Estimate(
+        value=fmean(values),
+        low=low,
+        high=high,
+        num_examples=num_examples,
+        unit=estimates[0].unit,
+        of_seeds=values,
+    )
+    return Cell(estimate=mean, num_examples=num_examples, missing=0)
+
+
+def _joined_flags(rows: Sequence[Row]) -> tuple[Flag, ...] | None:
+    """Return each flag once: raised if it is for any seed, with the names of those in its finding."""
+    if all(row.flags is None for row in rows):
+        return None
+    by_name: dict[str, list[tuple[str, Flag]]] = {}
+    for row in rows:
+        for flag in row.flags or ():
+            by_name.setdefault(flag.name, []).append((row.model, flag))
+    joined = []
+    for found in by_name.values():
+        raised = [(model, flag) for model, flag in found if flag.is_raised]
+        if raised:
+            findings = "; ".join(f"{model}: {flag.finding}" for model, flag in raised)
+            joined.append(replace(raised[0][1], finding=findings))
+        else:
+            joined.append(found[0][1])
+    return tuple(joined)
