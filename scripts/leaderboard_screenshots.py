@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "screenshots"
 PHONE = (360, 740)
 DESKTOP = (1280, 900)
+# Down to the charts.
+WHOLE = (1280, 1500)
 
 
 def write_screenshots(page: Path, folder: Path = FOLDER) -> None:
@@ -20,7 +22,7 @@ def write_screenshots(page: Path, folder: Path = FOLDER) -> None:
     from browser import chromium, prefer, resize
 
     folder.mkdir(parents=True, exist_ok=True)
-    with chromium(width=DESKTOP[0], height=DESKTOP[1]) as driver:
+    with chromium(width=WHOLE[0], height=WHOLE[1]) as driver:
         prefer(driver, "light")
         driver.get(page.absolute().as_uri())
         driver.find_elements("css selector", "#board thead button")[1].click()

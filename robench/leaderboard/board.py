@@ -1,4 +1,4 @@
-"""The leaderboard before it is text: rows of models, columns of one or several suites, and their provenance."""
+"""Leaderboards before they are text: rows of models, columns of one or several suites, and their provenance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSuite:
-    """A suite of a leaderboard.
+    """Suite of a leaderboard.
 
     Attributes:
         provenance: releases, kinds of device, seed and kinds of interval behind its numbers.
@@ -37,7 +37,7 @@ class BoardSuite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardColumn:
-    """A column of one suite.
+    """Column of one suite.
 
     Attributes:
         key: the suite's name and the column's key, joined by a slash.
@@ -125,7 +125,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteFlag:
-    """A flag, and the suites whose results raise it or not."""
+    """Flag, and the suites whose results raise it or not."""
 
     suites: tuple[str, ...]
     flag: Flag
@@ -133,7 +133,7 @@ class SuiteFlag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRow:
-    """All numbers of one model.
+    """Numbers of one model.
 
     Attributes:
         entry: None for a model that no registry has.
@@ -159,13 +159,13 @@ class BoardRow:
 
     @property
     def raised(self) -> tuple[SuiteFlag, ...]:
-        """The flags that are raised."""
+        """Return the flags that are raised."""
         return tuple(each for each in self.flags or () if each.flag.is_raised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point of a line; ``value`` is None where the number is missing, bounds where there is no interval."""
+    """Point of a line; ``value`` is None where the number is missing, bounds where there is no interval."""
 
     x: float
     value: float | None
@@ -193,7 +193,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard:
-    """One table over one or several suites.
+    """Table over one or several suites.
 
     Attributes:
         pairs: two-sided p-values of paired tests by key of the column and places of both rows, counted from 0;

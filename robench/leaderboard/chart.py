@@ -22,7 +22,7 @@ MOST_LINES = 8
 _WIDTH, _HEIGHT = 360, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 42
 _BAR_WIDTH, _BAR_HEIGHT = 100, 8
-_MARKERS = ("circle", "square", "diamond", "triangle")
+_MARKERS = ("circle", "box", "diamond", "triangle")
 
 
 def chosen_lines(charts: Iterable[Chart]) -> list[str]:
@@ -132,7 +132,7 @@ def _marker(style: int, x: float, y: float) -> str:
     shape = _MARKERS[style % len(_MARKERS)]
     paths = {
         "circle": f"M{x - 3:.1f} {y:.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
-        "square": f"M{x - 2.7:.1f} {y - 2.7:.1f}h5.4v5.4h-5.4z",
+        "box": f"M{x - 2.7:.1f} {y - 2.7:.1f}h5.4v5.4h-5.4z",
         "diamond": f"M{x:.1f} {y - 3.8:.1f}l3.8 3.8l-3.8 3.8l-3.8-3.8z",
         "triangle": f"M{x:.1f} {y - 3.6:.1f}l3.5 6h-7z",
     }

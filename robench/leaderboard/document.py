@@ -1,4 +1,4 @@
-"""A leaderboard as JSON values: what ``--format json`` prints, and what the page's script reads.
+"""Leaderboards as JSON values: what ``--format json`` prints, and what the page's script reads.
 
 Numbers are unrounded and proportions in [0, 1]; names stand in it as they are.
 """

@@ -1,4 +1,4 @@
-"""A leaderboard as one HTML page that needs nothing else: table, charts, notes, provenance, and a script over its data.
+"""Leaderboards as one HTML page that needs nothing else: table, charts, notes, provenance, and a script over its data.
 
 The page asks for nothing outside itself: its Content-Security-Policy permits one script and one style sheet, by their
 digests. Without the script it is a table to read; with it, columns sort, rows are filtered and compared, and each

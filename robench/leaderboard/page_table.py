@@ -1,4 +1,4 @@
-"""The table of the page: readable as it is, and what the page's script sorts and filters."""
+"""Table of the page: readable without a script, sorted and filtered by the page's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which numbers of a column are distinguishable from its best: paired tests on the same examples.
+"""Paired tests of a column's numbers against its best, on the same examples.
 
 Each model's verdicts on the same examples are paired with those of the best, by the exact test of McNemar
 (``metrics.paired``). Holm 1979, "A simple sequentially rejective multiple test procedure": the p-values of a column's

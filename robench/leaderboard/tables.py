@@ -1,4 +1,4 @@
-"""A leaderboard as a table in Markdown, LaTeX or CSV."""
+"""Leaderboards as tables in Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 

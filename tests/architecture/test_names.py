@@ -85,6 +85,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "declare/rewriting.py": {"plain": LAYOUT},
+    "leaderboard/__init__.py": {"csv": "a form of tables"},
     "reports/__init__.py": {"csv": "a form of tables"},
 }
 # The audit attacks a model in ways that its definition fixes.

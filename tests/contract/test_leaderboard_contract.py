@@ -44,7 +44,10 @@ def hostile(text: str):
     flag = replace(MASKED, name=text, source=text, finding=text, advice=text)
     rows = []
     for row in board.rows:
-        measured = {key: replace(each, condition=text, dataset=text) for key, each in row.measured.items()}
+        measured = {
+            key: tuple(replace(each, checkpoint=text, condition=text, dataset=text) for each in found)
+            for key, found in row.measured.items()
+        }
         is_theirs = row.model == "rpc"
         rows.append(
             replace(

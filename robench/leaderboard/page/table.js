@@ -4,7 +4,7 @@ const FIRST = 1;
 const flagsPlace = data.rows.some((row) => row.flags) ? data.columns.length + FIRST : -1;
 const headers = [...board.tHead.rows[0].cells];
 // Rows that are laid out at first, and more whenever the end comes into view: sorting costs as much as is laid out.
-const PORTION = 40;
+const PORTION = 25;
 const state = { place: null, descending: false, text: "", family: "", attention: "", architecture: "",
   order: data.rows.map((_, index) => index), portion: PORTION };
 const FACETS = ["family", "attention", "architecture"];
@@ -111,7 +111,7 @@ function groupText() {
   if (!tested) return ` No paired test in this column.`;
   const names = close.length ? close.join(", ") : "none of the others";
   return ` Not distinguishable from the best, ${rowName(best[0])}, at 5 % (${data.test}): ${names}`
-    + `; ${tested - close.length} of ${tested} tested are.`;
+    + `; ${tested - close.length} of the ${tested} tested are distinguishable.`;
 }
 
 function showStatus() {
