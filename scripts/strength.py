@@ -28,6 +28,7 @@ from strength_table import as_markdown
 
 from robench import load_checkpoint, load_dataset
 from robench.attacks.attack import problem_of
+from robench.attacks.square import Square
 from robench.core.identity import to_plain
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import example_seed
@@ -117,7 +118,9 @@ def _perturbed(comparison: Comparison, library: str, batch: Batch, victim: Model
     if library == "art":
         problem = problem_of(declared, batch, victim, draws, len(batch.ids))
         return Perturbed(inputs=run_art(declared, problem).clamp(0, 1))
-    return perturb(replace(declared, backend=library), batch, victim, draws, len(batch.ids))
+    # Libraries' Square has trials of one kind, and those of robench's default are none of theirs.
+    changes = {"trials": "as_drawn"} if isinstance(declared, Square) and library != "robench" else {}
+    return perturb(replace(declared, backend=library, **changes), batch, victim, draws, len(batch.ids))
 
 
 def _stands(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: Model) -> Tensor:

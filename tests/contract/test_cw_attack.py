@@ -428,7 +428,7 @@ class TestRefusals:
         victim = LinearVictim()
         batch = around_the_middle(victim)
         victim.weight = victim.weight * torch.nan
-        with pytest.raises(ContractError, match="NaN or infinite logits"):
+        with pytest.raises(ContractError, match="NaN or infinite outputs"):
             attacked(QUICK, batch, victim)
 
 

@@ -377,8 +377,8 @@ class TestLists:
             ("path,label\n0.png,\n", "line 2: label is empty"),
             ('path,label\n0.png,"1"x\n', "line 2: .*expected a CSV file"),
             ("path,label\n0.png,0\n1.png,-1\n", "has the label -1"),
-            ("path,label\n0.png,0\n1.png,0\n", "one has only one class"),
-            ("path,label\n0.png,cat\n1.png,cat\n", "one has only one class"),
+            ("path,label\n0.png,0\n1.png,0\n", "has only one class"),
+            ("path,label\n0.png,cat\n1.png,cat\n", "has only one class"),
             ("path,label\n0.png,\udcff\n", "not UTF-8"),
         ],
     )
@@ -427,7 +427,7 @@ class TestArrays:
             ({"targets": np.arange(11)}, r"must be 12 whole numbers, .* of the shape \(11,\)"),
             ({"targets": np.arange(12.0)}, "must be 12 whole numbers, one an image, got float64"),
             ({"targets": np.arange(12) - 1}, "has the label -1"),
-            ({"targets": np.zeros(12, int)}, "one has only one class"),
+            ({"targets": np.zeros(12, int)}, "has only one class"),
             ({"inputs": np.zeros((0, 8, 8), np.uint8), "targets": np.zeros(0, int)}, "has no example"),
         ],
     )
@@ -449,7 +449,7 @@ class TestArrays:
 
     def test_a_single_array_and_no_file_are_refused(self, tmp_path: Path) -> None:
         np.save(tmp_path / "x.npy", np.zeros(3))
-        with pytest.raises(MissingDataError, match="holds one array"):
+        with pytest.raises(MissingDataError, match="has a single array"):
             opened(declared(tmp_path, "{kind: npz, path: x.npy}"))
         with pytest.raises(MissingDataError, match="does not exist"):
             opened(declared(tmp_path, "{kind: npz, path: y.npz}"))

@@ -250,7 +250,7 @@ class TestNothingIsRun:
     def test_of_os_and_sys_which_stay_refused_by_name(self, tmp_path: Path, function: Callable[..., object]) -> None:
         marker = tmp_path / "ran"
         path = save(tmp_path / "a.pth", Calling(function, f"mkdir {marker}"))
-        with pytest.raises(WeightsError, match=rf"holds \w+\.{function.__name__} .*is code.*Nothing of it was run"):
+        with pytest.raises(WeightsError, match=rf"contains \w+\.{function.__name__} .*is code.*Nothing of it was run"):
             load_state(path, "deit")
         assert not marker.exists()
 
