@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
 
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs suites errors lock clean
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -58,6 +58,10 @@ docs: $(READY)   ## docs/attention.md and modules.md from docstrings, CONTRIBUTI
 suites: $(READY) ## the suites that scripts write: the papers' protocols, and corruptions
 	@$(BIN)/python scripts/paper_suites.py
 	@$(BIN)/python scripts/shift_suites.py
+
+screenshots: $(READY) ## docs/screenshots of a leaderboard of the demo (needs chromium and chromedriver)
+	@$(BIN)/robench leaderboard --suite digits-adv --results results/demo --output results/leaderboard.html
+	@$(BIN)/python scripts/leaderboard_screenshots.py results/leaderboard.html
 
 errors: $(READY) ## digits-vit's errors under corruptions, the units of the digits' mCE
 	@$(BIN)/python scripts/digits_errors.py

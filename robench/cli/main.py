@@ -36,6 +36,7 @@ COMMANDS = {
     "transfer": "Score each model's adversarial examples on every other model.",
     "audit": "Check whether a model's robustness is reliable.",
     "report": "Print the leaderboard of a suite from stored results.",
+    "leaderboard": "Write one table over suites: a page, or Markdown, CSV, JSON, LaTeX.",
     "compare": "Compare two models on the same examples.",
     "baseline": "Write a file that later results are checked against.",
     "check": "Check results against a baseline.",

@@ -67,7 +67,7 @@ def command(
         report = report_of_store(
             suite,
             store,
-            models=_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
+            models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
             limit=limit,
             seed=seed,
         )
@@ -77,7 +77,7 @@ def command(
     return 0
 
 
-def _with_seeds(models: tuple[str, ...], registries: tuple[Path, ...]) -> list[str] | None:
+def names_with_seeds(models: tuple[str, ...], registries: tuple[Path, ...]) -> list[str] | None:
     """Return the names of all seeds of the models; None for all models that have results."""
     return [checkpoint.name for checkpoint in find_checkpoints(models, registries, all_seeds=True)] or None
 

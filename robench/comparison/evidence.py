@@ -107,5 +107,9 @@ def evidence_of(metric: Metric, first: Readings, second: Readings, where: str, n
     one, other = metric.contributed(first), metric.contributed(second)
     if one is None or other is None:
         return Evidence(metric.lower_is_better, None, permuted_readings(metric, first, second, num_draws))
-    paired = pair(one, other, where)
-    return Evidence(metric.lower_is_better, paired, None if paired.is_binary else permuted(paired, num_draws))
+    return evidence_of_pair(pair(one, other, where), lower_is_better=metric.lower_is_better, num_draws=num_draws)
+
+
+def evidence_of_pair(paired: Paired, *, lower_is_better: bool, num_draws: int = NUM_DRAWS) -> Evidence:
+    """Return the evidence on a column whose contributions are paired; see ``evidence_of``."""
+    return Evidence(lower_is_better, paired, None if paired.is_binary else permuted(paired, num_draws))

@@ -48,7 +48,7 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
         document["batch_size"] = row.batch_size
     if row.seeds:
         document["seeds"] = list(row.seeds)
-    document["cells"] = {column.key: _cell(row.cells[column.key]) for column in columns}
+    document["cells"] = {column.key: plain_cell(row.cells[column.key]) for column in columns}
     if row.notes:
         document["notes"] = list(row.notes)
     if row.flags is not None:
@@ -56,7 +56,8 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
     return document
 
 
-def _cell(cell: Cell) -> dict[str, Json]:
+def plain_cell(cell: Cell) -> dict[str, Json]:
+    """Return a cell as JSON values; numbers are null where there is none, or where they are infinite."""
     estimate = cell.estimate
     document: dict[str, Json] = {
         "value": None if estimate is None else _finite(estimate.value),

@@ -14,6 +14,7 @@ from robench.reports.grid import grid_of
 
 if TYPE_CHECKING:
     from robench.core.report import Report
+    from robench.reports.grid import Grid
 
 _ESCAPES = str.maketrans(
     {
@@ -26,6 +27,7 @@ _ESCAPES = str.maketrans(
         '"': r"\textquotedbl{}",
         "—": r"\textemdash{}",
         "…": r"\ldots{}",
+        "†": r"\textdagger{}",
         **{character: f"\\{character}" for character in "&%$#_{}"},
     }
 )
@@ -33,9 +35,13 @@ _ESCAPES = str.maketrans(
 
 def render_latex(report: Report) -> str:
     """Render the report as a tabular, with notes and one line of provenance below; needs booktabs and T1 fonts."""
+    return latex_of(grid_of(report))
+
+
+def latex_of(grid: Grid) -> str:
+    """Render a grid as a tabular."""
     import pandas as pd
 
-    grid = grid_of(report)
     frame = pd.DataFrame(
         [[_escape(text) for text in row] for row in grid.rows], columns=[_escape(text) for text in grid.header]
     )

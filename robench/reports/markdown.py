@@ -15,6 +15,7 @@ from robench.reports.grid import grid_of
 
 if TYPE_CHECKING:
     from robench.core.report import Report
+    from robench.reports.grid import Grid
 
 # An underscore inside a word is never emphasis, and escaped it would be hard to read unrendered.
 _SPECIAL = re.compile(r"[\\`*\[\]|~$#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
@@ -23,7 +24,11 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def render_markdown(report: Report) -> str:
     """Render the report as a table, followed by its notes as a list and one line of provenance."""
-    grid = grid_of(report)
+    return markdown_of(grid_of(report))
+
+
+def markdown_of(grid: Grid) -> str:
+    """Render a grid as a table."""
     table = tabulate(
         # Numbers are robench's own text, and their brackets are not links.
         [(escaped(name), *numbers) for name, *numbers in grid.rows],

@@ -52,18 +52,24 @@ def are_coupled(coverages: Iterable[Coverage]) -> bool:
 
 def provenance_of(measured: Iterable[Provenance], seed: int, intervals: Iterable[str] = (INTERVAL,)) -> dict[str, str]:
     """Return versions, kinds of device, seed and method of intervals behind a report; distinct values are joined."""
+    releases, devices = releases_and_devices(measured)
+    return {
+        **releases,
+        **({"devices": ", ".join(devices)} if devices else {}),
+        "seed": str(seed),
+        "interval": "; ".join(intervals),
+    }
+
+
+def releases_and_devices(measured: Iterable[Provenance]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the releases of each library, distinct ones joined by commas, and the kinds of device."""
     releases: dict[str, set[str]] = {}
     devices: set[str] = set()
     for provenance in measured:
         devices.add(provenance.device)
         for library, release in provenance.versions.items():
             releases.setdefault(library, set()).add(release)
-    return {
-        **{library: ", ".join(sorted(releases[library])) for library in sorted(releases)},
-        **({"devices": ", ".join(sorted(devices))} if devices else {}),
-        "seed": str(seed),
-        "interval": "; ".join(intervals),
-    }
+    return {library: ", ".join(sorted(releases[library])) for library in sorted(releases)}, tuple(sorted(devices))
 
 
 def _failure_note(coverage: Coverage) -> str:

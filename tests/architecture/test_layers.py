@@ -13,7 +13,7 @@ LAYERS = [
     {"__main__"},
     {"pytest_plugin"},
     {"cli", "api", "testing"},
-    {"runs"},
+    {"runs", "leaderboard"},
     {"comparison", "papers"},
     {"declare", "scheduling", "reports"},
     {"evaluation", "training"},

@@ -1,0 +1,27 @@
+"""Leaderboards over one or several suites, and their renderers by the name that ``--format`` calls them.
+
+A renderer is a pure function of the leaderboard: the same one gives the same bytes, with no clock and no machine in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from robench.leaderboard.board import Leaderboard
+from robench.leaderboard.build import leaderboard_of
+from robench.leaderboard.document import render_json
+from robench.leaderboard.page import render_html
+from robench.leaderboard.tables import render_csv, render_latex, render_markdown
+
+Renderer = Callable[[Leaderboard], str]
+
+RENDERERS: Mapping[str, Renderer] = {
+    "html": render_html,
+    "md": render_markdown,
+    "csv": render_csv,
+    "json": render_json,
+    "latex": render_latex,
+}
+SUFFIXES: Mapping[str, str] = {"html": ".html", "md": ".md", "csv": ".csv", "json": ".json", "latex": ".tex"}
+
+__all__ = ["RENDERERS", "SUFFIXES", "Leaderboard", "Renderer", "leaderboard_of"]

@@ -1,0 +1,214 @@
+"""Leaderboards before they are text: rows of models, columns of one or several suites, and their provenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.core.flags import Flag
+    from robench.core.report import Cell
+    from robench.core.suite import Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardSuite:
+    """Suite of a leaderboard.
+
+    Attributes:
+        provenance: releases, kinds of device, seed and kinds of interval behind its numbers.
+    """
+
+    name: str
+    version: int
+    seed: int
+    description: str
+    batch_size: int
+    provenance: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Name and version."""
+        return f"{self.name}, version {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardColumn:
+    """Column of one suite.
+
+    Attributes:
+        key: the suite's name and the column's key, joined by a slash.
+        label: the column's label; with the suite's name before it where there are several suites.
+        column: as the suite has it.
+        measurements: keys of ``BoardRow.measured`` that the column is computed from.
+        metric: title of the metric; ``unit``: of its estimates; ``interval``: method of its bounds.
+        lower_is_better: whether the least number is the best.
+    """
+
+    key: str
+    suite: str
+    label: str
+    column: Column
+    measurements: tuple[str, ...]
+    metric: str
+    unit: str
+    interval: str
+    lower_is_better: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Provenance of the outcomes of one condition of one checkpoint.
+
+    Attributes:
+        checkpoint: name of the checkpoint, which is the row's unless that is a mean over seeds.
+        budget: budget of the attack as its suite spells it; None where there is none, or a sweep has several.
+        fingerprint: digest of the dataset; ``dataset_size``: its number of examples.
+        num_examples: number of examples with an outcome; ``missing``: without one, None if unknown.
+        versions: releases of libraries, several joined by commas.
+        finished_at: time when the last of the outcomes was kept, UTC, ISO 8601.
+    """
+
+    checkpoint: str
+    condition: str
+    budget: str | None
+    dataset: str
+    fingerprint: str
+    dataset_size: int
+    measurement_key: str
+    weights_digest: str
+    seed: int
+    batch_size: int
+    num_examples: int
+    missing: int | None
+    devices: tuple[str, ...]
+    versions: Mapping[str, str]
+    finished_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Description of a model by its registry entry, in words for readers and filters.
+
+    Attributes:
+        family: kind of the backbone; ``attention``: kind of the mechanism, with its reading where it is not the
+            default; ``architecture``: backbone with its size.
+    """
+
+    family: str
+    attention: str
+    architecture: str
+    training_data: str = ""
+    source: str = ""
+    licence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Relation of a number to the best of its column.
+
+    Attributes:
+        p: two-sided p-value of the paired test against the best, in (0, 1]; None for the best, and where there is no
+            test. ``adjusted``: the same after Holm's correction over the models of the column.
+        is_close: not distinguishable from the best: tested, and ``adjusted`` is above 5 %; true of the best itself
+            where any other number of the column was tested.
+    """
+
+    is_best: bool
+    p: float | None
+    adjusted: float | None
+    is_close: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteFlag:
+    """Flag, and the suites whose results raise it or not."""
+
+    suites: tuple[str, ...]
+    flag: Flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRow:
+    """Numbers of one model.
+
+    Attributes:
+        entry: None for a model that no registry has.
+        limit: number of examples asked for, None for all.
+        batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
+        cells: by key of the column; ``standings``: likewise, of columns whose number it has.
+        measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
+            are left out.
+        seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
+        flags: None where nothing was checked.
+    """
+
+    model: str
+    cells: Mapping[str, Cell]
+    entry: Entry | None = None
+    limit: int | None = None
+    batch_size: int | None = None
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    measured: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    flags: tuple[SuiteFlag, ...] | None = None
+    seeds: tuple[str, ...] = ()
+
+    @property
+    def raised(self) -> tuple[SuiteFlag, ...]:
+        """Return the flags that are raised."""
+        return tuple(each for each in self.flags or () if each.flag.is_raised)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """Point of a line; ``value`` is None where the number is missing, bounds where there is no interval."""
+
+    x: float
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Lines of several models over one axis.
+
+    Attributes:
+        group: charts of one group belong together, such as all types of corruption of a family.
+        ticks: places on the axis with their labels, ascending.
+        lines: points by model, ascending.
+    """
+
+    group: str
+    title: str
+    x_label: str
+    y_label: str
+    ticks: tuple[tuple[float, str], ...]
+    lines: Mapping[str, tuple[Point, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaderboard:
+    """Table over one or several suites.
+
+    Attributes:
+        pairs: two-sided p-values of paired tests by key of the column and places of both rows, counted from 0;
+            empty above ``pairing.MOST_PAIRED_ROWS`` rows.
+        curves: metrics against the budget or distance; ``profiles``: accuracy against the severity of a corruption.
+    """
+
+    suites: tuple[BoardSuite, ...]
+    columns: tuple[BoardColumn, ...]
+    rows: tuple[BoardRow, ...]
+    pairs: Mapping[str, Mapping[tuple[int, int], float]] = field(default_factory=dict)
+    curves: tuple[Chart, ...] = ()
+    profiles: tuple[Chart, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Names and versions of the suites."""
+        return "; ".join(suite.title for suite in self.suites)

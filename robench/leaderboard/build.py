@@ -1,0 +1,136 @@
+"""Kept results of one or several suites to a leaderboard; needs no model, no data and no accelerator.
+
+Cells, notes and flags are those of ``reports.report_of_store``. Beside them are the provenance of each condition,
+paired comparisons, and the lines of charts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UsageError
+from robench.core.report import Cell
+from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard, SuiteFlag
+from robench.leaderboard.curves import curves_of, profiles_of
+from robench.leaderboard.entries import entry_of
+from robench.leaderboard.pairing import pairs_of, standings
+from robench.leaderboard.suite_results import SuiteResults
+from robench.reports.results import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.flags import Flag
+    from robench.core.protocols import Store
+    from robench.core.suite import Suite
+    from robench.leaderboard.pairing import Testable
+
+_UNKNOWN = Cell(estimate=None, num_examples=0, missing=None)
+
+
+def leaderboard_of(
+    suites: Sequence[Suite],
+    store: Store,
+    *,
+    models: Sequence[str] | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    checkpoints: Mapping[str, Checkpoint] | None = None,
+    average_seeds: bool = False,
+) -> Leaderboard:
+    """Return one table over suites.
+
+    Args:
+        suites: one or several, of different names.
+        store: all results.
+        models: rows in this order; None for all models that have results of any of the suites, by name.
+        limit: only the first so many examples of each condition, see ``reports.build_report``.
+        seed: in place of the suites' own.
+        checkpoints: entries of registries by name, which describe the models.
+        average_seeds: whether checkpoints of one entry, ``NAME`` and ``NAME@SEED``, are one row, the mean over them.
+
+    Raises:
+        UsageError: two suites have the same name, or the limit is below 1.
+        UnknownNameError: a column names a metric or condition that does not exist.
+        StoreError: a file cannot be read, or is of a later robench.
+    """
+    _check_names(suites)
+    wanted = list(dict.fromkeys(_models(suites, store, seed) if models is None else models))
+    found = [
+        SuiteResults(suite, store, wanted, limit=limit, seed=seed, average_seeds=average_seeds) for suite in suites
+    ]
+    columns = tuple(column for each in found for column in each.columns(several=len(found) > 1))
+    testable = {key: models for each in found for key, models in each.testable.items()}
+    # Rows of several suites: of means over seeds, names are those of entries.
+    entries = [*wanted, *(name for each in found for name in each.rows)]
+    names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]
+    rows = _ranked([_row(name, found, columns, (checkpoints or {}).get(name)) for name in names], columns, testable)
+    return Leaderboard(
+        suites=tuple(each.board_suite() for each in found),
+        columns=columns,
+        rows=rows,
+        pairs={column.key: pairs for column in columns if (pairs := pairs_of(names, testable.get(column.key, {})))},
+        curves=tuple(chart for each in found for chart in curves_of(each.suite, columns, rows)),
+        profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies)),
+    )
+
+
+def _check_names(suites: Sequence[Suite]) -> None:
+    names = [suite.name for suite in suites]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")
+
+
+def _models(suites: Sequence[Suite], store: Store, seed: int | None) -> list[str]:
+    seeds = [suite.seed if seed is None else seed for suite in suites]
+    found = [Stored(suite, store, None, wanted).models() for suite, wanted in zip(suites, seeds, strict=True)]
+    return sorted({name for names in found for name in names})
+
+
+def _row(
+    model: str, found: Sequence[SuiteResults], columns: Sequence[BoardColumn], checkpoint: Checkpoint | None
+) -> BoardRow:
+    rows = {each.suite.name: each.rows[model] for each in found if model in each.rows}
+    several = len(found) > 1
+    first = next(iter(rows.values()))
+    notes = [f"{suite}: {note}" if several else note for suite, row in rows.items() for note in row.notes]
+    return BoardRow(
+        model=model,
+        entry=None if checkpoint is None else entry_of(checkpoint),
+        limit=first.limit,
+        batch_size=next((row.batch_size for row in rows.values() if row.batch_size is not None), None),
+        cells={
+            each.key: rows[each.suite].cells[each.column.key] if each.suite in rows else _UNKNOWN for each in columns
+        },
+        measured={key: measured for each in found for key, measured in each.measured.get(model, {}).items()},
+        notes=tuple(notes),
+        seeds=max((row.seeds for row in rows.values()), key=len),
+        flags=None
+        if all(row.flags is None for row in rows.values())
+        else _joined((suite, flag) for suite, row in rows.items() for flag in row.flags or ()),
+    )
+
+
+def _joined(flags: Iterable[tuple[str, Flag]]) -> tuple[SuiteFlag, ...]:
+    """Return each flag once: suites share their audits."""
+    suites: dict[Flag, list[str]] = {}
+    for suite, flag in flags:
+        suites.setdefault(flag, []).append(suite)
+    return tuple(SuiteFlag(suites=tuple(names), flag=flag) for flag, names in suites.items())
+
+
+def _ranked(
+    rows: Sequence[BoardRow], columns: Sequence[BoardColumn], testable: Mapping[str, Mapping[str, Testable]]
+) -> tuple[BoardRow, ...]:
+    by_column = {}
+    for column in columns:
+        estimates = {row.model: row.cells[column.key].estimate for row in rows}
+        values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
+        found = testable.get(column.key, {})
+        by_column[column.key] = standings(values, found, lower_is_better=column.lower_is_better)
+    return tuple(
+        replace(row, standings={key: found[row.model] for key, found in by_column.items() if row.model in found})
+        for row in rows
+    )

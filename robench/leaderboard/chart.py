@@ -1,0 +1,149 @@
+"""Charts as SVG, with no dependency: lines of models over budgets or severities, and bars of intervals in cells.
+
+Colours and widths are the page's (classes ``line-0`` to ``line-7``), so that a chart follows its light and dark theme.
+Numbers are rounded to a tenth of a unit; the same chart gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from robench.core.inert import clipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from robench.core.report import Estimate
+    from robench.leaderboard.board import Chart, Point
+
+MOST_LINES = 8
+_WIDTH, _HEIGHT = 360, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 42
+_BAR_WIDTH, _BAR_HEIGHT = 100, 8
+_MARKERS = ("circle", "box", "diamond", "triangle")
+
+
+def chosen_lines(charts: Iterable[Chart]) -> list[str]:
+    """Return the models that charts of one group show, best mean first: at most ``MOST_LINES`` that have a number."""
+    values: dict[str, list[float]] = {}
+    for chart in charts:
+        for model, points in chart.lines.items():
+            found = (point.value for point in points if point.value is not None)
+            values.setdefault(model, []).extend(value for value in found if isfinite(value))
+    means = {model: sum(found) / len(found) for model, found in values.items() if found}
+    return sorted(means, key=lambda model: -means[model])[:MOST_LINES]
+
+
+def svg_of(chart: Chart, styles: Mapping[str, int]) -> str:
+    """Return a chart as one SVG element.
+
+    Args:
+        chart: proportions in [0, 1], drawn in per cent from 0 to 100.
+        styles: number of the line's style by model; models without one are not drawn.
+    """
+    label = f"{chart.title}: {chart.y_label} in per cent against {chart.x_label}"
+    lines = [_line(chart, chart.lines[model], model, style) for model, style in styles.items() if model in chart.lines]
+    return "\n".join(
+        [
+            f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(clipped(label))}">',
+            *_axes(chart),
+            *lines,
+            "</svg>",
+        ]
+    )
+
+
+def sample_of(style: int) -> str:
+    """Return the sample of a line's style for a legend."""
+    return (
+        f'<svg class="sample" viewBox="0 0 32 12" aria-hidden="true"><path class="line-{style}" d="M0 6H32"/>'
+        f"{_marker(style, 16, 6)}</svg>"
+    )
+
+
+def bar_of(estimate: Estimate, largest: float, seeds: Sequence[float] = ()) -> str:
+    """Return a number with its interval as a small bar.
+
+    Args:
+        estimate: its value, and its interval if it has one; what is infinite lies at the right end.
+        largest: number at the right end; 0 is at the left.
+        seeds: numbers of single training seeds, drawn as points.
+    """
+    if largest <= 0:
+        return ""
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    value, low, high = (_BAR_WIDTH * _within(number / largest) for number in (estimate.value, low, high))
+    points = "".join(f"M{_BAR_WIDTH * _within(seed / largest):.1f} 4h0" for seed in seeds)
+    return (
+        f'<svg class="bar" viewBox="0 0 {_BAR_WIDTH} {_BAR_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path d="M{low:.1f} 4H{high:.1f}M{value:.1f} 0V{_BAR_HEIGHT}"/>'
+        f"{f'<path class={chr(34)}seeds{chr(34)} d={chr(34)}{points}{chr(34)}/>' if points else ''}</svg>"
+    )
+
+
+def _within(proportion: float) -> float:
+    return min(1.0, max(0.0, proportion))
+
+
+def _axes(chart: Chart) -> Iterator[str]:
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    for per_cent in (0, 25, 50, 75, 100):
+        y = _y(per_cent / 100)
+        yield f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>'
+        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{per_cent}</text>'
+    for x, tick in _spread(chart.ticks):
+        place = _x(chart, x)
+        yield f'<path class="grid" d="M{place:.1f} {bottom}v4"/>'
+        yield f'<text x="{place:.1f}" y="{bottom + 17}" text-anchor="middle">{escape(clipped(tick, 12))}</text>'
+    middle = (_LEFT + right) / 2
+    yield f'<text x="{middle:.1f}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(clipped(chart.x_label))}</text>'
+
+
+def _spread(ticks: Sequence[tuple[float, str]]) -> Sequence[tuple[float, str]]:
+    """Return at most seven ticks, evenly chosen."""
+    step = -(-len(ticks) // 7)
+    return ticks[::step]
+
+
+def _line(chart: Chart, points: Sequence[Point], model: str, style: int) -> str:
+    path, intervals, markers, pen = "", "", "", "M"
+    for point in points:
+        if point.value is None or not isfinite(point.value):
+            # A gap: the line begins anew after it.
+            pen = "M"
+            continue
+        x, y = _x(chart, point.x), _y(point.value)
+        path += f"{pen}{x:.1f} {y:.1f}"
+        pen = "L"
+        markers += _marker(style, x, y)
+        if point.low is not None and point.high is not None:
+            intervals += f"M{x:.1f} {_y(point.low):.1f}V{_y(point.high):.1f}"
+    interval = f'<path class="line-{style} interval" d="{intervals}"/>' if intervals else ""
+    return (
+        f'<g><title>{escape(clipped(model))}</title>{interval}<path class="line-{style}" d="{path or "M0 0"}"/>'
+        f"{markers}</g>"
+    )
+
+
+def _marker(style: int, x: float, y: float) -> str:
+    shape = _MARKERS[style % len(_MARKERS)]
+    paths = {
+        "circle": f"M{x - 3:.1f} {y:.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
+        "box": f"M{x - 2.7:.1f} {y - 2.7:.1f}h5.4v5.4h-5.4z",
+        "diamond": f"M{x:.1f} {y - 3.8:.1f}l3.8 3.8l-3.8 3.8l-3.8-3.8z",
+        "triangle": f"M{x:.1f} {y - 3.6:.1f}l3.5 6h-7z",
+    }
+    return f'<path class="mark-{style}" d="{paths[shape]}"/>'
+
+
+def _x(chart: Chart, x: float) -> float:
+    first, last = chart.ticks[0][0], chart.ticks[-1][0]
+    width = _WIDTH - _LEFT - _RIGHT
+    return _LEFT + width * ((x - first) / (last - first) if last > first else 0.5)
+
+
+def _y(value: float) -> float:
+    return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - _within(value))

@@ -1,0 +1,114 @@
+"""Lines of charts: metrics against an attack's budget or a distance, and accuracy under corruptions by severity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.core.errors import IncompleteError
+from robench.declarations.views import View, views_of
+from robench.leaderboard.board import Chart, Point
+from robench.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from robench.core.suite import Suite
+    from robench.leaderboard.board import BoardColumn, BoardRow
+    from robench.reports.coverage import Coverage
+
+PROPORTION = "share"
+# By family, type and severity of corruption; None where examples are missing.
+Accuracies = dict[tuple[str, str, int], float | None]
+
+
+def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:
+    """Yield a chart of each metric over the budgets of each sweep, or over the distances of a minimum-norm attack."""
+    views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+    found: dict[tuple[str, str, str], list[tuple[float, str, BoardColumn]]] = {}
+    for each in (column for column in columns if column.suite == suite.name):
+        if each.unit == PROPORTION and (place := _place(each, views)) is not None:
+            condition, axis, x, tick = place
+            found.setdefault((condition, each.metric, axis), []).append((x, tick, each))
+    for (condition, metric, axis), several in found.items():
+        ordered = sorted(several, key=lambda each: each[0])
+        is_measured = any(row.cells[column.key].estimate for row in rows for _, _, column in ordered)
+        if len(ordered) > 1 and is_measured:
+            yield Chart(
+                group=suite.name,
+                title=f"{condition}: {metric}",
+                x_label=axis,
+                y_label=metric,
+                ticks=tuple((x, tick) for x, tick, _ in ordered),
+                lines={row.model: _line(row, [(x, column) for x, _, column in ordered]) for row in rows},
+            )
+
+
+def severity_accuracies(suite: Suite, coverages: Mapping[str, Coverage]) -> Accuracies:
+    """Return the proportion of examples whose verdict holds, for each corruption that a column reads."""
+    verdict = TASKS[suite.task].verdict
+    views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+    return {
+        (column.family, role.corruption, role.severity): _proportion(coverages, views[name], verdict)
+        for column in suite.columns
+        for name, role in column.reads
+        if role.name == "corrupted" and verdict is not None
+    }
+
+
+def mean_of(seeds: Sequence[Accuracies]) -> Accuracies:
+    """Return the means over training seeds; None where one of them has no number."""
+    means: Accuracies = {}
+    for place in seeds[0]:
+        values = [value for each in seeds if (value := each[place]) is not None]
+        means[place] = sum(values) / len(values) if len(values) == len(seeds) else None
+    return means
+
+
+def profiles_of(suite: Suite, accuracies: Mapping[str, Accuracies]) -> Iterator[Chart]:
+    """Yield a chart of each type of corruption that is measured, of one group where they are of one family."""
+    places = sorted({place for each in accuracies.values() for place in each}, key=lambda place: place[2])
+    measured = [place[:2] for each in accuracies.values() for place, value in each.items() if value is not None]
+    for family, corruption in dict.fromkeys(measured):
+        severities = [place[2] for place in places if place[:2] == (family, corruption)]
+        yield Chart(
+            group=f"{suite.name}: {family}",
+            title=corruption,
+            x_label="severity",
+            y_label="right",
+            ticks=tuple((float(severity), str(severity)) for severity in severities),
+            lines={
+                model: tuple(Point(x=float(each), value=of.get((family, corruption, each))) for each in severities)
+                for model, of in accuracies.items()
+            },
+        )
+
+
+def _proportion(coverages: Mapping[str, Coverage], view: View, verdict: str) -> float | None:
+    try:
+        return float(coverages[view.condition.name].outcomes_at(view.epsilon).column(verdict).mean())
+    except IncompleteError:
+        return None
+
+
+def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, float, str] | None:
+    """Return the condition, the name of its axis, the place on it and its label; None of columns without a budget."""
+    distance = column.column.distance
+    view = views[column.column.conditions[0]]
+    if distance is not None:
+        return view.condition.name, f"distance, {distance.norm}", float(distance.value), f"{float(distance.value):g}"
+    threat_model = view.attack.threat_model
+    if len(column.column.conditions) != 1 or view.epsilon is None or threat_model is None:
+        return None
+    return view.condition.name, f"budget, {threat_model.norm}", float(threat_model.epsilon), threat_model.epsilon_text
+
+
+def _line(row: BoardRow, places: Iterable[tuple[float, BoardColumn]]) -> tuple[Point, ...]:
+    points = []
+    for x, column in places:
+        estimate = row.cells[column.key].estimate
+        points.append(
+            Point(x=x, value=None)
+            if estimate is None
+            else Point(x=x, value=estimate.value, low=estimate.low, high=estimate.high)
+        )
+    return tuple(points)

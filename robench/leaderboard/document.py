@@ -1,0 +1,107 @@
+"""Leaderboards as JSON values: what ``--format json`` prints, and what the page's script reads.
+
+Numbers are unrounded and proportions in [0, 1]; names stand in it as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import isinf
+from typing import TYPE_CHECKING
+
+from robench.core.inert import inert_json
+from robench.leaderboard.pairing import TEST
+from robench.leaderboard.tables import notes_of
+from robench.reports.grid import cell_text
+from robench.reports.json_document import Json, plain_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robench.leaderboard.board import BoardColumn, BoardRow, BoardSuite, Leaderboard
+
+
+def render_json(board: Leaderboard) -> str:
+    """Return the leaderboard as one JSON document, see ``document_of``.
+
+    Raises:
+        ValueError: a number is NaN.
+    """
+    return inert_json(document_of(board)) + "\n"
+
+
+def document_of(board: Leaderboard) -> dict[str, Json]:
+    """Return the leaderboard as JSON values.
+
+    A cell has ``value``, ``low``, ``high``, ``num_examples`` and ``missing`` as in a report, ``text`` as tables
+    print it, ``is_infinite`` where its value is, and its standing: ``is_best``, ``is_close``, and ``p`` and ``p_holm``
+    where it was tested. ``pairs`` of a column are ``[row, row, p]``, rows counted from 0.
+    """
+    return {
+        "suites": [_suite(suite) for suite in board.suites],
+        "test": TEST,
+        "columns": [_column(column, board.pairs.get(column.key, {})) for column in board.columns],
+        "rows": [_row(row, board) for row in board.rows],
+        "notes": list(notes_of(board)),
+    }
+
+
+def _suite(suite: BoardSuite) -> Json:
+    return {
+        "name": suite.name,
+        "version": suite.version,
+        "seed": suite.seed,
+        "description": suite.description,
+        "batch_size": suite.batch_size,
+        "provenance": dict(suite.provenance),
+        "notes": list(suite.notes),
+    }
+
+
+def _column(column: BoardColumn, pairs: Mapping[tuple[int, int], float]) -> Json:
+    return {
+        "key": column.key,
+        "suite": column.suite,
+        "column": column.column.key,
+        "label": column.label,
+        "metric": column.column.metric,
+        "title": column.metric,
+        "unit": column.unit,
+        "interval": column.interval,
+        "lower_is_better": column.lower_is_better,
+        "conditions": list(column.column.conditions),
+        "measurements": list(column.measurements),
+        "pairs": [[first, second, p] for (first, second), p in pairs.items()],
+    }
+
+
+def _row(row: BoardRow, board: Leaderboard) -> Json:
+    document: dict[str, Json] = {"model": row.model}
+    if row.entry is not None:
+        document["entry"] = asdict(row.entry)
+    if row.limit is not None:
+        document["limit"] = row.limit
+    if row.batch_size is not None:
+        document["batch_size"] = row.batch_size
+    if row.seeds:
+        document["seeds"] = list(row.seeds)
+    document["cells"] = {column.key: _cell(row, column.key) for column in board.columns}
+    document["measured"] = {
+        key: [{**asdict(each), "devices": list(each.devices)} for each in found] for key, found in row.measured.items()
+    }
+    if row.notes:
+        document["notes"] = list(row.notes)
+    if row.flags is not None:
+        document["flags"] = [{"suites": list(each.suites), **asdict(each.flag)} for each in row.flags]
+    return document
+
+
+def _cell(row: BoardRow, key: str) -> Json:
+    cell, standing = row.cells[key], row.standings.get(key)
+    document = plain_cell(cell) | {"text": cell_text(cell)}
+    if cell.estimate is not None and isinf(cell.estimate.value):
+        document["is_infinite"] = True
+    if standing is not None:
+        document |= {"is_best": standing.is_best, "is_close": standing.is_close}
+        document |= {} if standing.p is None else {"p": standing.p, "p_holm": standing.adjusted}
+    return document

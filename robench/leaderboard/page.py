@@ -1,0 +1,168 @@
+"""Leaderboards as one HTML page that needs nothing else: table, charts, notes, provenance, and a script over its data.
+
+The page asks for nothing outside itself: its Content-Security-Policy permits one script and one style sheet, by their
+digests. Without the script it is a table to read; with it, columns sort, rows are filtered and compared, and each
+number shows its provenance. Foreign names are text in it: escaped in HTML and SVG, and in the data as JSON whose
+``<``, ``>``, ``&`` and characters outside ASCII are escapes; the script adds text alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from robench.core.inert import NOTE_WIDTH, clipped
+from robench.leaderboard.chart import chosen_lines, sample_of, svg_of
+from robench.leaderboard.document import document_of
+from robench.leaderboard.page_table import table_of
+from robench.leaderboard.tables import notes_of, provenance_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from robench.leaderboard.board import Chart, Leaderboard
+
+STYLES = ("page.css", "table.css")
+SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
+_JSON_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
+_FLAGS = """\
+A flag is a sign that a number under attack cannot be believed as it stands: gradients that are masked, an attack that
+failed where a weaker one succeeded, or predictions that change by themselves. It says nothing against the model; follow
+its advice and measure again."""
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1>
+<p>{about}</p></header>
+<main>
+<div id="tools" class="tools" role="search" aria-label="Rows and columns" hidden></div>
+<p id="status" class="status" role="status"></p>
+<div class="scroll" role="region" aria-label="Leaderboard" tabindex="0">
+{table}
+</div>
+{sections}</main>
+<footer>
+{provenance}</footer>
+<dialog id="details" aria-labelledby="details-title"></dialog>
+<dialog id="comparison" aria-labelledby="comparison-title"></dialog>
+<dialog id="chooser" aria-labelledby="chooser-title"></dialog>
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def render_html(board: Leaderboard) -> str:
+    """Return the leaderboard as a whole page."""
+    style, script = _joined(STYLES), _joined(SCRIPTS)
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    suites = "; ".join(suite.description for suite in board.suites if suite.description)
+    return _PAGE.format(
+        policy=policy,
+        title=escape(clipped(board.title, NOTE_WIDTH)),
+        style=style,
+        about=escape(clipped(suites, NOTE_WIDTH)),
+        table=table_of(board),
+        sections="".join(_sections(board)),
+        provenance="".join(f"<p>{escape(line)}</p>\n" for line in provenance_lines(board)),
+        data=inert_data(document_of(board)),
+        script=script,
+    )
+
+
+def inert_data(value: object) -> str:
+    r"""Return a value as JSON in printable ASCII that ends no script element and that no HTML parser reads.
+
+    >>> inert_data("</script>\u2028")
+    '"\\u003c/script\\u003e\\u2028"'
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character, written in _JSON_ESCAPES.items():
+        text = text.replace(character, written)
+    return text
+
+
+def _joined(names: Sequence[str]) -> str:
+    folder = files("robench.leaderboard") / "page"
+    return "\n" + "".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _sections(board: Leaderboard) -> Iterator[str]:
+    notes = "".join(f"<li>{escape(clipped(note, NOTE_WIDTH))}</li>\n" for note in _notes(board))
+    yield f'<section id="notes"><h2>Notes</h2>\n<ul>\n{notes}</ul></section>\n'
+    if any(row.raised for row in board.rows):
+        yield f'<section id="flags"><h2>Flags</h2>\n<p>{_FLAGS}</p>\n{_flags(board)}</section>\n'
+    if board.curves:
+        yield _charts("curves", "Accuracy against the budget", board.curves)
+    if board.profiles:
+        yield _charts("profiles", "Accuracy against the severity of corruptions", board.profiles)
+
+
+def _notes(board: Leaderboard) -> Iterator[str]:
+    yield from notes_of(board)
+    for suite in board.suites:
+        yield from suite.notes
+    for row in board.rows:
+        yield from (f"{clipped(row.model)}: {note}" for note in row.notes)
+
+
+def _flags(board: Leaderboard) -> str:
+    items = []
+    for row in board.rows:
+        for each in row.raised:
+            flag = each.flag
+            words = f"{flag.finding}; {flag.advice} (rule: {flag.source})"
+            items.append(
+                f"<dt>{escape(clipped(row.model))}: {escape(clipped(flag.name))}</dt>"
+                f"<dd>{escape(clipped(words, NOTE_WIDTH))}</dd>\n"
+            )
+    return f"<dl>\n{''.join(items)}</dl>"
+
+
+def _charts(identifier: str, title: str, charts: Sequence[Chart]) -> str:
+    groups = "".join(_group(name, list(of)) for name, of in groupby(charts, key=lambda chart: chart.group))
+    return f'<section id="{identifier}"><h2>{title}</h2>\n{groups}</section>\n'
+
+
+def _group(name: str, charts: Sequence[Chart]) -> str:
+    """Return charts that share a legend, and so the models that they show: the best over all of them."""
+    models = chosen_lines(charts)
+    styles = {model: style for style, model in enumerate(models)}
+    num_models = len({model for chart in charts for model in chart.lines})
+    left_out = (
+        f"<p>The best {len(models)} of {num_models} models by their mean.</p>\n" if num_models > len(models) else ""
+    )
+    legend = "".join(f"<li>{sample_of(style)}{escape(clipped(model))}</li>" for model, style in styles.items())
+    figures = "".join(
+        f"<figure>{svg_of(chart, styles)}<figcaption>{escape(clipped(chart.title))}</figcaption></figure>\n"
+        for chart in charts
+    )
+    return (
+        f'<h3>{escape(clipped(name))}</h3>\n{left_out}<ul class="legend">{legend}</ul>\n'
+        f'<div class="figures">\n{figures}</div>\n'
+    )

@@ -1,0 +1,146 @@
+"""Results of one suite as a leaderboard needs them: its report, and beside it what no report holds.
+
+The outcomes of one model at a time are read; contributions and proportions of them are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robench.declarations.views import views_of
+from robench.leaderboard.board import BoardColumn, BoardSuite, Measured
+from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
+from robench.metrics import METRICS
+from robench.reports.build import report_of_store
+from robench.reports.coverage import Coverage, cover
+from robench.reports.estimates import readings_of
+from robench.reports.notes import releases_and_devices
+from robench.reports.results import Stored
+from robench.reports.seeds import over_seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.core.protocols import Store
+    from robench.core.report import Row
+    from robench.core.suite import Suite
+    from robench.leaderboard.pairing import Testable
+
+
+class SuiteResults:
+    """Results of one suite in a store.
+
+    Attributes:
+        report: its table.
+        measured: provenance by model and key of the condition.
+        testable: what tests are about, by key of the column and model: contributions of the examples to a complete
+            number, or the numbers of training seeds.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        store: Store,
+        models: Sequence[str],
+        *,
+        limit: int | None,
+        seed: int | None,
+        average_seeds: bool = False,
+    ) -> None:
+        self.suite = suite
+        report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
+        self.report = over_seeds(report) if average_seeds else report
+        self.measured: dict[str, dict[str, tuple[Measured, ...]]] = {}
+        self.testable: dict[str, dict[str, Testable]] = {}
+        self._accuracies: dict[str, list[Accuracies]] = {}
+        self._views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+        results = Stored(suite, store, None, self.report.seed)
+        for row in self.report.rows:
+            for checkpoint in row.seeds or (row.model,):
+                found = results.of(checkpoint)
+                coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
+                self._add(row, checkpoint, coverages)
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        """Rows of the report by model."""
+        return {row.model: row for row in self.report.rows}
+
+    @property
+    def accuracies(self) -> dict[str, Accuracies]:
+        """Proportion of verdicts that hold by model, and by family, type and severity of corruption."""
+        return {model: mean_of(found) for model, found in self._accuracies.items()}
+
+    def columns(self, *, several: bool) -> list[BoardColumn]:
+        """Return the columns of the suite, its name in their labels where there are several suites."""
+        return [
+            BoardColumn(
+                key=self._key(column.key),
+                suite=self.suite.name,
+                label=f"{self.suite.name}: {column.label}" if several else column.label,
+                column=column,
+                measurements=tuple(
+                    dict.fromkeys(self._key(self._views[name].condition.name) for name in column.conditions)
+                ),
+                metric=METRICS[column.metric].title,
+                unit=METRICS[column.metric].unit,
+                interval=METRICS[column.metric].interval,
+                lower_is_better=METRICS[column.metric].lower_is_better,
+            )
+            for column in self.suite.columns
+        ]
+
+    def board_suite(self) -> BoardSuite:
+        """Return the suite as the leaderboard has it."""
+        return BoardSuite(
+            name=self.suite.name,
+            version=self.suite.version,
+            seed=self.report.seed,
+            description=self.suite.description,
+            batch_size=self.suite.batch_size,
+            provenance=self.report.provenance,
+            notes=self.report.notes,
+        )
+
+    def _key(self, name: str) -> str:
+        return f"{self.suite.name}/{name}"
+
+    def _add(self, row: Row, checkpoint: str, coverages: Mapping[str, Coverage]) -> None:
+        measured = self.measured.setdefault(row.model, {})
+        for name, coverage in coverages.items():
+            if coverage.records:
+                key = self._key(name)
+                measured[key] = (*measured.get(key, ()), _measured(checkpoint, coverage))
+        accuracies = severity_accuracies(self.suite, coverages)
+        self._accuracies.setdefault(row.model, []).append(accuracies)
+        for column in self.suite.columns:
+            estimate = row.cells[column.key].estimate
+            if estimate is not None:
+                # Means over seeds differ by more than examples, so that pairing examples would say nothing of them.
+                found = estimate.of_seeds or METRICS[column.metric].contributed(
+                    readings_of(column, self._views, coverages)
+                )
+                if found is not None:
+                    self.testable.setdefault(self._key(column.key), {})[row.model] = found
+
+
+def _measured(checkpoint: str, coverage: Coverage) -> Measured:
+    shard = coverage.records[0].shard
+    versions, devices = releases_and_devices(record.provenance for record in coverage.records)
+    return Measured(
+        checkpoint=checkpoint,
+        condition=coverage.condition,
+        budget=shard.budget,
+        dataset=shard.dataset.name,
+        fingerprint=shard.dataset.fingerprint,
+        dataset_size=shard.dataset.num_examples,
+        measurement_key=shard.measurement_key,
+        weights_digest=shard.weights_digest,
+        seed=shard.seed,
+        batch_size=shard.batch_size,
+        num_examples=coverage.num_in,
+        missing=coverage.missing,
+        devices=devices,
+        versions=versions,
+        finished_at=max(record.provenance.finished_at for record in coverage.records),
+    )

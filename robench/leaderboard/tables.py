@@ -1,0 +1,144 @@
+"""Leaderboards as tables in Markdown, LaTeX or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robench.core.inert import NOTE_WIDTH, clipped
+from robench.core.report import Report, Row
+from robench.leaderboard.pairing import TEST
+from robench.reports.comma_separated import inert_text
+from robench.reports.grid import ONE_CHECKPOINT, grid_of
+from robench.reports.latex import latex_of
+from robench.reports.markdown import markdown_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
+    from robench.reports.grid import Grid
+
+CLOSE_MARK = "†"
+CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({TEST}); the best itself has it too."
+UNTESTED = "No mark: distinguishable from the best, or not testable."
+_HEADER = (
+    *("model", "family", "attention", "architecture", "limit", "suite", "column", "metric", "conditions"),
+    *("value", "low", "high", "num_examples", "missing", "batch_size", "p", "p_holm", "is_best", "is_close"),
+)
+
+
+def notes_of(board: Leaderboard) -> tuple[str, ...]:
+    """Return the sentences that belong under every leaderboard."""
+    is_tested = any(standing.p is not None for row in board.rows for standing in row.standings.values())
+    of_weights = () if all(row.seeds for row in board.rows) else (ONE_CHECKPOINT,)
+    return (*of_weights, *((CLOSE, UNTESTED) if is_tested else ()))
+
+
+def marked(row: BoardRow, key: str, text: str) -> str:
+    """Return a cell's text with the mark of what is not distinguishable from the best, where others were tested."""
+    standing = row.standings.get(key)
+    return f"{text} {CLOSE_MARK}" if standing is not None and standing.is_close else text
+
+
+def grid_of_board(board: Leaderboard) -> Grid:
+    """Return the table as texts, before any markup."""
+    columns = tuple(replace(each.column, key=each.key, label=each.label) for each in board.columns)
+    report = Report(
+        suite="",
+        version=0,
+        seed=0,
+        columns=columns,
+        rows=tuple(_plain_row(row) for row in board.rows),
+        provenance={},
+        # The grid itself adds what is said of weights.
+        notes=(
+            *(note for note in notes_of(board) if note != ONE_CHECKPOINT),
+            *(note for suite in board.suites for note in suite.notes),
+        ),
+    )
+    grid = grid_of(report)
+    keys = [each.key for each in columns]
+    rows = [
+        (name, *(marked(row, key, text) for key, text in zip(keys, texts, strict=False)), *texts[len(keys) :])
+        for row, (name, *texts) in zip(board.rows, grid.rows, strict=True)
+    ]
+    return replace(
+        grid, title=clipped(board.title, NOTE_WIDTH), rows=tuple(rows), provenance="; ".join(provenance_lines(board))
+    )
+
+
+def provenance_lines(board: Leaderboard) -> list[str]:
+    """Return a line of provenance for each suite."""
+    lines = []
+    for suite in board.suites:
+        facts = [f"{name} {text}" for name, text in suite.provenance.items()]
+        lines.append(clipped(", ".join([suite.title, *facts, "proportions in per cent"]), NOTE_WIDTH))
+    return lines
+
+
+def render_markdown(board: Leaderboard) -> str:
+    """Return the leaderboard as a table in GitHub's Markdown, its notes and provenance below."""
+    return markdown_of(grid_of_board(board))
+
+
+def render_latex(board: Leaderboard) -> str:
+    """Return the leaderboard as a LaTeX tabular, its notes and provenance below; needs booktabs and T1 fonts."""
+    return latex_of(grid_of_board(board))
+
+
+def render_csv(board: Leaderboard) -> str:
+    """Return the leaderboard as CSV in long form, one line a cell, numbers unrounded and proportions in [0, 1].
+
+    ``p`` and ``p_holm`` are those of ``pairing.standings``; empty where there is none, as are numbers that are missing.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_HEADER)
+    for row in board.rows:
+        writer.writerows(_lines(row, board))
+    return file.getvalue()
+
+
+def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[str | int | float | None, ...]]:
+    entry = row.entry
+    facets = ("", "", "") if entry is None else (entry.family, entry.attention, entry.architecture)
+    start = (*map(inert_text, (row.model, *facets)), row.limit)
+    for column in board.columns:
+        yield (*start, *_fields(row, column))
+    if row.flags is not None:
+        suites = "+".join(dict.fromkeys(suite for each in row.flags for suite in each.suites))
+        of_row = (inert_text(suites), "flags", "num_raised", "", len(row.raised))
+        yield (*start, *of_row, *[None] * 4, row.batch_size, *[None] * 4)
+
+
+def _fields(row: BoardRow, column: BoardColumn) -> tuple[str | int | float | None, ...]:
+    cell, standing = row.cells[column.key], row.standings.get(column.key)
+    estimate = cell.estimate
+    numbers = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
+    told = (None,) * 4 if standing is None else (standing.p, standing.adjusted, standing.is_best, standing.is_close)
+    return (
+        inert_text(column.suite),
+        inert_text(column.column.key),
+        inert_text(column.column.metric),
+        inert_text("+".join(column.column.conditions)),
+        *numbers,
+        cell.num_examples,
+        cell.missing,
+        row.batch_size,
+        *told,
+    )
+
+
+def _plain_row(row: BoardRow) -> Row:
+    return Row(
+        model=row.model,
+        cells=row.cells,
+        limit=row.limit,
+        batch_size=row.batch_size,
+        seeds=row.seeds,
+        notes=row.notes,
+        flags=None if row.flags is None else tuple(each.flag for each in row.flags),
+    )

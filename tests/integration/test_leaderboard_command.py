@@ -1,0 +1,92 @@
+"""``robench leaderboard``: files, folders, formats and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
+
+from robench.leaderboard import RENDERERS, SUFFIXES
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Robench = Any
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> list[object]:
+    """Options for two suites of which a store has results."""
+    for name, suite in (("adv", ADV), ("shift", SHIFT)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(suite))
+    store = FolderStore(tmp_path / "results")
+    fill(store, adv_suite(), {"digits-vit": 0.5, "digits-symvit": 0.6})
+    fill(store, shift_suite(), {"digits-vit": 0.5})
+    suites = ("--suite", tmp_path / "adv.yaml", "--suite", tmp_path / "shift.yaml")
+    return ["leaderboard", *suites, "--results", tmp_path / "results"]
+
+
+def test_a_page_goes_into_a_file(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    path = tmp_path / "new" / "board.html"
+    ended = robench(*asked, "--output", path)
+    assert (ended.code, ended.stdout) == (0, "")
+    assert f"wrote {path}" in ended.stderr
+    assert path.read_text().startswith("<!doctype html>")
+    first = path.read_bytes()
+    assert robench(*asked, "--output", path).code == 0
+    assert path.read_bytes() == first
+
+
+def test_all_formats_go_into_a_folder(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    folder = tmp_path / "boards"
+    folder.mkdir()
+    formats = [option for name in RENDERERS for option in ("--format", name)]
+    assert robench(*asked, *formats, "--output", folder).code == 0
+    assert {path.name for path in folder.iterdir()} == {f"leaderboard{suffix}" for suffix in SUFFIXES.values()}
+    document = json.loads((folder / "leaderboard.json").read_text())
+    assert [suite["name"] for suite in document["suites"]] == ["adv", "shift"]
+    assert [row["model"] for row in document["rows"]] == ["digits-symvit", "digits-vit"]
+    assert document["rows"][0]["entry"]["attention"] == "symmetric"
+
+
+def test_one_format_is_printed_without_a_file(robench: Robench, asked: list[object]) -> None:
+    ended = robench(*asked, "--format", "json", "--model", "digits-vit")
+    assert [row["model"] for row in json.loads(ended.stdout)["rows"]] == ["digits-vit"]
+
+
+def test_several_formats_need_a_folder(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    ended = robench(*asked, "--format", "md", "--format", "csv", "--output", tmp_path / "none")
+    assert ended.code == 2
+    assert "several formats need an existing folder; create one and name it with --output FOLDER" in ended.stderr
+
+
+def test_a_file_that_cannot_be_written_is_named(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = robench(*asked, "--output", tmp_path / "file" / "board.html")
+    assert ended.code == 2
+    assert "board.html cannot be written" in ended.stderr
+
+
+def test_no_results_are_said(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    ended = robench(*asked[:-1], tmp_path / "empty", "--format", "md")
+    assert ended.code == 0
+    assert "No results for adv, version 1; shift, version 2" in ended.stderr
+
+
+def test_two_suites_of_one_name_are_refused(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(ADV | {"seed": 1}))
+    ended = robench(*asked, "--suite", tmp_path / "other.yaml")
+    assert ended.code == 2
+    assert "two suites are named 'adv'" in ended.stderr
+
+
+def test_seeds_become_one_row(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    fill(FolderStore(tmp_path / "results"), adv_suite(), {"digits-vit@1": 0.4})
+    ended = robench(*asked[:3], "--results", tmp_path / "results", "--format", "json", "--all-seeds")
+    rows = {row["model"]: row for row in json.loads(ended.stdout)["rows"]}
+    assert rows["digits-vit"]["seeds"] == ["digits-vit", "digits-vit@1"]
+    assert len(rows["digits-vit"]["cells"]["adv/clean/top1_accuracy"]["of_seeds"]) == 2

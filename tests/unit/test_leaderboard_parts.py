@@ -1,0 +1,201 @@
+"""Parts of leaderboards: standings with Holm's correction, pairs, charts and bars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, ttest_ind
+
+from robench.core.report import Estimate
+from robench.leaderboard import pairing
+from robench.leaderboard.board import Chart, Point
+from robench.leaderboard.chart import MOST_LINES, bar_of, chosen_lines, sample_of, svg_of
+from robench.leaderboard.pairing import p_value, pairs_of, standings
+from robench.metrics.contributions import Contributions, Sample
+
+
+def verdicts(text: str, first: int = 0) -> Contributions:
+    """One character an example, 1 for right."""
+    return contributions([each == "1" for each in text], first)
+
+
+def contributions(values, first: int = 0) -> Contributions:
+    ids = np.array([f"e{place:04d}" for place in range(first, first + len(values))])
+    return Contributions((Sample(ids, np.array(values)),))
+
+
+def share(text: str) -> float:
+    return text.count("1") / len(text)
+
+
+TEXTS = {"a": "1" * 30 + "0" * 10, "b": "1" * 28 + "0" * 12, "c": "1" * 10 + "0" * 30}
+
+
+class TestStandings:
+    def found(self, **options):
+        values = {name: share(text) for name, text in TEXTS.items()}
+        return standings(
+            values, {name: verdicts(text) for name, text in TEXTS.items()}, **{"lower_is_better": False, **options}
+        )
+
+    def test_p_is_the_exact_binomial_test_of_the_examples_that_differ(self) -> None:
+        found = self.found()
+        assert found["b"].p == pytest.approx(binomtest(0, 2).pvalue, abs=1e-12)
+        assert found["c"].p == pytest.approx(binomtest(0, 20).pvalue, abs=1e-12)
+        assert found["c"].adjusted == pytest.approx(2 * found["c"].p)
+
+    def test_the_best_and_what_is_close_to_it_are_marked(self) -> None:
+        found = self.found()
+        assert [name for name, standing in found.items() if standing.is_best] == ["a"]
+        assert [name for name, standing in found.items() if standing.is_close] == ["a", "b"]
+
+    def test_of_errors_the_least_is_the_best(self) -> None:
+        assert [name for name, standing in self.found(lower_is_better=True).items() if standing.is_best] == ["c"]
+
+    def test_of_equal_numbers_the_first_is_the_best(self) -> None:
+        same = {"x": verdicts("10"), "y": verdicts("10")}
+        assert standings({"x": 0.5, "y": 0.5}, same, lower_is_better=False)["x"].is_best
+
+    def test_other_examples_are_not_paired(self) -> None:
+        found = standings({"x": 0.5, "y": 0.0}, {"x": verdicts("10"), "y": verdicts("00", 1)}, lower_is_better=False)
+        assert [standing.p for standing in found.values()] == [None, None]
+        assert [standing.is_close for standing in found.values()] == [False, False]
+        assert p_value(verdicts("10"), verdicts("10", 1)) is None
+
+    def test_numbers_that_are_no_proportion_are_permuted(self) -> None:
+        """All 2^8 swaps are about as likely as drawn: only the two that swap none or all are as extreme."""
+        first = contributions([0.9, 0.8, 0.7, 0.95, 0.6, 0.9, 0.8, 0.7])
+        second = contributions([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.1, 0.2])
+        assert p_value(first, second) == pytest.approx(2 / 2**8, rel=0.3)
+        assert p_value(first, second, may_permute=False) is None
+
+    def test_of_many_rows_no_permutation_is_drawn(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pairing, "MOST_PAIRED_ROWS", 1)
+        found = standings(
+            {"x": 0.9, "y": 0.1}, {"x": contributions([0.9]), "y": contributions([0.1])}, lower_is_better=False
+        )
+        assert found["y"].p is None
+
+    def test_means_over_seeds_are_tested_over_seeds(self) -> None:
+        seeds = {"x": (0.40, 0.44, 0.48), "y": (0.31, 0.35, 0.36)}
+        found = standings({"x": 0.44, "y": 0.34}, seeds, lower_is_better=False)
+        assert found["y"].p == pytest.approx(ttest_ind(*seeds.values(), equal_var=False).pvalue, abs=1e-12)
+
+    def test_a_checkpoint_is_not_tested_against_a_mean_nor_what_is_infinite(self) -> None:
+        assert p_value((0.4, 0.5), verdicts("10")) is None
+        assert p_value(verdicts("10"), (0.4, 0.5)) is None
+        assert p_value((0.4, 0.5), (0.4, float("inf"))) is None
+
+    def test_without_verdicts_there_is_a_best_alone(self) -> None:
+        found = standings({"x": 0.5, "y": 0.1}, {}, lower_is_better=False)
+        assert [(each.is_best, each.is_close) for each in found.values()] == [(True, False), (False, False)]
+
+    def test_no_numbers_have_no_standings(self) -> None:
+        assert standings({}, {}, lower_is_better=False) == {}
+
+
+class TestPairs:
+    def test_all_pairs_of_few_rows(self) -> None:
+        texts = {"a": verdicts("1110"), "b": verdicts("0000"), "d": verdicts("1111", 1)}
+        assert pairs_of(["a", "b", "c", "d"], texts) == {(0, 1): 0.25}
+
+    def test_none_of_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        texts = {"a": verdicts("1110"), "b": verdicts("0000")}
+        monkeypatch.setattr(pairing, "MOST_PAIRED_ROWS", 1)
+        assert pairs_of(["a", "b"], texts) == {}
+
+
+def chart_of(lines: dict[str, list[float | None]], **fields) -> Chart:
+    count = len(next(iter(lines.values())))
+    return Chart(
+        **{
+            "group": "g",
+            "title": "t",
+            "x_label": "budget",
+            "y_label": "accuracy",
+            "ticks": tuple((float(x), str(x)) for x in range(count)),
+            "lines": {
+                model: tuple(Point(x=float(x), value=value) for x, value in enumerate(values))
+                for model, values in lines.items()
+            },
+            **fields,
+        }
+    )
+
+
+def drawn(chart: Chart, **styles: int) -> ElementTree.Element:
+    return ElementTree.fromstring(svg_of(chart, styles))
+
+
+class TestCharts:
+    def test_a_line_goes_from_point_to_point_in_per_cent(self) -> None:
+        (path,) = drawn(chart_of({"m": [1.0, 0.5, 0.0]}), m=2).findall("g/path[@class='line-2']")
+        assert path.get("d") == "M40.0 12.0L194.0 100.0L348.0 188.0"
+
+    def test_a_gap_breaks_the_line(self) -> None:
+        (path,) = drawn(chart_of({"m": [1.0, None, 0.0, 0.0]}), m=0).findall("g/path[@class='line-0']")
+        assert path.get("d").count("M") == 2
+        assert path.get("d").count("L") == 1
+
+    def test_intervals_are_upright_lines(self) -> None:
+        point = Point(x=0.0, value=0.5, low=0.25, high=0.75)
+        chart = replace(chart_of({"m": [0.5]}), lines={"m": (point,)})
+        (path,) = drawn(chart, m=0).findall("g/path[@class='line-0 interval']")
+        assert path.get("d") == "M194.0 144.0V56.0"
+
+    def test_every_point_has_a_marker_and_every_line_its_name(self) -> None:
+        svg = drawn(chart_of({"a": [1.0, 0.5], "b": [0.1, None]}), a=0, b=1)
+        assert len(svg.findall("g/path[@class='mark-0']")) == 2
+        assert len(svg.findall("g/path[@class='mark-1']")) == 1
+        assert [title.text for title in svg.findall("g/title")] == ["a", "b"]
+
+    def test_it_has_a_name_for_who_does_not_see_it(self) -> None:
+        svg = drawn(chart_of({"m": [1.0, 0.5]}), m=0)
+        assert svg.get("role") == "img"
+        assert svg.get("aria-label") == "t: accuracy in per cent against budget"
+
+    def test_many_ticks_are_thinned(self) -> None:
+        svg = drawn(chart_of({"m": [0.5] * 30}), m=0)
+        ticks = [each for each in svg.findall("text") if each.get("text-anchor") == "middle"]
+        assert len(ticks) == 6 + 1
+
+    def test_the_best_lines_are_chosen(self) -> None:
+        lines = {f"m{place}": [place / 20, place / 20] for place in range(12)} | {"gap": [None, None]}
+        chosen = chosen_lines([chart_of(lines)])
+        assert chosen == [f"m{place}" for place in range(11, 11 - MOST_LINES, -1)]
+
+    def test_infinite_and_missing_values_choose_nothing(self) -> None:
+        lines = {"inf": [float("inf"), 0.2], "one": [0.3, None]}
+        assert chosen_lines([chart_of(lines)]) == ["one", "inf"]
+        assert "inf" not in svg_of(chart_of({"m": [float("inf"), 0.5]}), {"m": 0})
+
+    def test_samples_have_the_markers_of_lines(self) -> None:
+        shapes = [ElementTree.fromstring(sample_of(style)).findall("path")[1].get("d") for style in range(4)]
+        assert len(set(shapes)) == 4
+
+
+class TestBars:
+    def test_a_bar_goes_from_low_to_high_with_a_mark_at_the_value(self) -> None:
+        svg = ElementTree.fromstring(bar_of(Estimate(value=0.5, low=0.25, high=0.8, num_examples=9), 1.0))
+        assert [path.get("d") for path in svg] == ["M25.0 4H80.0M50.0 0V8"]
+        assert svg.get("aria-hidden") == "true"
+
+    def test_seeds_are_points(self) -> None:
+        estimate = Estimate(value=0.5, low=0.2, high=0.8, num_examples=9, of_seeds=(0.4, 0.6))
+        svg = ElementTree.fromstring(bar_of(estimate, 2.0, estimate.of_seeds))
+        assert [path.get("d") for path in svg] == ["M10.0 4H40.0M25.0 0V8", "M20.0 4h0M30.0 4h0"]
+
+    def test_without_an_interval_there_is_the_mark_alone(self) -> None:
+        text = bar_of(Estimate(value=0.5, low=None, high=None, num_examples=1), 1.0)
+        assert "M50.0 4H50.0M50.0 0V8" in text
+
+    def test_what_is_infinite_or_beyond_stays_inside(self) -> None:
+        text = bar_of(Estimate(value=float("inf"), low=-1.0, high=float("inf"), num_examples=1), float(Fraction(1, 2)))
+        assert "M0.0 4H100.0M100.0 0V8" in text
+
+    def test_a_column_of_zeros_has_none(self) -> None:
+        assert bar_of(Estimate(value=0.0, low=0.0, high=0.0, num_examples=1), 0.0) == ""
