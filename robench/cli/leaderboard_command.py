@@ -98,11 +98,19 @@ def _paths(output: Path | None, formats: Sequence[str]) -> list[Path | None]:
     Raises:
         UsageError: several formats are for one file or for standard output.
     """
-    if output is not None and output.is_dir():
+    if output is not None and _is_folder(output):
         return [output / f"{NAME}{SUFFIXES[name]}" for name in formats]
     if len(formats) > 1:
         raise UsageError("several formats need an existing folder; create one and name it with --output FOLDER")
     return [output]
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        # Such as a name that is too long, which writing reports.
+        return False
 
 
 def _put(text: str, path: Path | None) -> None:
