@@ -11,7 +11,14 @@ from robench.core.errors import UnknownNameError, UsageError
 from robench.core.files import absolute
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declare import find_checkpoints, find_datasets, find_suite, find_suites, parse_architecture
+from robench.declare import (
+    find_checkpoints,
+    find_datasets,
+    find_suite,
+    find_suites,
+    parse_architecture,
+    seeds_of_models,
+)
 from robench.models.build import build
 from robench.models.loading import load_model as _load_model
 from robench.runs import (
@@ -242,17 +249,21 @@ def compare(
     results: str | Path | None = None,
     limit: int | None = None,
     seed: int | None = None,
+    all_seeds: bool = False,
 ) -> Comparison:
     """Compare two models on the same examples, from what ``results`` holds, by default ``results``.
 
     Each column of the suite, or of several, has the number of both, the first less the second with its 95 % interval,
-    and the p-value of a paired test, also corrected by Holm for all columns (docs/comparing.md).
+    and the p-value of a paired test, also corrected by Holm for all columns (docs/comparing.md). With ``all_seeds`` the
+    numbers are means over training seeds.
 
     Raises:
         RobenchError: see ``core.errors``; ``IncomparableError`` where the two were measured on different data.
     """
-    suites = _suites(suite, _registries(registry), dataset)
-    return compare_models(suites, FolderStore(_or_default(results)), first, second, limit=limit, seed=seed)
+    registries = _registries(registry)
+    suites = _suites(suite, registries, dataset)
+    seeds = seeds_of_models((first, second), registries) if all_seeds else None
+    return compare_models(suites, FolderStore(_or_default(results)), first, second, limit=limit, seed=seed, seeds=seeds)
 
 
 def write_baseline(

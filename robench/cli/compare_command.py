@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from robench.cli.options import (
+    all_seeds_option,
     dataset_option,
     limit_option,
     option,
@@ -28,6 +29,7 @@ FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "js
 @dataset_option
 @registry_option
 @limit_option
+@all_seeds_option
 @option("--flipped", is_flag=True, help="Also list the examples that only one of the two is right about.")
 @option(
     "--format",
@@ -47,6 +49,7 @@ def command(
     dataset: str | None,
     registries: tuple[Path, ...],
     limit: int | None,
+    all_seeds: bool,
     flipped: bool,
     format_name: str,
     as_json: bool,
@@ -56,14 +59,16 @@ def command(
     """Compare models A and B example by example, on all columns of the suites.
 
     Differences are A less B, with 95 % intervals; p-values are two-sided, and corrected by Holm for all columns. No
-    model, data or GPU is needed. Ends with 4 if the two were measured on different data.
+    model, data or GPU is needed. Ends with 4 if the two were measured on different data. With --all-seeds means over
+    training seeds are compared.
     """
     # Imported here, so that help needs no numpy.
     from robench.comparison import RENDERERS, compare_models
-    from robench.declare import find_suites
+    from robench.declare import find_suites, seeds_of_models
     from robench.store import FolderStore
 
     found = find_suites(suites, registries, dataset)
-    comparison = compare_models(found, FolderStore(results), first, second, limit=limit, seed=seed)
+    seeds = seeds_of_models((first, second), registries) if all_seeds else None
+    comparison = compare_models(found, FolderStore(results), first, second, limit=limit, seed=seed, seeds=seeds)
     out_document(RENDERERS["json" if as_json else FORMATS[format_name]](comparison, flipped=flipped))
     return 0

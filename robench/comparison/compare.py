@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from robench.comparison.evidence import evidence_of
 from robench.comparison.holm import holm
 from robench.comparison.measured import check_known, check_same_data, measured
+from robench.comparison.seeds import WELCH, difference_over_seeds
 from robench.core.errors import UsageError
 from robench.metrics import METRICS
 from robench.reports.notes import provenance_of
 from robench.reports.results import Stored
+from robench.reports.seeds import mean_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
 RETRAINING = (
     "intervals and p-values concern these weights on other examples; they say nothing of models that are trained again"
+)
+OVER_SEEDS = (
+    "numbers are means over training seeds; intervals and p-values concern models that are trained again, on these "
+    "examples"
 )
 
 
@@ -63,6 +70,7 @@ class Comparison:
         first, second: names of the models.
         suites: name and version of each suite.
         limit: the first examples that were asked for; None for all.
+        seeds: names of the checkpoints of each model whose numbers are averaged; None for one checkpoint each.
     """
 
     first: str
@@ -72,6 +80,7 @@ class Comparison:
     notes: tuple[str, ...]
     provenance: Mapping[str, str]
     limit: int | None = None
+    seeds: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -87,6 +96,7 @@ def compare_models(
     *,
     limit: int | None = None,
     seed: int | None = None,
+    seeds: Sequence[Sequence[str]] | None = None,
 ) -> Comparison:
     """Compare two models on every column of the suites; Holm's correction is over all of them.
 
@@ -97,59 +107,61 @@ def compare_models(
         second: name of the other.
         limit: only the first so many examples of each condition.
         seed: in place of the suites' own.
+        seeds: names of the checkpoints of each model's training seeds, whose means are compared; None compares the
+            checkpoints of the models' own names.
 
     Raises:
-        UsageError: the two models are one, or the limit is below 1.
+        UsageError: the two models are one, a model has fewer than two seeds, or the limit is below 1.
         UnknownNameError: a model has no results, or a column names a metric or condition that there is not.
         IncomparableError: the two were measured on different data.
         StoreError: a file cannot be read, or is of a later robench.
     """
     if first == second:
         raise UsageError(f"a model cannot be compared with itself, got {first!r} twice; name two models")
+    _check_seeds(seeds)
     rows: list[ComparedColumn] = []
     notes: list[str] = []
-    provenances, seeds = [], []
+    provenances, drawn_with = [], []
     for suite in suites:
         wanted_seed = suite.seed if seed is None else seed
         results = Stored(suite, store, None, wanted_seed)
-        for model in (first, second):
-            check_known(suite, results, model)
-        one, other = (measured(suite, results, model, limit) for model in (first, second))
-        check_same_data(one, other)
-        rows += [compare_column(one, other, column) for column in suite.columns]
-        notes += [*one.notes, *other.notes]
-        provenances += [*one.provenances, *other.provenances]
-        seeds.append(wanted_seed)
+        one, other = ([_known(suite, results, name, limit) for name in names] for names in seeds or ([first], [second]))
+        for each in (*one[1:], *other):
+            check_same_data(one[0], each)
+        compare = compare_column if seeds is None else compare_means
+        rows += [compare(one, other, column) for column in suite.columns]
+        notes += [note for each in (*one, *other) for note in each.notes]
+        provenances += [provenance for each in (*one, *other) for provenance in each.provenances]
+        drawn_with.append(wanted_seed)
     rows = _corrected(rows)
+    about = RETRAINING if seeds is None else OVER_SEEDS
     return Comparison(
         first=first,
         second=second,
         suites=tuple((suite.name, suite.version) for suite in suites),
         rows=tuple(rows),
-        notes=(*dict.fromkeys(notes), *([RETRAINING] if any(row.difference for row in rows) else [])),
-        provenance=provenance_of(provenances, seeds[0], _methods(rows))
-        | {"seed": ", ".join(map(str, dict.fromkeys(seeds)))},
+        notes=(*dict.fromkeys(notes), *([about] if any(row.difference for row in rows) else [])),
+        provenance=provenance_of(provenances, drawn_with[0], _methods(rows))
+        | {"seed": ", ".join(map(str, dict.fromkeys(drawn_with)))},
         limit=limit,
+        seeds=None if seeds is None else (tuple(seeds[0]), tuple(seeds[1])),
     )
 
 
-def compare_column(first: Measured, second: Measured, column: Column) -> ComparedColumn:
-    """Return one column of two models, not yet corrected for the others.
+def compare_column(first: Sequence[Measured], second: Sequence[Measured], column: Column) -> ComparedColumn:
+    """Return one column of two checkpoints, not yet corrected for the others.
 
     Raises:
         IncomparableError: the examples are not the same.
     """
+    (one,), (other,) = first, second
     metric = METRICS[column.metric]
     found = ComparedColumn(
-        suite=first.suite.name,
-        column=column,
-        unit=metric.unit,
-        first=first.cell(column),
-        second=second.cell(column),
+        suite=one.suite.name, column=column, unit=metric.unit, first=one.cell(column), second=other.cell(column)
     )
     if found.first.estimate is None or found.second.estimate is None:
         return found
-    evidence = evidence_of(metric, first.readings(column), second.readings(column), column.label)
+    evidence = evidence_of(metric, one.readings(column), other.readings(column), column.label)
     only_first, only_second = evidence.flipped_ids if evidence.drawn is None else (None, None)
     return replace(
         found,
@@ -159,6 +171,32 @@ def compare_column(first: Measured, second: Measured, column: Column) -> Compare
         only_first=only_first,
         only_second=only_second,
     )
+
+
+def compare_means(first: Sequence[Measured], second: Sequence[Measured], column: Column) -> ComparedColumn:
+    """Return one column of the means over two models' training seeds, not yet corrected for the others."""
+    one, other = (mean_cell([each.cell(column) for each in side]) for side in (first, second))
+    unit = METRICS[column.metric].unit
+    found = ComparedColumn(suite=first[0].suite.name, column=column, unit=unit, first=one, second=other)
+    values = [() if cell.estimate is None else cell.estimate.of_seeds for cell in (one, other)]
+    if not all(each and all(map(isfinite, each)) for each in values):
+        return found
+    difference, p_value = difference_over_seeds(*values)
+    return replace(found, difference=difference, test=WELCH, p_value=p_value)
+
+
+def _check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
+    for names in seeds or ():
+        if len(names) < 2:
+            raise UsageError(
+                f"{names[0]} has one training, and means over training seeds need two of both models; train more with "
+                f"'robench train {names[0]} --seeds 0-4', or compare single checkpoints"
+            )
+
+
+def _known(suite: Suite, results: Stored, model: str, limit: int | None) -> Measured:
+    check_known(suite, results, model)
+    return measured(suite, results, model, limit)
 
 
 def _corrected(rows: Sequence[ComparedColumn]) -> list[ComparedColumn]:

@@ -1,4 +1,4 @@
-"""Test and interval of the difference of two means over training seeds.
+"""Means over training seeds compared: test and interval of the difference.
 
 Source: Welch 1947, "The generalization of 'Student's' problem when several different population variances are
 involved", Biometrika 34: t = (mean - mean) / sqrt(s1^2 / n1 + s2^2 / n2), with Satterthwaite's degrees of freedom.
@@ -14,6 +14,7 @@ from robench.comparison.intervals import Difference
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 WELCH = "Welch's t over seeds"
 WELCH_INTERVAL = "Welch's t 95 % over training seeds"

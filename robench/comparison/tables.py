@@ -93,6 +93,7 @@ def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
         "second": comparison.second,
         "suites": [{"suite": name, "version": version} for name, version in comparison.suites],
         "limit": comparison.limit,
+        "seeds": None if comparison.seeds is None else [list(names) for names in comparison.seeds],
         "rows": [_plain(row, flipped=flipped) for row in comparison.rows],
         "notes": list(comparison.notes),
         "provenance": dict(comparison.provenance),
@@ -181,8 +182,8 @@ def _plain(row: ComparedColumn, *, flipped: bool) -> dict[str, object]:
         "suite": row.suite,
         "column": row.column.key,
         "unit": row.unit,
-        "first": {"value": cell_value(row.first), "missing": row.first.missing},
-        "second": {"value": cell_value(row.second), "missing": row.second.missing},
+        "first": _plain_cell(row.first),
+        "second": _plain_cell(row.second),
         "difference": None
         if difference is None
         else {
@@ -200,6 +201,12 @@ def _plain(row: ComparedColumn, *, flipped: bool) -> dict[str, object]:
     if flipped:
         document |= {"only_first_ids": row.only_first, "only_second_ids": row.only_second}
     return document
+
+
+def _plain_cell(cell: Cell) -> dict[str, object]:
+    of_seeds = () if cell.estimate is None else cell.estimate.of_seeds
+    document: dict[str, object] = {"value": cell_value(cell), "missing": cell.missing}
+    return document | ({"of_seeds": [finite(value) for value in of_seeds]} if of_seeds else {})
 
 
 def cell_value(cell: Cell) -> float | None:

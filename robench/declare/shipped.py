@@ -119,6 +119,11 @@ def find_checkpoints(
     return [declared[name] for name in wanted]
 
 
+def seeds_of_models(names: Sequence[str], registry_files: Sequence[Path] = ()) -> list[list[str]]:
+    """Return the names of the checkpoints of all training seeds of each model; raises like ``find_checkpoints``."""
+    return [[each.name for each in find_checkpoints([name], registry_files, all_seeds=True)] for name in names]
+
+
 def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint]:
     """Return every checkpoint of the shipped registry and further files, by name.
 

@@ -50,19 +50,8 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - half_width, mean + half_width
 
 
-def _mean_row(name: str, rows: Sequence[Row]) -> Row:
-    notes = [f"{row.model}: {note}" for row in rows for note in row.notes]
-    return replace(
-        rows[0],
-        model=name,
-        seeds=tuple(row.model for row in rows),
-        cells={key: _mean_cell([row.cells[key] for row in rows]) for key in rows[0].cells},
-        notes=tuple(dict.fromkeys(notes)),
-        flags=_joined_flags(rows),
-    )
-
-
-def _mean_cell(cells: Sequence[Cell]) -> Cell:
+def mean_cell(cells: Sequence[Cell]) -> Cell:
+    """Return the mean of one number over the rows of an entry's seeds; no number unless every seed has one."""
     estimates = [cell.estimate for cell in cells if cell.estimate is not None]
     num_examples = min(cell.num_examples for cell in cells)
     if len(estimates) < len(cells):
@@ -83,6 +72,18 @@ def _mean_cell(cells: Sequence[Cell]) -> Cell:
         of_seeds=values,
     )
     return Cell(estimate=mean, num_examples=num_examples, missing=0)
+
+
+def _mean_row(name: str, rows: Sequence[Row]) -> Row:
+    notes = [f"{row.model}: {note}" for row in rows for note in row.notes]
+    return replace(
+        rows[0],
+        model=name,
+        seeds=tuple(row.model for row in rows),
+        cells={key: mean_cell([row.cells[key] for row in rows]) for key in rows[0].cells},
+        notes=tuple(dict.fromkeys(notes)),
+        flags=_joined_flags(rows),
+    )
 
 
 def _joined_flags(rows: Sequence[Row]) -> tuple[Flag, ...] | None:

@@ -12,7 +12,8 @@ from paired_records import CLEAN, FGSM, SUITE, record, store_of
 from scipy import stats
 
 from robench.comparison import RENDERERS, Comparison, compare_models
-from robench.comparison.compare import RETRAINING
+from robench.comparison.compare import OVER_SEEDS, RETRAINING
+from robench.comparison.seeds import difference_over_seeds
 from robench.core.errors import IncomparableError, UnknownNameError, UsageError
 from robench.core.suite import Suite
 from robench.store import MemoryStore
@@ -138,6 +139,77 @@ class TestGaps:
         for name in ("one", "two"):
             store.put(record(CLEAN, "1", name, size=10))
         assert compared(store).notes == ()
+
+
+class TestSeeds:
+    """Accuracies under FGSM: 0.5, 0.6, 0.7 of one, 0.4, 0.3, 0.3 of the other."""
+
+    ONE, TWO = ("one", "one@1", "one@2"), ("two", "two@1", "two@2")
+
+    def store(self, *left_out: str) -> MemoryStore:
+        rows = {"one": 5, "one@1": 6, "one@2": 7, "two": 4, "two@1": 3, "two@2": 3}
+        kept = [(name, "1" * 10, "1" * right + "0" * (10 - right)) for name, right in rows.items()]
+        return store_of(*(row for row in kept if row[0] not in left_out))
+
+    def compared(self, store: MemoryStore | None = None, **settings: object) -> Comparison:
+        seeds = (self.ONE, self.TWO)
+        return compare_models([SUITE], store or self.store(), "one", "two", **{"seeds": seeds, **settings})  # type: ignore[arg-type]
+
+    def test_means_are_compared_by_welchs_test(self) -> None:
+        fgsm = self.compared().rows[1]
+        expected = stats.ttest_ind([0.5, 0.6, 0.7], [0.4, 0.3, 0.3], equal_var=False)
+        interval = expected.confidence_interval()
+        assert fgsm.difference is not None
+        assert (fgsm.difference.value, fgsm.difference.low, fgsm.difference.high) == pytest.approx(
+            (0.6 - 1 / 3, interval.low, interval.high), abs=1e-12
+        )
+        assert fgsm.p_value == pytest.approx(expected.pvalue, abs=1e-12)
+        assert fgsm.test == "Welch's t over seeds"
+        assert (fgsm.only_first, fgsm.only_second) == (None, None)
+        assert fgsm.first.estimate is not None
+        assert fgsm.first.estimate.of_seeds == (0.5, 0.6, 0.7)
+
+    def test_seeds_that_do_not_differ_leave_no_doubt(self) -> None:
+        clean = self.compared().rows[0]
+        assert clean.difference is not None
+        assert (clean.difference.value, clean.difference.low, clean.difference.high, clean.p_value) == (0, 0, 0, 1)
+        assert difference_over_seeds([0.5, 0.5], [0.25, 0.25])[1] == 0
+
+    def test_the_notes_say_what_the_intervals_are_of(self) -> None:
+        comparison = self.compared()
+        assert comparison.notes[-1] == OVER_SEEDS
+        assert RETRAINING not in comparison.notes
+        assert "Welch's t 95 % over training seeds" in RENDERERS["text"](comparison)
+
+    def test_json_has_the_names_and_numbers_of_the_seeds(self) -> None:
+        document = json.loads(RENDERERS["json"](self.compared()))
+        assert document["seeds"] == [list(self.ONE), list(self.TWO)]
+        assert document["rows"][1]["second"]["of_seeds"] == [0.4, 0.3, 0.3]
+        assert json.loads(RENDERERS["json"](compared()))["seeds"] is None
+
+    def test_a_seed_without_results_is_refused(self) -> None:
+        with pytest.raises(UnknownNameError, match="two@2"):
+            self.compared(self.store("two@2"))
+
+    def test_one_training_has_no_interval_over_seeds(self) -> None:
+        with pytest.raises(UsageError, match="two has one training, and means over training seeds need two of both"):
+            self.compared(seeds=(self.ONE, ["two"]))
+
+    def test_a_number_that_one_seed_lacks_is_missing(self) -> None:
+        store = self.store("two@2")
+        store.put(record(CLEAN, "1" * 10, "two@2"))
+        comparison = self.compared(store)
+        assert comparison.rows[0].difference is not None
+        assert comparison.rows[1].difference is None
+        assert comparison.rows[1].second.estimate is None
+
+    @pytest.mark.parametrize("numbers", [([0.31, 0.44, 0.46, 0.41], [0.40, 0.38, 0.33]), ([1.5, 1.25], [1.0, 1.75, 2])])
+    def test_test_and_interval_are_scipys(self, numbers: tuple[list[float], list[float]]) -> None:
+        expected = stats.ttest_ind(*numbers, equal_var=False)
+        difference, p_value = difference_over_seeds(*numbers)
+        assert p_value == pytest.approx(expected.pvalue, abs=1e-12)
+        bounds = expected.confidence_interval()
+        assert (difference.low, difference.high) == pytest.approx((bounds.low, bounds.high), abs=1e-12)
 
 
 class TestFormats:
