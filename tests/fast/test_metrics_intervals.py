@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, norm
+from scipy.stats import binom, binomtest, norm
 
 from robench.metrics.intervals import wilson_interval
 
@@ -71,3 +72,16 @@ def test_nothing_right_begins_at_exactly_0_and_all_right_ends_at_exactly_1():
 def test_counts_that_are_no_share_are_refused(successes: int, trials: int):
     with pytest.raises(ValueError, match=f"got {successes} of {trials}"):
         wilson_interval(successes, trials)
+
+
+@pytest.mark.parametrize("num_trials", [200, 600, 2000])
+def test_exact_coverage_of_proportions_from_10_to_90_percent(num_trials: int):
+    """Without simulation: the probability of the counts whose interval holds the proportion."""
+    counts = np.arange(num_trials + 1)
+    low, high = np.array([wilson_interval(int(count), num_trials) for count in counts]).T
+    proportions = np.linspace(0.1, 0.9, 401)
+    holds = (low[:, None] <= proportions) & (proportions <= high[:, None])
+    coverage = (binom.pmf(counts[:, None], num_trials, proportions) * holds).sum(0)
+    assert 0.93 < coverage.min()
+    assert coverage.max() < 0.97
+    assert coverage.mean() == pytest.approx(0.95, abs=0.002)
