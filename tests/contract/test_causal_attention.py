@@ -14,7 +14,7 @@ from robench.attention.base import AttentionBase
 from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
 from robench.core.errors import DeclarationError
-from robench.testing.attention import layer_of, tokens
+from robench.testing.attention import layer_of, tokens_for
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +34,7 @@ def geometry_of(declaration: AttentionBase) -> Geometry:
 
 
 def made(declaration: AttentionBase, *, seed: int = 0) -> nn.Module:
-    return layer_of(declaration, geometry_of(declaration), seed=seed, spread=0.5).double()
+    return layer_of(declaration, geometry_of(declaration), seed=seed, spread=0.5)
 
 
 def test_every_mechanism_has_a_causal_form_or_a_reason() -> None:
@@ -44,8 +44,10 @@ def test_every_mechanism_has_a_causal_form_or_a_reason() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, each in ATTENTIONS.items() if not each.causal_implementation])
 def test_a_mechanism_without_a_causal_form_is_refused_with_the_reason(kind: str) -> None:
+    declaration = REFERENCES[kind].declarations[0]
+    assert isinstance(declaration, AttentionBase)
     with pytest.raises(DeclarationError, match=f"attention {kind} has no causal form, which language models need: "):
-        build_attention(ATTENTIONS[kind](), GEOMETRY)
+        build_attention(declaration, geometry_of(declaration))
 
 
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=str)
@@ -61,7 +63,7 @@ def test_parameters_are_those_of_the_other_form(declaration: AttentionBase) -> N
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=str)
 def test_a_later_token_changes_nothing_before_it(declaration: AttentionBase) -> None:
     layer = made(declaration)
-    x_BNC = tokens(2, GEOMETRY.num_tokens, GEOMETRY.dim).double()
+    x_BNC = tokens_for(GEOMETRY)
     output_BNC = layer(x_BNC)
     for place in range(1, GEOMETRY.num_tokens):
         changed_BNC = x_BNC.clone()
@@ -72,7 +74,7 @@ def test_a_later_token_changes_nothing_before_it(declaration: AttentionBase) -> 
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=str)
 def test_a_later_token_has_no_gradient(declaration: AttentionBase) -> None:
     layer = made(declaration)
-    x_BNC = tokens(2, GEOMETRY.num_tokens, GEOMETRY.dim).double().requires_grad_()
+    x_BNC = tokens_for(GEOMETRY).requires_grad_()
     output_BNC = layer(x_BNC)
     for place in range(GEOMETRY.num_tokens):
         (gradient_BNC,) = torch.autograd.grad(output_BNC[:, place].sin().sum(), x_BNC, retain_graph=True)
@@ -83,7 +85,7 @@ def test_a_later_token_has_no_gradient(declaration: AttentionBase) -> None:
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=str)
 def test_a_shorter_text_gives_the_same_outputs(declaration: AttentionBase) -> None:
     layer = made(declaration)
-    x_BNC = tokens(2, GEOMETRY.num_tokens, GEOMETRY.dim).double()
+    x_BNC = tokens_for(GEOMETRY)
     output_BNC = layer(x_BNC)
     for length in range(1, GEOMETRY.num_tokens):
         assert torch.allclose(layer(x_BNC[:, :length]), output_BNC[:, :length], rtol=0, atol=1e-12)
