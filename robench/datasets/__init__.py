@@ -19,6 +19,7 @@ from robench.datasets.image_list import ImageList
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.map_style import MapStyle
 from robench.datasets.python_target import PythonTarget
+from robench.datasets.sotu import SOTU, SOTU_SHIFT
 from robench.datasets.user import UserDataset
 from robench.declarations.preprocessing import PreprocessingBase
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 
 _BUILTIN: dict[str, DatasetBase] = {
-    declared.name: declared for declared in (DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS)
+    declared.name: declared
+    for declared in (DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS, SOTU, SOTU_SHIFT)
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 # Formats of the datasets that registry files declare.

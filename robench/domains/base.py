@@ -42,6 +42,10 @@ class DomainRules(Protocol):
     """Rules of a domain, on batches of inputs (B, ...)."""
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Return the type of the numbers of inputs."""
+
+    @property
     def limits(self) -> tuple[float, float]:
         """Return the minimum and maximum of real-valued inputs, the limits of attacks with ``clip: box``."""
 

@@ -6,7 +6,7 @@ The harness does not trust plug-ins: a broken contract stops the shard.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -28,6 +28,8 @@ BUDGET_TOLERANCE = 1e-6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealValued:
     """Rules of a domain whose inputs are tensors of one shape with values in [lower, upper]; see ``domains.base``."""
+
+    dtype: ClassVar[torch.dtype] = torch.float32
 
     lower: float
     upper: float

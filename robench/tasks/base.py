@@ -59,10 +59,12 @@ class Scoring:
     Attributes:
         dataset: declaration of the clean examples.
         keeps_scores: whether scores beyond the verdict are valid; False after early stopping of an attack.
+        inputs: perturbed inputs (B, ...) that were scored; None if they are the clean ones.
     """
 
     dataset: DatasetDeclaration
     keeps_scores: bool = True
+    inputs: torch.Tensor | None = None
 
 
 class TaskRules(Protocol):
