@@ -13,8 +13,9 @@ That code puts the weights at the start on the masked future, so that they stay 
 last term of h_j^2 is a mean over m <= j of the means over the keys up to m; here both means are over the keys up to j.
 It divides psi by the sum over all keys, later ones too; here by the sum over the keys of the query's past.
 
-Cost: a product of two N x N matrices for each iteration and density, O(N^3) where softmax attention has O(N^2 D), and
-ten N x N matrices of memory for one.
+Cost: a product of two N x N matrices for each iteration and density, O(N^3) operations where softmax attention has
+O(N^2 D). About 20 N x N matrices are kept for gradients, where softmax attention keeps one, and 12 more for each
+further iteration.
 """
 
 from __future__ import annotations
