@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.core.errors import DeclarationError
-from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
+from robench.declarations.base import LARGEST, FieldProblem
+from robench.declarations.causal_form import CausalFormBase
 
 # The two definitions of a mechanism: as printed in the paper, and as computed by the authors' public code.
 Formula = Literal["paper", "released"]
@@ -15,32 +15,17 @@ Layers = Literal["all"] | tuple[int, ...]
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 
 
-class AttentionBase(DeclarationBase):
+class AttentionBase(CausalFormBase):
     """Declaration of an attention mechanism; the defaults are those of softmax attention.
 
     The implementation is a callable ``(declaration, geometry) -> nn.Module``; the module takes tokens (B, N, C) and the
     state of the forward pass (``attention.state``).
 
-    Attributes:
-        causal_implementation: ``module:name`` of the causal form for language models, in which the output of a token
-            depends on it and earlier ones alone, with the same parameters; empty if there is none.
-        not_causal: reason why there is none.
+    A causal form is called with a geometry whose ``is_causal`` is set, and takes up to its ``num_tokens`` tokens. Its
+    parameters have the shapes of the other form's unless its documentation says otherwise.
     """
 
-    causal_implementation: ClassVar[str] = ""
-    not_causal: ClassVar[str] = ""
-
-    @classmethod
-    def implemented_causally(cls) -> Any:
-        """Import and return the causal form, a callable like the implementation.
-
-        Raises:
-            DeclarationError: there is none; the message says why.
-        """
-        if not cls.causal_implementation:
-            reason = cls.not_causal or "its declaration names no causal_implementation"
-            raise DeclarationError(f"attention {cls.kind} has no causal form, which language models need: {reason}")
-        return imported(cls.causal_implementation)
+    family: ClassVar[str] = "attention"
 
     @property
     def layers(self) -> Layers:

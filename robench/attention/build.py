@@ -21,7 +21,7 @@ def build_attention(declaration: AttentionBase, geometry: Geometry) -> nn.Module
 
     Raises:
         ContractError: a third-party mechanism did not return a module.
-        DeclarationError: a causal layer is wanted of a mechanism without a causal form.
+        DeclarationError: a causal layer is wanted of a mechanism without a causal form, or of settings without one.
     """
     declared = declaration_at(declaration, geometry.layer)
     implementation = declared.implemented_causally() if geometry.is_causal else declared.implemented()

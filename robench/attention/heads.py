@@ -62,3 +62,9 @@ def causal(scores_BHNN: Tensor) -> Tensor:
     num_tokens = scores_BHNN.shape[-1]
     is_later_NN = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=scores_BHNN.device).triu(1)
     return scores_BHNN.masked_fill(is_later_NN, -torch.inf)
+
+
+def causal_attend(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
+    """Return softmax(Q K^T / sqrt(D)) V over each query's own and earlier keys, (B, H, N, D)."""
+    weights_BHNN: Tensor = causal(dot_scores(q_BHND, k_BHND)).softmax(dim=-1)
+    return weights_BHNN @ v_BHND

@@ -1,6 +1,8 @@
 """Causal scaled dot-product attention: the softmax of each query is over its own and earlier keys.
 
-Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3. Parameters are those of ``softmax_impl``.
+Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
+
+Cost: that of softmax attention, the scores of later keys included.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from robench.attention.heads import causal, dot_scores
+from robench.attention.heads import causal_attend
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
@@ -22,5 +24,4 @@ class CausalSoftmaxAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        mixed_BHND: Tensor = causal(dot_scores(q_BHND, k_BHND)).softmax(dim=-1) @ v_BHND
-        return mixed_BHND
+        return causal_attend(q_BHND, k_BHND, v_BHND)

@@ -55,9 +55,14 @@ def parts_of(block: Block, attention: nn.Module) -> BlockParts:
     )
 
 
-def build_block(declaration: ResidualBase, parts: BlockParts) -> PlainBlock:
-    """Return a block with the declared residual connection."""
-    block: PlainBlock = declaration.implemented()(declaration, parts)
+def build_block(declaration: ResidualBase, parts: BlockParts, *, is_causal: bool = False) -> PlainBlock:
+    """Return a block with the declared residual connection, in its causal form if that is wanted.
+
+    Raises:
+        DeclarationError: a causal block is wanted of a connection without a causal form.
+    """
+    implementation = declaration.implemented_causally() if is_causal else declaration.implemented()
+    block: PlainBlock = implementation(declaration, parts)
     return block
 
 
