@@ -25,6 +25,11 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "compare": [("compare", "--help")],
     "baseline": [("baseline", "--help"), ("baseline", "write", "--help")],
     "check": [("check", "--help")],
+    "table": [("table", "rpc:1"), ("table", "rpc:1", "--json")],
+    "leaderboard": [
+        ("leaderboard", "--suite", "digits-adv"),
+        ("leaderboard", "--suite", "digits-adv", "--format", "json"),
+    ],
     "list": [("list", "models"), ("list", "models", "--json")],
     "show": [("show", "pgd"), ("show", "pgd", "--json")],
     "validate": [("validate", "SUITE"), ("validate", "SUITE", "--json")],
