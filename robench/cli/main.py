@@ -40,6 +40,7 @@ COMMANDS = {
     "compare": "Compare two models on the same examples.",
     "baseline": "Write a file that later results are checked against.",
     "check": "Check results against a baseline.",
+    "export": "Write results as tidy tables: CSV or Parquet, with a manifest.",
     "table": "Print papers' tables with the measured numbers and verdicts.",
     "list": "List models, suites, or plug-ins of a family.",
     "show": "Show everything known about one of them.",
