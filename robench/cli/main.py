@@ -34,6 +34,7 @@ _SILENT_TRACKER = "ignore:resource_tracker:UserWarning"
 COMMANDS = {
     "run": "Measure models under suites and print the leaderboard.",
     "transfer": "Score each model's adversarial examples on every other model.",
+    "rescore": "Score a submission's adversarial examples again.",
     "audit": "Check whether a model's robustness is reliable.",
     "report": "Print the leaderboard of a suite from stored results.",
     "leaderboard": "Write one table over suites: a page, or Markdown, CSV, JSON, LaTeX.",

@@ -85,6 +85,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["run", "--help"],
         ["train", "--help"],
         ["transfer", "--help"],
+        ["rescore", "--help"],
     ],
     ids=" ".join,
 )

@@ -103,6 +103,9 @@ def test_every_command_of_the_readme_ends_well(
         # They read what is measured by then.
         measure_demo(robench)
         options += [] if options[0] == "check" else ["--limit", "1"]
+    if options[0] == "rescore":
+        kept = ("--results", "submitted", "--keep-adversarial", "float32", "--executor", "serial", "--no-audit")
+        assert robench("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", 2, *kept).code == 0
     if options[0] == "run":
         # One batch is enough to see the command work; ImageNet's 50 images through PGD-20 are not for a CPU.
         options += ["--dry-run"] if "imagenet-adv" in options else ["--executor", "serial"]

@@ -68,6 +68,12 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("transfer", "--suite", "digits-adv", "--condition", "T", "--model", "digits-vit"),
         ("transfer", "--suite", "digits-adv", "--condition", "pgd", "--model", "digits-vit", "--target", "T"),
     ],
+    "rescore": [
+        ("rescore", "--suite", "T", "--model", "digits-vit"),
+        ("rescore", "--suite", "digits-adv", "--model", "T"),
+        ("rescore", "--suite", "digits-adv", "--model", "digits-vit", "--condition", "T"),
+        ("rescore", "--suite", "digits-adv", "--model", "digits-vit", "--condition", "clean", "--results", "T"),
+    ],
     "audit": [
         ("audit", "--model", "T"),
         ("audit", "--model", "digits-vit", "--dataset", "T"),

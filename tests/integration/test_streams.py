@@ -28,6 +28,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "table": [("table", "rpc:1", "--results", "none")],
     "leaderboard": [("leaderboard", "--suite", "digits-adv", "--format", "md", "--results", "none")],
     "export": [("export", "--help")],
+    "rescore": [("rescore", "--help")],
     "list": [("list", "models"), ("list", "models", "--json")],
     "show": [("show", "pgd"), ("show", "pgd", "--json")],
     "validate": [("validate", "SUITE"), ("validate", "SUITE", "--json")],
