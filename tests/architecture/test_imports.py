@@ -16,7 +16,7 @@ def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "layer", ["core", "declarations", "declare", "metrics", "store", "reports", "comparison", "papers"]
+    "layer", ["core", "declarations", "declare", "metrics", "store", "reports", "comparison", "papers", "exports"]
 )
 def test_layer_imports_without_torch(layer: str) -> None:
     code = (
@@ -81,9 +81,11 @@ def test_help_imports_nothing_heavy() -> None:
         ["validate", "suites/digits-adv.yaml"],
         ["report", "--suite", "digits-adv", "--results", "/nonexistent"],
         ["table", "rpc:1", "--results", "/nonexistent"],
+        ["export", "--suite", "digits-adv", "--results", "/nonexistent", "--output", "/dev/shm/robench-no-results"],
         ["run", "--help"],
         ["train", "--help"],
         ["transfer", "--help"],
+        ["rescore", "--help"],
     ],
     ids=" ".join,
 )

@@ -14,7 +14,7 @@ LAYERS = [
     {"pytest_plugin"},
     {"cli", "api", "testing"},
     {"runs", "leaderboard"},
-    {"comparison", "papers"},
+    {"comparison", "papers", "exports"},
     {"declare", "scheduling", "reports"},
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},

@@ -86,6 +86,13 @@ def as_a_user(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def measure_demo(robench: Robench) -> None:
+    models = ("--model", "digits-vit", "--model", "digits-symvit")
+    kept = ("--suite", "digits-adv", *models, "--results", "results/demo", "--limit", 1)
+    assert robench("run", *kept, "--executor", "serial", "--no-audit").code == 0
+    assert robench("baseline", "write", "digits.parquet", *kept).code == 0
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_of_the_readme_ends_well(
     robench: Robench, as_a_user: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
@@ -93,6 +100,13 @@ def test_every_command_of_the_readme_ends_well(
     monkeypatch.chdir(as_a_user)
     monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
     options = command[1:]
+    if options[0] in ("compare", "baseline", "check"):
+        # They read what is measured by then.
+        measure_demo(robench)
+        options += [] if options[0] == "check" else ["--limit", "1"]
+    if options[0] == "rescore":
+        kept = ("--results", "submitted", "--keep-adversarial", "float32", "--executor", "serial", "--no-audit")
+        assert robench("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", 2, *kept).code == 0
     if options[0] == "run":
         # One batch is enough to see the command work; ImageNet's 50 images through PGD-20 are not for a CPU.
         options += ["--dry-run"] if "imagenet-adv" in options else ["--executor", "serial"]
@@ -129,7 +143,7 @@ def test_the_leaderboard_of_the_readme_is_that_of_the_report() -> None:
     assert all(not flag["is_raised"] for row in rows for flag in row["flags"])
     assert [line[1:] for line in lines] == [[shown(cell) for cell in of_row] for of_row in zip(*columns, strict=True)]
     accuracies = [cell["value"] for key, cell in rows[0]["cells"].items() if key.endswith("top1_accuracy")]
-    assert min(accuracies) < 0.2
+    assert min(accuracies) < 0.25
     assert max(accuracies) > 0.8
     assert any(0.3 < value < 0.6 for value in accuracies)
 

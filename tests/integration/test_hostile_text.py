@@ -68,6 +68,12 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("transfer", "--suite", "digits-adv", "--condition", "T", "--model", "digits-vit"),
         ("transfer", "--suite", "digits-adv", "--condition", "pgd", "--model", "digits-vit", "--target", "T"),
     ],
+    "rescore": [
+        ("rescore", "--suite", "T", "--model", "digits-vit"),
+        ("rescore", "--suite", "digits-adv", "--model", "T"),
+        ("rescore", "--suite", "digits-adv", "--model", "digits-vit", "--condition", "T"),
+        ("rescore", "--suite", "digits-adv", "--model", "digits-vit", "--condition", "clean", "--results", "T"),
+    ],
     "audit": [
         ("audit", "--model", "T"),
         ("audit", "--model", "digits-vit", "--dataset", "T"),
@@ -105,6 +111,12 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("leaderboard", "--suite", "digits-adv", "--format", "T"),
         ("leaderboard", "--suite", "digits-adv", "--output", "T/T"),
     ],
+    "export": [
+        ("export", "--suite", "T", "--output", "T"),
+        ("export", "--suite", "digits-adv", "--model", "T", "--output", "x"),
+        ("export", "--suite", "digits-adv", "--results", "T", "--output", "T/T"),
+        ("export", "--suite", "digits-adv", "--format", "T", "--output", "x"),
+    ],
     "list": [("list", "T"), ("list", "models", "--registry", "T")],
     "show": [("show", "T"), ("show", "pgd", "--registry", "T")],
     "validate": [("validate", "T"), ("validate", "T", "--json")],
@@ -133,8 +145,11 @@ def test_every_command_is_visited() -> None:
 
 @pytest.mark.parametrize("text", [IN_ARGUMENT, LONG], ids=["short", "long"])
 @pytest.mark.parametrize("name", ["nonsense", *ARGUMENTS])
-def test_what_stands_on_the_command_line(robench: Robench, tmp_path: Path, name: str, text: str) -> None:
+def test_what_stands_on_the_command_line(
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
     (tmp_path / "x.py").write_text("")
+    monkeypatch.chdir(tmp_path)
     for arguments in ARGUMENTS.get(name, [("T",), ("--T",)]):
         given = [argument.replace("T", text) for argument in arguments]
         if name in ("run", "transfer"):

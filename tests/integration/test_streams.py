@@ -30,6 +30,8 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
         ("leaderboard", "--suite", "digits-adv"),
         ("leaderboard", "--suite", "digits-adv", "--format", "json"),
     ],
+    "export": [("export", "--help")],
+    "rescore": [("rescore", "--help")],
     "list": [("list", "models"), ("list", "models", "--json")],
     "show": [("show", "pgd"), ("show", "pgd", "--json")],
     "validate": [("validate", "SUITE"), ("validate", "SUITE", "--json")],
