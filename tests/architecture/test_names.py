@@ -36,6 +36,7 @@ GENERIC = (
     "comparison",
     "papers",
     "leaderboard",
+    "figures",
     "runs",
     "cli",
 )
