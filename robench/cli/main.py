@@ -38,6 +38,7 @@ COMMANDS = {
     "audit": "Check whether a model's robustness is reliable.",
     "report": "Print the leaderboard of a suite from stored results.",
     "leaderboard": "Write one table over suites: a page, or Markdown, CSV, JSON, LaTeX.",
+    "figure": "Draw figures for papers: budgets, corruptions, training, seeds.",
     "compare": "Compare two models on the same examples.",
     "baseline": "Write a file that later results are checked against.",
     "check": "Check results against a baseline.",

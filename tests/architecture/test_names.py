@@ -37,6 +37,7 @@ GENERIC = (
     "papers",
     "exports",
     "leaderboard",
+    "figures",
     "runs",
     "cli",
 )

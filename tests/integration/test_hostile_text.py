@@ -117,6 +117,15 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("export", "--suite", "digits-adv", "--results", "T", "--output", "T/T"),
         ("export", "--suite", "digits-adv", "--format", "T", "--output", "x"),
     ],
+    "figure": [
+        ("figure", "T"),
+        ("figure", "budget", "--suite", "T", "--output", "x.svg"),
+        ("figure", "seeds", "--suite", "digits-adv", "--model", "T", "--output", "x.svg"),
+        ("figure", "seeds", "--suite", "digits-adv", "--results", "T", "--panel", "T", "--output", "x.svg"),
+        ("figure", "corruptions", "--suite", "digits-adv", "--output", "T"),
+        ("figure", "training", "--model", "T", "--output", "T.svg"),
+        ("figure", "training", "--history", "T", "--output", "x.svg"),
+    ],
     "list": [("list", "T"), ("list", "models", "--registry", "T")],
     "show": [("show", "T"), ("show", "pgd", "--registry", "T")],
     "validate": [("validate", "T"), ("validate", "T", "--json")],
@@ -301,6 +310,18 @@ class TestResults:
         ended = robench("report", "--suite", suite, "--results", folder, "--limit", 50, "--format", format_name)
         assert check(ended, is_json=format_name == "json").code == 0
         assert "31m" in ended.stdout
+
+    def test_figure(self, robench: Robench, results: tuple[Path, Path], tmp_path: Path) -> None:
+        suite, folder = results
+        options = ("--suite", suite, "--results", folder, "--limit", 50, "--output", tmp_path / "a.svg")
+        assert check(robench("figure", "seeds", *options)).code == 0
+        content = (tmp_path / "a.svg").read_text()
+        assert "<!-- a\\x1b[31m\\x1b]0;b" in content
+        assert content.replace("\n", "").isprintable()
+        # Their names are the same where they are truncated.
+        assert "… (2) -->" in content
+        assert "there is nothing to draw" in check(robench("figure", "budget", *options)).stderr
+        assert check(robench("figure", "seeds", *options, "--panel", VISIBLE)).code == 2
 
     @pytest.mark.parametrize("options", [(), ("--failures",), ("--json",)], ids=" ".join)
     def test_status(self, robench: Robench, results: tuple[Path, Path], options: tuple[str, ...]) -> None:
