@@ -31,6 +31,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
         ("leaderboard", "--suite", "digits-adv", "--format", "json"),
     ],
     "export": [("export", "--help")],
+    "figure": [("figure", "--help"), ("figure", "seeds", "--help")],
     "rescore": [("rescore", "--help")],
     "list": [("list", "models"), ("list", "models", "--json")],
     "show": [("show", "pgd"), ("show", "pgd", "--json")],
