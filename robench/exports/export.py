@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Store
     from robench.core.suite import Suite
-    from robench.exports.outcomes import Measured
+    from robench.exports.outcomes import MeasuredCondition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def export(
     seeds = training_seeds or {}
     schema = schema_for(suites)
     cells: list[pa.Table] = []
-    measured: list[Measured] = []
+    measured: list[MeasuredCondition] = []
     for suite in suites:
         report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
         cells.append(cells_of(suite, report, seeds, all_seeds=all_seeds))

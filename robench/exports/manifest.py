@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.suite import Suite
-    from robench.exports.outcomes import Measured
+    from robench.exports.outcomes import MeasuredCondition
 
 MANIFEST_NAME = "manifest.json"
 
@@ -22,7 +22,7 @@ MANIFEST_NAME = "manifest.json"
 def manifest_of(
     files: Mapping[Path, int],
     suites: Sequence[Suite],
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredCondition],
     training_seeds: Mapping[str, int],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def manifest_of(
     }
 
 
-def _measurement(measured: Measured, training_seed: int | None) -> dict[str, Any]:
+def _measurement(measured: MeasuredCondition, training_seed: int | None) -> dict[str, Any]:
     coverage, shard = measured.coverage, measured.first.shard
     versions, devices = releases_and_devices(record.provenance for record in coverage.records)
     return {

@@ -47,7 +47,7 @@ _LABELS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredCondition:
     """Measured examples of one condition of a suite by one model.
 
     Attributes:
@@ -69,7 +69,9 @@ class Measured:
         return self.coverage.records[0]
 
 
-def measured_by(suite: Suite, store: Store, models: Sequence[str], *, limit: int | None, seed: int) -> list[Measured]:
+def measured_by(
+    suite: Suite, store: Store, models: Sequence[str], *, limit: int | None, seed: int
+) -> list[MeasuredCondition]:
     """Return all that is measured of some models under a suite, in the order of models and conditions.
 
     Arguments are those of ``report_of_store``; outcomes are not kept in memory.
@@ -81,7 +83,7 @@ def measured_by(suite: Suite, store: Store, models: Sequence[str], *, limit: int
         for conditions, is_audit in ((suite.conditions, False), (audits_of(suite), True)):
             coverages = cover(conditions, described, dataset_sizes=results.sizes, limit=limit)
             found += [
-                Measured(
+                MeasuredCondition(
                     suite=suite,
                     seed=seed,
                     model=model,
@@ -114,7 +116,7 @@ def schema_for(suites: Sequence[Suite]) -> pa.Schema:
 
 
 def outcomes_of(
-    measured: Measured, store: Store, schema: pa.Schema, training_seeds: Mapping[str, int]
+    measured: MeasuredCondition, store: Store, schema: pa.Schema, training_seeds: Mapping[str, int]
 ) -> Iterator[pa.Table]:
     """Yield the outcomes of a condition in dataset order, as one table; none if they are gone by now.
 
@@ -133,7 +135,7 @@ def outcomes_of(
 
 
 def _rows(
-    measured: Measured, record: Record, wanted: int, schema: pa.Schema, training_seeds: Mapping[str, int]
+    measured: MeasuredCondition, record: Record, wanted: int, schema: pa.Schema, training_seeds: Mapping[str, int]
 ) -> pa.Table:
     shard = record.shard
     # Outcomes of one example, at each budget of a sweep, are adjacent.

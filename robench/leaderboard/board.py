@@ -60,7 +60,7 @@ class BoardColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ConditionProvenance:
     """Provenance of the outcomes of one condition of one checkpoint.
 
     Attributes:
@@ -152,7 +152,7 @@ class BoardRow:
     limit: int | None = None
     batch_size: int | None = None
     standings: Mapping[str, Standing] = field(default_factory=dict)
-    measured: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
+    measured: Mapping[str, tuple[ConditionProvenance, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     flags: tuple[SuiteFlag, ...] | None = None
     seeds: tuple[str, ...] = ()
