@@ -48,7 +48,7 @@ checkpoints: $(READY)  ## train the published digits checkpoints again
 	@$(BIN)/robench train --all
 
 tables: $(READY) ## the papers' tables from the archive of results: reports/tables
-	@$(BIN)/robench table --all --results reports/archive --output reports/tables
+	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
 
 docs: $(READY)   ## docs/attention.md and modules.md from docstrings, CONTRIBUTING.md's code from the example
 	@$(BIN)/python scripts/attention_page.py
