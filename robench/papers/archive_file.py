@@ -47,20 +47,22 @@ def unpacked(path: Path) -> Iterator[Path]:
     Raises:
         StoreError: it cannot be read, is no such file, or has a member that is no result.
     """
+    # Imported here: a Python that was built without it can do without archives.
+    import lzma
+
+    try:
+        # As a whole, since tarfile takes a broken stream for the end of the archive.
+        content = lzma.decompress(path.read_bytes())
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise StoreError(f"{path} cannot be read as an archive of results ({error}); restore it") from error
     with TemporaryDirectory(prefix="robench-archive-") as name:
         folder = Path(name)
         try:
-            with tarfile.open(path, mode="r:xz") as archive:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
                 for member in archive:
                     _unpack(archive, member, folder, path)
-        # What damaged files raise depends on where they are damaged.
-        except (OSError, EOFError, tarfile.TarError, ValueError) as error:
+        except (OSError, tarfile.TarError) as error:
             raise StoreError(f"{path} cannot be read as an archive of results ({error}); restore it") from error
-        except Exception as error:
-            # lzma.LZMAError, which a Python without lzma does not have.
-            if type(error).__name__ != "LZMAError":
-                raise
-            raise StoreError(f"{path} is damaged ({error}); restore it") from error
         yield folder
 
 
