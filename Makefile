@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit
+DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --all-seeds
 
 .PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs suites screenshots errors lock clean
 
@@ -18,7 +18,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY)   ## three attention variants through an attack suite to a leaderboard
+demo: $(READY)   ## three attention variants, five seeds each, through an attack suite to a leaderboard
 	@$(BIN)/robench run $(DEMO) --results results/demo
 
 test-fast: $(READY) ## style, types and the tests that need no torch: a minute on 2 cores, once mypy has its cache
@@ -48,7 +48,7 @@ checkpoints: $(READY)  ## train the published digits checkpoints again
 	@$(BIN)/robench train --all
 
 tables: $(READY) ## the papers' tables from the archive of results: reports/tables
-	@$(BIN)/robench table --all --results reports/archive --output reports/tables
+	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
 
 docs: $(READY)   ## docs/attention.md and modules.md from docstrings, CONTRIBUTING.md's code from the example
 	@$(BIN)/python scripts/attention_page.py

@@ -73,8 +73,10 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     unplaced = []
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)
-        # Models of embedded data are shipped; others are placed by the user, and few users need them all.
-        if check.state == "ok" or (checkpoint.training is not None and checkpoint.training.is_embedded):
+        training = checkpoint.training
+        # Models of embedded data with a checksum are shipped; others are trained or placed by the user.
+        is_shipped = training is not None and training.is_embedded and checkpoint.weights.sha256 is not None
+        if check.state == "ok" or is_shipped:
             yield check
         else:
             unplaced.append(checkpoint.name)

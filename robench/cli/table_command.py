@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -26,6 +28,7 @@ from robench.papers import (
     reports_for,
     table_of,
 )
+from robench.papers.archive_file import SUFFIX, packed, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -61,8 +64,8 @@ _NAME = re.compile(r"([a-z0-9-]+):([1-9][0-9]*)")
 @option(
     "--archive",
     type=AbsolutePath(),
-    metavar="FOLDER",
-    help="Add the results behind the tables to this results folder, reduced to the columns that they need.",
+    metavar="FILE",
+    help="Add the results behind the tables to this archive (.tar.xz), reduced to the columns that they need.",
 )
 def command(
     names: tuple[str, ...],
@@ -77,7 +80,25 @@ def command(
     """Print papers' tables with the measured numbers from stored results, such as rpc:1.
 
     Each number has a verdict or, if it is not measured, the command that measures it. No model, data or GPU is needed.
+    --results may be an archive too.
     """
+    with unpacked(results) if _is_archive(results) else nullcontext(results) as folder:
+        return _tables(names, every, folder, registries, "json" if as_json else format_name, output, archive)
+
+
+def _is_archive(path: Path) -> bool:
+    return path.name.endswith(SUFFIX)
+
+
+def _tables(
+    names: tuple[str, ...],
+    every: bool,
+    results: Path,
+    registries: tuple[Path, ...],
+    format_name: str,
+    output: Path | None,
+    archive: Path | None,
+) -> int:
     published = _asked(names, every)
     models = models_by_suite(published)
     datasets = find_datasets(registries)
@@ -99,7 +120,7 @@ def command(
     )
     tables = [table_of(each, basis) for each in published]
     if output is None:
-        render = FORMATS["json" if as_json else format_name]
+        render = FORMATS[format_name]
         for table in tables:
             out_document(render(table))
     else:
@@ -136,13 +157,22 @@ def _existing() -> str:
 
 
 def _add(records: Iterator[Record], archive: Path) -> None:
-    store = FolderStore(archive)
-    store.check_writable()
-    count = 0
-    for record in records:
-        store.put(record)
-        count += 1
-    out(f"{count} files of results are in {archive}")
+    """Add records to an archive, which is made where there is none; one that it has stays as it is."""
+    if not _is_archive(archive):
+        raise UsageError(f"--archive must be a file ending in {SUFFIX}, got {archive.name!r}")
+    kept = unpacked(archive) if archive.exists() else TemporaryDirectory(prefix="robench-archive-")
+    with kept as folder:
+        store = FolderStore(Path(folder))
+        count = 0
+        for record in records:
+            store.put(record)
+            count += 1
+        content = packed(Path(folder))
+    try:
+        write_whole(archive, content)
+    except OSError as error:
+        raise StoreUnwritableError(f"cannot write the archive to {archive}: {error.strerror}") from error
+    out(f"{count} files of results are in {archive}, {len(content):,} bytes")
 
 
 def _write(tables: list[PaperTable], basis: Basis, results: Path, manifests: list[Manifest], output: Path) -> None:

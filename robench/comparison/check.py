@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from robench.comparison.evidence import Evidence
     from robench.comparison.intervals import Difference
-    from robench.comparison.measured import Measured
+    from robench.comparison.measured import ModelResults
     from robench.core.baseline import Baseline, Protocol
     from robench.core.protocols import Store
     from robench.core.report import Cell
@@ -172,7 +172,7 @@ def _pairs(
     models: Sequence[str],
     seed: int | None,
     measurements: Mapping[str, Mapping[str, Collection[str]]] | None,
-) -> list[tuple[Measured, Measured]]:
+) -> list[tuple[ModelResults, ModelResults]]:
     """Return each model's results before and now, which are known to be comparable."""
     kept = _protocol_of(baseline, suite)
     wanted_seed = suite.seed if seed is None else seed
@@ -192,7 +192,9 @@ def _pairs(
     return pairs
 
 
-def _checked(before: Measured, after: Measured, column: Column, num_draws: int, tolerance: float | None) -> CheckedCell:
+def _checked(
+    before: ModelResults, after: ModelResults, column: Column, num_draws: int, tolerance: float | None
+) -> CheckedCell:
     metric = METRICS[column.metric]
     cell = CheckedCell(
         suite=before.suite.name,
@@ -253,7 +255,7 @@ def _protocol_of(baseline: Baseline, suite: Suite) -> Protocol:
     return protocols[suite.name]
 
 
-def _news(baseline: Baseline, before: Measured, after: Measured) -> list[str]:
+def _news(baseline: Baseline, before: ModelResults, after: ModelResults) -> list[str]:
     """Return sentences on what is not checked, and on weights that are the same."""
     kept = _protocol_of(baseline, before.suite)
     new = [column.label for column in before.suite.columns if column.key not in kept.columns]

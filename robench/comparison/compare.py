@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from robench.comparison.intervals import Difference
-    from robench.comparison.measured import Measured
+    from robench.comparison.measured import ModelResults
     from robench.core.protocols import Store
     from robench.core.report import Cell
     from robench.core.suite import Column, Suite
@@ -148,7 +148,7 @@ def compare_models(
     )
 
 
-def compare_column(first: Sequence[Measured], second: Sequence[Measured], column: Column) -> ComparedColumn:
+def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
     """Return one column of two checkpoints, not yet corrected for the others.
 
     Raises:
@@ -173,7 +173,7 @@ def compare_column(first: Sequence[Measured], second: Sequence[Measured], column
     )
 
 
-def compare_means(first: Sequence[Measured], second: Sequence[Measured], column: Column) -> ComparedColumn:
+def compare_means(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
     """Return one column of the means over two models' training seeds, not yet corrected for the others."""
     one, other = (mean_cell([each.cell(column) for each in side]) for side in (first, second))
     unit = METRICS[column.metric].unit
@@ -194,7 +194,7 @@ def _check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
             )
 
 
-def _known(suite: Suite, results: Stored, model: str, limit: int | None) -> Measured:
+def _known(suite: Suite, results: Stored, model: str, limit: int | None) -> ModelResults:
     check_known(suite, results, model)
     return measured(suite, results, model, limit)
 

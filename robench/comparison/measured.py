@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ModelResults:
     """All that is known of one model under one suite.
 
     Attributes:
@@ -69,7 +69,7 @@ class Measured:
         }
 
 
-def measured(suite: Suite, results: Results, model: str, limit: int | None) -> Measured:
+def measured(suite: Suite, results: Results, model: str, limit: int | None) -> ModelResults:
     """Return the results of one model; of a model without results every cell is missing.
 
     Raises:
@@ -83,7 +83,7 @@ def measured(suite: Suite, results: Results, model: str, limit: int | None) -> M
     coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
     audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
     row = row_of(suite, model, coverages, audits, limit, is_coupled=False)
-    return Measured(suite=suite, model=model, coverages=coverages, row=row)
+    return ModelResults(suite=suite, model=model, coverages=coverages, row=row)
 
 
 def check_known(suite: Suite, results: Results, model: str) -> None:
@@ -98,7 +98,7 @@ def check_known(suite: Suite, results: Results, model: str) -> None:
         raise UnknownNameError("model with results", model, known, advice)
 
 
-def check_same_data(first: Measured, second: Measured) -> None:
+def check_same_data(first: ModelResults, second: ModelResults) -> None:
     """Refuse two models that were measured on different data.
 
     Raises:

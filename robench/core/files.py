@@ -10,12 +10,14 @@ import errno
 import os
 import secrets
 import stat
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from io import BufferedReader
 
 
@@ -113,23 +115,33 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
     return content
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a new name beside ``path`` to write to; that file then takes its place, unless the block raises.
+
+    Raises:
+        OSError: the folder cannot be created, or the file not be renamed; nothing is left behind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        yield beside
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a temporary file beside ``path``, flush it to disk and rename it; readers see the old file or the new one.
 
     Raises:
         OSError: it could not be written; nothing is left behind.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with replacing(path) as beside, beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _check_regular(path: Path, mode: int) -> None:

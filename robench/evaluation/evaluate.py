@@ -107,7 +107,7 @@ def _measure(measurement: Measurement, batch: Batch, model: Model, source: Sourc
     batch = replace(batch, task=measurement.checkpoint.task, domain=condition.dataset.domain)
     domain.check_clean(batch.inputs, measurement.dataset.name)
     declaration = condition.perturbation
-    seeds = _prediction_seeds(measurement, batch.ids)
+    seeds = prediction_seeds(measurement, batch.ids)
     draws = ExampleDraws(_seeds(measurement, declaration.drawn_as, batch.ids), model.device, seeds[0])
     by_budget = []
     for attack, perturbed in source(measurement, batch, model, draws):
@@ -166,7 +166,7 @@ def _texts(values: Sequence[str]) -> Values:
     return Values(np.array(values, np.dtypes.StringDType()))
 
 
-def _prediction_seeds(measurement: Measurement, ids: tuple[str, ...]) -> list[list[int]]:
+def prediction_seeds(measurement: Measurement, ids: tuple[str, ...]) -> list[list[int]]:
     """Return one seed per example for each prediction; the first ones do not depend on the number of predictions."""
     seeds = _seeds(measurement, "prediction", ids)
     streams = [Stream(purpose="prediction", draw=draw) for draw in range(measurement.condition.num_predictions)]

@@ -60,7 +60,7 @@ class BoardColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ConditionProvenance:
     """Provenance of the outcomes of one condition of one checkpoint.
 
     Attributes:
@@ -152,7 +152,7 @@ class BoardRow:
     limit: int | None = None
     batch_size: int | None = None
     standings: Mapping[str, Standing] = field(default_factory=dict)
-    measured: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
+    measured: Mapping[str, tuple[ConditionProvenance, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     flags: tuple[SuiteFlag, ...] | None = None
     seeds: tuple[str, ...] = ()
@@ -181,6 +181,7 @@ class Chart:
         group: charts of one group belong together, such as all types of corruption of a family.
         ticks: places on the axis with their labels, ascending.
         lines: points by model, ascending.
+        x_unit: unit of the axis; empty where it has none.
     """
 
     group: str
@@ -189,6 +190,7 @@ class Chart:
     y_label: str
     ticks: tuple[tuple[float, str], ...]
     lines: Mapping[str, tuple[Point, ...]]
+    x_unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

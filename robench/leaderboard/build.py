@@ -39,6 +39,7 @@ def leaderboard_of(
     seed: int | None = None,
     checkpoints: Mapping[str, Checkpoint] | None = None,
     average_seeds: bool = False,
+    is_tested: bool = True,
 ) -> Leaderboard:
     """Return one table over suites.
 
@@ -50,6 +51,7 @@ def leaderboard_of(
         seed: in place of the suites' own.
         checkpoints: entries of registries by name, which describe the models.
         average_seeds: whether checkpoints of one entry, ``NAME`` and ``NAME@SEED``, are one row, the mean over them.
+        is_tested: whether numbers are tested against each other; what only draws them saves the time.
 
     Raises:
         UsageError: two suites have the same name, or the limit is below 1.
@@ -62,7 +64,7 @@ def leaderboard_of(
         SuiteResults(suite, store, wanted, limit=limit, seed=seed, average_seeds=average_seeds) for suite in suites
     ]
     columns = tuple(column for each in found for column in each.columns(several=len(found) > 1))
-    testable = {key: models for each in found for key, models in each.testable.items()}
+    testable = {key: models for each in found for key, models in each.testable.items()} if is_tested else {}
     # Rows of several suites: of means over seeds, names are those of entries.
     entries = [*wanted, *(name for each in found for name in each.rows)]
     names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]

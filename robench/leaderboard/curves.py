@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
+from robench.core.spelling import Spelled
 from robench.declarations.views import View, views_of
 from robench.leaderboard.board import Chart, Point
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from fractions import Fraction
 
     from robench.core.suite import Suite
     from robench.leaderboard.board import BoardColumn, BoardRow
@@ -24,12 +26,12 @@ Accuracies = dict[tuple[str, str, int], float | None]
 def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:
     """Yield a chart of each metric over the budgets of each sweep, or over the distances of a minimum-norm attack."""
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
-    found: dict[tuple[str, str, str], list[tuple[float, str, BoardColumn]]] = {}
+    found: dict[tuple[str, str, str, str], list[tuple[float, str, BoardColumn]]] = {}
     for each in (column for column in columns if column.suite == suite.name):
         if each.unit == PROPORTION and (place := _place(each, views)) is not None:
-            condition, axis, x, tick = place
-            found.setdefault((condition, each.metric, axis), []).append((x, tick, each))
-    for (condition, metric, axis), several in found.items():
+            condition, axis, unit, x, tick = place
+            found.setdefault((condition, each.metric, axis, unit), []).append((x, tick, each))
+    for (condition, metric, axis, unit), several in found.items():
         ordered = sorted(several, key=lambda each: each[0])
         is_measured = any(row.cells[column.key].estimate for row in rows for _, _, column in ordered)
         if len(ordered) > 1 and is_measured:
@@ -40,6 +42,7 @@ def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[Board
                 y_label=metric,
                 ticks=tuple((x, tick) for x, tick, _ in ordered),
                 lines={row.model: _line(row, [(x, column) for x, _, column in ordered]) for row in rows},
+                x_unit=unit,
             )
 
 
@@ -74,7 +77,7 @@ def profiles_of(suite: Suite, accuracies: Mapping[str, Accuracies]) -> Iterator[
             group=f"{suite.name}: {family}",
             title=corruption,
             x_label="severity",
-            y_label="right",
+            y_label="accuracy",
             ticks=tuple((float(severity), str(severity)) for severity in severities),
             lines={
                 model: tuple(Point(x=float(each), value=of.get((family, corruption, each))) for each in severities)
@@ -90,16 +93,22 @@ def _proportion(coverages: Mapping[str, Coverage], view: View, verdict: str) -> 
         return None
 
 
-def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, float, str] | None:
-    """Return the condition, the name of its axis, the place on it and its label; None of columns without a budget."""
+def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, str, float, str] | None:
+    """Return the condition, its axis with its unit, the place on it and its label; None of columns without a budget."""
     distance = column.column.distance
     view = views[column.column.conditions[0]]
     if distance is not None:
-        return view.condition.name, f"distance, {distance.norm}", float(distance.value), f"{float(distance.value):g}"
+        axis = f"distance, {distance.norm}"
+        return view.condition.name, axis, "pixel units", float(distance.value), _tick(distance.value)
     threat_model = view.attack.threat_model
     if len(column.column.conditions) != 1 or view.epsilon is None or threat_model is None:
         return None
-    return view.condition.name, f"budget, {threat_model.norm}", float(threat_model.epsilon), threat_model.epsilon_text
+    axis, unit = f"budget, {threat_model.norm}", f"{threat_model.space} units"
+    return view.condition.name, axis, unit, float(threat_model.epsilon), threat_model.epsilon_text
+
+
+def _tick(value: Fraction) -> str:
+    return value.spelling if isinstance(value, Spelled) else f"{float(value):g}"
 
 
 def _line(row: BoardRow, places: Iterable[tuple[float, BoardColumn]]) -> tuple[Point, ...]:

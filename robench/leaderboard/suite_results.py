@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.declarations.views import views_of
-from robench.leaderboard.board import BoardColumn, BoardSuite, Measured
+from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
 from robench.metrics import METRICS
 from robench.reports.build import report_of_store
@@ -50,7 +50,7 @@ class SuiteResults:
         self.suite = suite
         report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
         self.report = over_seeds(report) if average_seeds else report
-        self.measured: dict[str, dict[str, tuple[Measured, ...]]] = {}
+        self.measured: dict[str, dict[str, tuple[ConditionProvenance, ...]]] = {}
         self.testable: dict[str, dict[str, Testable]] = {}
         self._accuracies: dict[str, list[Accuracies]] = {}
         self._views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
@@ -124,10 +124,10 @@ class SuiteResults:
                     self.testable.setdefault(self._key(column.key), {})[row.model] = found
 
 
-def _measured(checkpoint: str, coverage: Coverage) -> Measured:
+def _measured(checkpoint: str, coverage: Coverage) -> ConditionProvenance:
     shard = coverage.records[0].shard
     versions, devices = releases_and_devices(record.provenance for record in coverage.records)
-    return Measured(
+    return ConditionProvenance(
         checkpoint=checkpoint,
         condition=coverage.condition,
         budget=shard.budget,

@@ -34,7 +34,7 @@ SETTINGS: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredProtocol:
     """Conditions and checkpoint of a measured number.
 
     Attributes:
@@ -53,7 +53,7 @@ class Measured:
 
 def measured_of(
     suite: Suite, column: Column, checkpoint: Checkpoint, *, num_examples: int | None = None, limit: int | None = None
-) -> Measured:
+) -> MeasuredProtocol:
     """Return the conditions of a column's number for a checkpoint.
 
     Args:
@@ -65,7 +65,7 @@ def measured_of(
     """
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     read = tuple(views[name] for name, role in column.reads if role.name in ("measured", "corrupted"))
-    return Measured(
+    return MeasuredProtocol(
         column=column,
         views=read,
         checkpoint=checkpoint,
@@ -74,7 +74,7 @@ def measured_of(
     )
 
 
-def differing_fields(cell: PublishedCell, measured: Measured, *, of_authors: bool) -> tuple[str, ...]:
+def differing_fields(cell: PublishedCell, measured: MeasuredProtocol, *, of_authors: bool) -> tuple[str, ...]:
     """Return the names of the fields in which a cell's protocol and the measured number differ.
 
     ``examples`` is included if the protocol does not state it and only a part of the dataset was measured.
@@ -94,26 +94,26 @@ def differing_fields(cell: PublishedCell, measured: Measured, *, of_authors: boo
     return tuple(names)
 
 
-def _is_equal(name: str, stated: str, measured: Measured) -> bool:
+def _is_equal(name: str, stated: str, measured: MeasuredProtocol) -> bool:
     compare = _COMPARED.get(name)
     return compare(stated, measured) if compare is not None else _is_some_field(name, stated, measured)
 
 
-def _is_dataset(stated: str, measured: Measured) -> bool:
+def _is_dataset(stated: str, measured: MeasuredProtocol) -> bool:
     names = [view.condition.dataset.name for view in measured.views]
     return all(name == stated or name.startswith(f"{stated}/") for name in names)
 
 
-def _has_examples(stated: str, measured: Measured) -> bool:
+def _has_examples(stated: str, measured: MeasuredProtocol) -> bool:
     return all(_is_same(stated, size) for size in _sizes(measured))
 
 
-def _is_whole(measured: Measured) -> bool:
+def _is_whole(measured: MeasuredProtocol) -> bool:
     wholes = [view.condition.dataset.num_examples for view in measured.views]
     return all(whole is None or size == whole for size, whole in zip(_sizes(measured), wholes, strict=True))
 
 
-def _sizes(measured: Measured) -> list[int | None]:
+def _sizes(measured: MeasuredProtocol) -> list[int | None]:
     """Return the number of examples of each condition, None if unknown."""
     if measured.num_examples is not None:
         return [measured.num_examples for _ in measured.views]
@@ -124,27 +124,27 @@ def _sizes(measured: Measured) -> list[int | None]:
     return sizes
 
 
-def _has_corruptions(stated: str, measured: Measured) -> bool:
+def _has_corruptions(stated: str, measured: MeasuredProtocol) -> bool:
     return _is_same(stated, len({role.corruption for _, role in measured.column.reads if role.corruption}))
 
 
-def _has_severities(stated: str, measured: Measured) -> bool:
+def _has_severities(stated: str, measured: MeasuredProtocol) -> bool:
     return _is_same(stated, len({role.severity for _, role in measured.column.reads if role.severity}))
 
 
-def _has_norm(stated: str, measured: Measured) -> bool:
+def _has_norm(stated: str, measured: MeasuredProtocol) -> bool:
     return all(
         (attack.threat_model.norm if attack.threat_model else attack.search_norm) == stated
         for attack in (view.attack for view in measured.views)
     )
 
 
-def _has_epsilon(stated: str, measured: Measured) -> bool:
+def _has_epsilon(stated: str, measured: MeasuredProtocol) -> bool:
     threats = [view.attack.threat_model for view in measured.views]
     return all(threat is not None and _is_same(stated, threat.epsilon) for threat in threats)
 
 
-def _has_step_size(stated: str, measured: Measured) -> bool:
+def _has_step_size(stated: str, measured: MeasuredProtocol) -> bool:
     # Papers print alpha without its unit; their code takes it as a proportion of epsilon.
     attacks = [view.attack for view in measured.views]
     return all(
@@ -153,7 +153,7 @@ def _has_step_size(stated: str, measured: Measured) -> bool:
     )
 
 
-def _is_training(stated: str, measured: Measured) -> bool:
+def _is_training(stated: str, measured: MeasuredProtocol) -> bool:
     recipe = measured.checkpoint.training
     if recipe is None:
         return False
@@ -163,15 +163,15 @@ def _is_training(stated: str, measured: Measured) -> bool:
     return all(getattr(recipe, name, None) == value for name, value in settings.items())
 
 
-def _has_epochs(stated: str, measured: Measured) -> bool:
+def _has_epochs(stated: str, measured: MeasuredProtocol) -> bool:
     return _is_same(stated, getattr(measured.checkpoint.training, "num_epochs", None))
 
 
-def _has_batch_size(stated: str, measured: Measured) -> bool:
+def _has_batch_size(stated: str, measured: MeasuredProtocol) -> bool:
     return _is_same(stated, getattr(measured.checkpoint.training, "batch_size", None))
 
 
-def _is_some_field(name: str, stated: str, measured: Measured) -> bool:
+def _is_some_field(name: str, stated: str, measured: MeasuredProtocol) -> bool:
     """Return whether the field of this name of all attacks, or else of the model, has the stated value."""
     attacks = [getattr(view.attack, name, None) for view in measured.views]
     if any(value is not None for value in attacks):
@@ -192,7 +192,7 @@ def _is_same(stated: str, value: Any) -> bool:
         return stated == str(value)
 
 
-_COMPARED: Mapping[str, Callable[[str, Measured], bool]] = {
+_COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {
     "dataset": _is_dataset,
     "examples": _has_examples,
     "corruptions": _has_corruptions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from robench.reports.selection import needs
@@ -86,6 +87,14 @@ class Stored:
     def of(self, model: str) -> list[Record | Failure]:
         """Read and return the results of one model."""
         return [*self._store.records_of(self._keys.get(model, [])), *self._failures.get(model, [])]
+
+    def described(self, model: str) -> list[Record | Failure]:
+        """Return the results of one model, records without outcomes; outcomes of one measurement at a time are read."""
+        records = (record for key in self._keys.get(model, []) for record in self._store.records_of([key]))
+        return [
+            *(replace(record, outcomes=record.outcomes[:0]) for record in records),
+            *self._failures.get(model, []),
+        ]
 
 
 def _names(result: Record | Failure | Manifest, measurements: Mapping[str, Collection[str]] | None) -> list[str]:

@@ -63,14 +63,11 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
     values = tuple(estimate.value for estimate in estimates)
     # The median distance of attacks that mostly fail is infinite.
     low, high = t_interval(values) if all(map(isfinite, values)) else (None, None)
-    mean = Estimate(
-        value=fmean(values),
-        low=low,
-        high=high,
-        num_examples=num_examples,
-        unit=estimates[0].unit,
-        of_seeds=values,
-    )
+    unit = estimates[0].unit
+    if unit == "share" and low is not None and high is not None:
+        # No proportion lies outside, so that no true mean is lost.
+        low, high = max(0.0, low), min(1.0, high)
+    mean = Estimate(value=fmean(values), low=low, high=high, num_examples=num_examples, unit=unit, of_seeds=values)
     return Cell(estimate=mean, num_examples=num_examples, missing=0)
 
 

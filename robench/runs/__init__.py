@@ -8,6 +8,7 @@ from robench.runs.chosen_models import ChosenModels, choose_models
 from robench.runs.devices import Workers, choose_workers
 from robench.runs.prepare import PreparedRun, prepare
 from robench.runs.request import RunRequest
+from robench.runs.rescoring import Rescored, rescore_results
 from robench.runs.smoke import smoke_request
 from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
@@ -15,6 +16,7 @@ __all__ = [
     "ChosenModels",
     "PreparedRun",
     "PreparedTransfer",
+    "Rescored",
     "RunRequest",
     "Workers",
     "check_request",
@@ -22,6 +24,7 @@ __all__ = [
     "choose_workers",
     "prepare",
     "prepare_transfer",
+    "rescore_results",
     "smoke_request",
     "suites_to_check",
 ]

@@ -91,7 +91,7 @@ class FolderStore:
         """Yield all complete records of some measurements, by measurement key and start; raises like ``records``."""
         for key in sorted(set(measurement_keys)):
             folder = self._paths.records / key
-            files = self._files(folder, RECORD_SUFFIX) if folder.is_dir() else []
+            files = self._files(folder, RECORD_SUFFIX)
             found = [record for path in files if (record := self._record_at(path)) is not None]
             yield from sorted(found, key=lambda record: (record.shard.start, record.shard.stop))
 

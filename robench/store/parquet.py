@@ -179,14 +179,24 @@ def table_of(record: Record) -> pa.Table:
         raise StoreError(
             f"{title} cannot be kept: outcomes of {task} are {outcome_type.__name__}, got {outcomes.row_type.__name__}"
         )
-    schema = schema_of(outcome_type)
     try:
-        columns = [_array(outcomes.values(field.name), field.type, len(outcomes)) for field in schema]
+        columns = columns_of(outcomes)
         labels = [_label(name, record) for name in LABELS]
     except (pa.ArrowException, UnicodeError) as error:
         raise StoreError(f"{title} cannot be kept: {error}") from error
     label_fields = [pa.field(name, _LABEL_TYPE) for name in LABELS]
-    return pa.Table.from_arrays([*labels, *columns], schema=pa.schema([*label_fields, *schema]))
+    return pa.Table.from_arrays([*labels, *columns.columns], schema=pa.schema([*label_fields, *columns.schema]))
+
+
+def columns_of(outcomes: Outcomes) -> pa.Table:
+    """Return outcomes as a table with the columns of ``schema_of``.
+
+    Raises:
+        ArrowException, UnicodeError: a text is no Unicode.
+    """
+    schema = schema_of(outcomes.row_type)
+    columns = [_array(outcomes.values(field.name), field.type, len(outcomes)) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _array(values: Values | None, arrow_type: pa.DataType, length: int) -> pa.Array:

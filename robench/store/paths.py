@@ -111,7 +111,12 @@ def measurement_folders(folder: Path) -> list[Path]:
 
 
 def kept_files(folder: Path, suffix: str) -> list[Path]:
-    """Return the complete files of one measurement's ``folder``, by key; hidden and foreign ones are ignored."""
+    """Return the complete files of one measurement's ``folder``, by key; hidden and foreign ones are ignored.
+
+    There are none if the folder does not exist.
+    """
+    if not folder.is_dir():
+        return []
     return sorted(child for child in folder.iterdir() if child.suffix == suffix and _KEY.fullmatch(child.stem))
 
 

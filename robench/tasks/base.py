@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from robench.core.columns import Values
+    from robench.core.columns import Outcomes, Values
     from robench.core.declared import DatasetDeclaration
     from robench.core.outcomes import Outcome
 
@@ -32,6 +32,7 @@ class Task:
             wrong.
         metric: metric of clean examples used in training, preflight checks and transfer; None for none.
         losses: names of the losses that attacks can name beside ``objective``, the keys of the rules' ``losses``.
+        gap: ``module:name`` of a ``Gap``, by which rescoring recognises numerical ties; None if there are none.
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
     """
@@ -43,6 +44,7 @@ class Task:
     verdict: str | None = None
     metric: str | None = None
     losses: tuple[str, ...] = ()
+    gap: str | None = None
     is_audited: bool = False
 
     @property
@@ -65,6 +67,24 @@ class Scoring:
     dataset: DatasetDeclaration
     keeps_scores: bool = True
     inputs: torch.Tensor | None = None
+
+
+class Gap(Protocol):
+    """Function that says how far outputs are from recorded outcomes."""
+
+    def __call__(
+        self, outputs: torch.Tensor, targets: torch.Tensor, recorded: Outcomes, scoring: Scoring
+    ) -> torch.Tensor:
+        """Return by how much outputs (B, ...) would have to change to give the recorded decisions, (B,) float64.
+
+        It is 0 for outputs that give them, and infinite if no outputs do.
+
+        Args:
+            outputs: outputs of one prediction.
+            targets: targets (B, ...).
+            recorded: outcomes of the same B examples, whose verdicts and predictions count.
+            scoring: further context of the examples.
+        """
 
 
 class TaskRules(Protocol):

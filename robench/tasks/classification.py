@@ -42,5 +42,6 @@ CLASSIFICATION = Task(
     verdict="correct_top1",
     metric="top1_accuracy",
     losses=("ce", "margin", "dlr"),
+    gap="robench.tasks.classification_impl:gap",
     is_audited=True,
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from robench.core.columns import Outcomes
     from robench.tasks.base import Loss, Scoring
 
 
@@ -111,6 +112,42 @@ class ClassificationRules:
 
 
 RULES = ClassificationRules()
+
+
+def gap(outputs: Tensor, targets: Tensor, recorded: Outcomes, scoring: Scoring) -> Tensor:
+    """Return by how much logits (B, classes) would have to change to give the recorded decisions; see ``tasks.base``.
+
+    The recorded class must reach the first place, and the true class must enter the first five or leave them.
+    """
+    scores, targets = _scores(outputs, scoring.dataset.classes), targets.cpu()
+    has_right_class = not scoring.dataset.is_out_of_distribution
+    predictions = torch.from_numpy(recorded.column("prediction"))
+    possible = (predictions >= 0) & (predictions < scores.shape[1])
+    possible &= torch.from_numpy(recorded.column("target")) == targets
+    possible &= torch.from_numpy(recorded.column("correct_top1")) == ((predictions == targets) & has_right_class)
+    # Of several predictions no single one decides.
+    possible &= ~torch.from_numpy(recorded.known("num_predictions") | recorded.known("num_correct"))
+    short = scores.amax(1) - scores.gather(1, predictions.clamp(0, scores.shape[1] - 1)[:, None])[:, 0]
+    values = recorded.values("correct_top5")
+    if values is not None:
+        known, is_first = torch.from_numpy(recorded.known("correct_top5")), torch.from_numpy(values.array)
+        above = _above_sixth(scores, targets, has_right_class)
+        possible &= ~known | scoring.keeps_scores
+        short = torch.where(known, torch.maximum(short, torch.where(is_first, -above, above)), short)
+    return torch.where(possible, short.clamp(min=0), torch.inf)
+
+
+def _above_sixth(scores: Tensor, targets: Tensor, has_right_class: bool) -> Tensor:
+    """Return by how much the score of the true class exceeds what keeps it among the first five, (B,)."""
+    if scores.shape[1] <= 5:
+        is_first = has_right_class or scores.shape[1] < 5
+        return torch.full((len(scores),), torch.inf if is_first else -torch.inf, dtype=scores.dtype)
+    if not has_right_class:
+        return torch.full((len(scores),), -torch.inf, dtype=scores.dtype)
+    others = scores.scatter(1, targets[:, None], -torch.inf)
+    return scores.gather(1, targets[:, None])[:, 0] - others.topk(5, 1).values[:, -1]
+
+
 # Tolerance of the sum of a row of probabilities, from AutoAttack's code (checks.py).
 SIMPLEX = 1e-5
 

@@ -6,21 +6,93 @@ The file has no times, so that equal weights come with equal histories.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from robench.core.errors import StoreUnwritableError
-from robench.core.files import write_whole
+from robench.core.errors import StoreUnwritableError, UsageError
+from robench.core.files import read_regular, write_whole
+from robench.training.base import ValidationScores
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.training.base import EpochReport
 
+_MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """Completed epoch of a training, counted from 1; see ``EpochReport``."""
+
+    epoch: int
+    loss_nats: float
+    validation: ValidationScores | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingHistory:
+    """History of one training as kept, of at least one epoch, ascending.
+
+    Attributes:
+        checkpoint: name of what was trained; ``dataset``: name of what it was trained and validated on.
+        num_epochs: number of epochs of the whole training, of which it may have had fewer so far.
+    """
+
+    checkpoint: str
+    dataset: str
+    num_epochs: int
+    epochs: tuple[Epoch, ...]
+
 
 def history_path(weights: Path) -> Path:
     """Return where the history of the training of a file of weights is kept."""
     return weights.with_suffix(".history.json")
+
+
+def read_history(path: Path) -> TrainingHistory:
+    """Return the history in a file.
+
+    Raises:
+        UsageError: the file cannot be read, or is no history.
+    """
+    try:
+        found = json.loads(read_regular(path, _MAX_BYTES))
+        # Numbers are converted, so that what is none is found here.
+        epochs = tuple(
+            Epoch(epoch=int(each["epoch"]), loss_nats=float(each["loss_nats"]), validation=_scores(each["validation"]))
+            for each in found["epochs"]
+        )
+        history = TrainingHistory(
+            checkpoint=str(found["checkpoint"]),
+            dataset=str(found["dataset"]),
+            num_epochs=int(found["num_epochs"]),
+            epochs=epochs,
+        )
+        is_ascending = all(first.epoch < second.epoch for first, second in pairwise(epochs))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); name a file that 'robench train' kept") from error
+    # Broad in effect, since the file may be anything.
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise _no_history(path) from error
+    if not epochs or not is_ascending:
+        raise _no_history(path)
+    return history
+
+
+def _scores(found: dict[str, Any] | None) -> ValidationScores | None:
+    if found is None:
+        return None
+    return ValidationScores(
+        top1_accuracy=float(found["top1_accuracy"]),
+        loss_nats=float(found["loss_nats"]),
+        num_examples=int(found["num_examples"]),
+    )
+
+
+def _no_history(path: Path) -> UsageError:
+    return UsageError(f"{path} is no training history; name a .history.json that 'robench train' kept")
 
 
 class History:

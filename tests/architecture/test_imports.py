@@ -16,7 +16,8 @@ def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "layer", ["core", "declarations", "declare", "metrics", "store", "reports", "comparison", "papers"]
+    "layer",
+    ["core", "declarations", "declare", "metrics", "store", "reports", "comparison", "papers", "exports", "figures"],
 )
 def test_layer_imports_without_torch(layer: str) -> None:
     code = (
@@ -57,6 +58,22 @@ def test_core_needs_the_standard_library_and_numpy_alone() -> None:
     assert loaded_after(code, ()) == []
 
 
+def test_figures_import_matplotlib_when_they_draw() -> None:
+    code = "import robench.figures, robench.figures.render, robench.cli.figure_command"
+    assert loaded_after(code, ("matplotlib", "torch", "timm")) == []
+
+
+def test_drawing_imports_no_windows() -> None:
+    """Neither pyplot, which keeps figures and chooses a backend for a display, nor any toolkit."""
+    code = (
+        "from robench.figures import Plot, rendered\n"
+        "from robench.figures.panels import SeedPanel, SeedRow\n"
+        "panel = SeedPanel(title='t', x_label='x', rows=(SeedRow(model='m', seeds=(1.0,)),))\n"
+        "[rendered(Plot(panels=(panel,), models=('m',), labels=('m',)), name) for name in ('svg', 'pdf', 'png')]"
+    )
+    assert loaded_after(code, ("matplotlib", "matplotlib.pyplot", "tkinter", "torch")) == ["matplotlib"]
+
+
 def test_import_robench_is_light() -> None:
     assert loaded_after("import robench", ("torch", "numpy", "pandas", "pyarrow", "pydantic", "click", "yaml")) == []
 
@@ -81,9 +98,13 @@ def test_help_imports_nothing_heavy() -> None:
         ["validate", "suites/digits-adv.yaml"],
         ["report", "--suite", "digits-adv", "--results", "/nonexistent"],
         ["table", "rpc:1", "--results", "/nonexistent"],
+        ["export", "--suite", "digits-adv", "--results", "/nonexistent", "--output", "/dev/shm/robench-no-results"],
+        ["figure", "--help"],
+        ["figure", "seeds", "--help"],
         ["run", "--help"],
         ["train", "--help"],
         ["transfer", "--help"],
+        ["rescore", "--help"],
     ],
     ids=" ".join,
 )

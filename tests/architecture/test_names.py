@@ -35,7 +35,9 @@ GENERIC = (
     "reports",
     "comparison",
     "papers",
+    "exports",
     "leaderboard",
+    "figures",
     "runs",
     "cli",
 )
@@ -99,6 +101,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "declare/rewriting.py": {"plain": LAYOUT},
+    "exports/tables.py": {"csv": "a form of tables"},
     "leaderboard/__init__.py": {"csv": "a form of tables"},
     "papers/protocol.py": {"elliptical": "settings of training, which a paper calls so"},
     "papers/render.py": {"csv": "a form of tables"},

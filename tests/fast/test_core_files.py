@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from robench.core.files import NotRegularError, TooLargeError, open_regular, read_regular, write_whole
+from robench.core.files import NotRegularError, TooLargeError, open_regular, read_regular, replacing, write_whole
 
 
 def test_writes_into_new_folders_and_replaces_what_was_there(tmp_path: Path) -> None:
@@ -86,3 +86,31 @@ class TestRegular:
         os.truncate(path, 1001)
         with pytest.raises(TooLargeError, match="1,001 bytes"):
             read_regular(path, 1000)
+
+
+class TestReplacing:
+    """Files written piece by piece under another name take their place at the end, or not at all."""
+
+    def test_the_file_appears_at_the_end(self, tmp_path: Path) -> None:
+        path = tmp_path / "new" / "table.csv"
+        with replacing(path) as beside:
+            beside.write_text("one\n")
+            assert beside.parent == path.parent
+            assert beside.name.startswith(".table.csv.")
+            assert not path.exists()
+        assert path.read_text() == "one\n"
+        assert list(path.parent.iterdir()) == [path]
+
+    def test_an_error_leaves_the_old_file_and_nothing_else(self, tmp_path: Path) -> None:
+        path = tmp_path / "table.csv"
+        path.write_text("old")
+
+        def interrupted() -> None:
+            with replacing(path) as beside:
+                beside.write_text("half")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert path.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]

@@ -12,7 +12,7 @@ from robench.core.published import PublishedCell
 from robench.core.suite import Suite
 from robench.declare import find_suite, load_published, published_tables, read_registries
 from robench.papers.cost import command_of, cost_of
-from robench.papers.protocol import SETTINGS, Measured, differing_fields, measured_of
+from robench.papers.protocol import SETTINGS, MeasuredProtocol, differing_fields, measured_of
 
 SPLIT = {"dataset": "imagenet-1k", "examples": "50000"}
 
@@ -27,7 +27,7 @@ def registry() -> dict[str, Checkpoint]:
     return read_registries()
 
 
-def measured(suite_name: str, key: str, model: str = "symvit", **changes) -> Measured:
+def measured(suite_name: str, key: str, model: str = "symvit", **changes) -> MeasuredProtocol:
     column = next(each for each in suite(suite_name).columns if each.key == key)
     return measured_of(suite(suite_name), column, registry()[model], **changes)
 
@@ -36,7 +36,7 @@ def cell(**protocol: str) -> PublishedCell:
     return PublishedCell(row="r", column="c", printed="1.0", unit="%", protocol=protocol)
 
 
-def differing(found: Measured, of_authors: bool = False, **protocol: str) -> tuple[str, ...]:
+def differing(found: MeasuredProtocol, of_authors: bool = False, **protocol: str) -> tuple[str, ...]:
     return differing_fields(cell(**protocol), found, of_authors=of_authors)
 
 

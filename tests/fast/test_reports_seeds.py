@@ -134,3 +134,21 @@ class TestFormats:
     def test_csv_has_the_number_of_seeds(self) -> None:
         lines = list(csv.DictReader(io.StringIO(RENDERERS["csv"](self.mixed))))
         assert [(line["model"], line["seeds"]) for line in lines] == [("vit", "2"), ("other", "")]
+
+
+def test_the_interval_of_a_proportion_ends_at_0_and_1() -> None:
+    high, low = (of_seeds(*map(cell, values)).cells[KEY].estimate for values in ((0.999, 1.0, 1.0), (0.0, 0.0, 0.01)))
+    assert high is not None
+    assert low is not None
+    assert (high.high, low.low) == (1.0, 0.0)
+    assert t_interval((0.999, 1.0, 1.0))[1] > 1
+    ratios = [
+        Cell(
+            estimate=Estimate(value=value, low=None, high=None, num_examples=9, unit="ratio"), num_examples=9, missing=0
+        )
+        for value in (0.99, 1.0)
+    ]
+    ratio = of_seeds(*ratios).cells[KEY].estimate
+    assert ratio is not None
+    assert ratio.high is not None
+    assert ratio.high > 1

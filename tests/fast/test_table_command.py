@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import subprocess
 import sys
+import tarfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +17,9 @@ from conftest import ROOT
 from papers_examples import records
 
 from robench.cli.table_command import command
-from robench.core.errors import StoreUnwritableError, UnknownNameError, UsageError
+from robench.core.errors import StoreError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.declare import published_tables
+from robench.papers.archive_file import packed, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -150,13 +155,85 @@ class TestOutput:
         assert "2026" not in json.dumps(manifest)
 
     def test_the_same_results_give_the_same_bytes_through_an_archive(self, results: Path, tmp_path: Path) -> None:
-        said = run("rpc:1", "--results", results, "--archive", tmp_path / "archive")
-        count = len(list((tmp_path / "archive" / "records").glob("*/*.parquet")))
-        assert said == f"{count} files of results are in {tmp_path / 'archive'}\n"
+        archive = tmp_path / "kept.tar.xz"
+        said = run("rpc:1", "--results", results, "--archive", archive)
+        with unpacked(archive) as folder:
+            count = len(list(folder.glob("records/*/*.parquet")))
+        assert said == f"{count} files of results are in {archive}, {archive.stat().st_size:,} bytes\n"
         assert count < len(list((results / "records").glob("*/*.parquet")))
         for name in ("md", "json"):
             arguments = ("rpc:1", "--format", name, "--results")
-            assert run(*arguments, tmp_path / "archive") == run(*arguments, results)
+            assert run(*arguments, archive) == run(*arguments, results)
+
+    def test_adding_the_same_again_changes_no_byte_and_removes_nothing(self, results: Path, tmp_path: Path) -> None:
+        archive = tmp_path / "kept.tar.xz"
+        run("rpc:1", "--results", results, "--archive", archive)
+        first = archive.read_bytes()
+        run("rpc:1", "--results", results, "--archive", archive)
+        run("rpc:1", "--results", tmp_path / "nothing", "--archive", archive)
+        assert archive.read_bytes() == first
+
+    def test_an_archive_of_another_name_is_refused(self, results: Path, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"--archive must be a file ending in \.tar\.xz, got 'kept'"):
+            command.main(
+                ["rpc:1", "--results", str(results), "--archive", str(tmp_path / "kept")], standalone_mode=False
+            )
+
+
+class TestArchiveFile:
+    def packed(self, tmp_path: Path, *members: tuple[str, bytes, bytes]) -> Path:
+        path = tmp_path / "a.tar.xz"
+        with tarfile.open(path, "w:xz") as archive:
+            for name, kind, content in members:
+                member = tarfile.TarInfo(name)
+                member.type, member.size = kind, len(content)
+                member.linkname = "/etc/passwd"
+                archive.addfile(member, io.BytesIO(content))
+        return path
+
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            ("../records/x", tarfile.REGTYPE),
+            ("/etc/x", tarfile.REGTYPE),
+            (f"records/{'a' * 32}/../../x", tarfile.REGTYPE),
+            (f"records/{'a' * 32}/x", tarfile.SYMTYPE),
+            (f"records/{'a' * 32}/x", tarfile.FIFOTYPE),
+            ("records/short/x", tarfile.REGTYPE),
+            (f"records/{'a' * 32}/\x1b[31m", tarfile.REGTYPE),
+        ],
+    )
+    def test_what_is_no_file_of_results_is_refused_and_nothing_is_left(
+        self, tmp_path: Path, name: str, kind: bytes
+    ) -> None:
+        path = self.packed(tmp_path, (name, kind, b""))
+        with pytest.raises(StoreError, match="which is no file of results") as caught, unpacked(path):
+            pass
+        assert "\x1b" not in str(caught.value)
+        assert [each.name for each in tmp_path.iterdir()] == ["a.tar.xz"]
+
+    def files_of(self, folder: Path) -> dict[str, bytes]:
+        return {each.relative_to(folder).as_posix(): each.read_bytes() for each in folder.glob("records/*/*")}
+
+    def test_damage_anywhere_is_a_store_error_or_changes_nothing(self, results: Path, tmp_path: Path) -> None:
+        path = tmp_path / "a.tar.xz"
+        content = packed(results)
+        wanted = self.files_of(results)
+        for place in range(0, len(content), max(1, len(content) // 60)):
+            path.write_bytes(content[:place] + bytes([content[place] ^ 64]) + content[place + 1 :])
+            with suppress(StoreError), unpacked(path) as folder:
+                assert self.files_of(folder) == wanted
+        path.write_bytes(content[: len(content) // 2])
+        with pytest.raises(StoreError), unpacked(path):
+            pass
+
+    def test_failures_and_temporary_files_are_left_out(self, results: Path, tmp_path: Path) -> None:
+        copied = tmp_path / "copied"
+        shutil.copytree(results, copied)
+        folder = next((copied / "records").iterdir())
+        (folder / ".x.part").write_text("half")
+        (copied / "failures").mkdir(exist_ok=True)
+        assert packed(copied) == packed(results)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +242,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("tables")
     recipe = (ROOT / "Makefile").read_text().split("\ntables:")[1].split("\n")[1]
     words = recipe.split()[1:]
-    assert words == ["table", "--all", "--results", "reports/archive", "--output", "reports/tables"]
+    assert words == ["table", "--all", "--results", "reports/archive.tar.xz", "--output", "reports/tables"]
     arguments = [*words[:-1], str(folder)]
     code = (
         f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
@@ -186,7 +263,7 @@ def test_the_committed_tables_are_what_make_tables_writes(made: Path) -> None:
 
 
 def test_it_writes_the_same_bytes_again(made: Path, tmp_path: Path) -> None:
-    run("--all", "--results", ROOT / "reports" / "archive", "--output", tmp_path)
+    run("--all", "--results", ROOT / "reports" / "archive.tar.xz", "--output", tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
         path.name: path.read_bytes() for path in made.iterdir()
     }

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from robench.core.errors import StoreUnwritableError
+from robench.core.errors import StoreUnwritableError, UsageError
 from robench.training.base import EpochReport, ValidationScores
-from robench.training.history import History, history_path
+from robench.training.history import Epoch, History, history_path, read_history
 
 
 def report(epoch: int, *, num_epochs: int = 4, loss: float = 0.0, accuracy: float | None = 0.5) -> EpochReport:
@@ -105,3 +105,46 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_user(tmp_path: Path)
     (tmp_path / "folder").write_text("a file, where a folder is needed")
     with pytest.raises(StoreUnwritableError, match=r"cannot write the weights to .*folder: .*mine\.history\.json"):
         History(tmp_path / "folder" / "mine.history.json", checkpoint="mine", dataset="digits").add(report(1))
+
+
+class TestReading:
+    def test_what_was_kept_is_read(self, tmp_path: Path) -> None:
+        kept = history(tmp_path)
+        kept.add(report(1))
+        kept.add(report(2, accuracy=None))
+        found = read_history(tmp_path / "mine.history.json")
+        assert (found.checkpoint, found.dataset, found.num_epochs) == ("mine", "digits", 4)
+        scores = ValidationScores(top1_accuracy=0.5, loss_nats=1.25, num_examples=8)
+        assert found.epochs == (
+            Epoch(epoch=1, loss_nats=1.0, validation=scores),
+            Epoch(epoch=2, loss_nats=0.5, validation=None),
+        )
+
+    def test_a_loss_that_is_no_number_is_read(self, tmp_path: Path) -> None:
+        history(tmp_path).add(report(1, loss=float("inf")))
+        assert read_history(tmp_path / "mine.history.json").epochs[0].loss_nats == float("inf")
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"epochs": []},
+            {"epochs": 3},
+            {"epochs": [{"epoch": 1, "loss_nats": "x", "validation": None}]},
+            {"epochs": [{"epoch": 1e999, "loss_nats": 1, "validation": None}]},
+            {"epochs": [{"epoch": 1, "loss_nats": 1, "validation": {"top1_accuracy": None}}]},
+            {"epochs": [{"epoch": 1, "loss_nats": 1, "validation": 3}]},
+            {"epochs": [{"epoch": number, "loss_nats": 1, "validation": None} for number in (2, 1)]},
+            {"num_epochs": None},
+        ],
+        ids=str,
+    )
+    def test_what_is_none_is_refused(self, tmp_path: Path, changes: dict[str, Any]) -> None:
+        path = tmp_path / "mine.history.json"
+        history(tmp_path).add(report(1))
+        path.write_text(json.dumps(found(tmp_path) | changes))
+        with pytest.raises(UsageError, match=r"mine\.history\.json is no training history; name a \.history\.json"):
+            read_history(path)
+
+    def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"none cannot be read \(No such file or directory\)"):
+            read_history(tmp_path / "none")

@@ -68,6 +68,12 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("transfer", "--suite", "digits-adv", "--condition", "T", "--model", "digits-vit"),
         ("transfer", "--suite", "digits-adv", "--condition", "pgd", "--model", "digits-vit", "--target", "T"),
     ],
+    "rescore": [
+        ("rescore", "--suite", "T", "--model", "digits-vit"),
+        ("rescore", "--suite", "digits-adv", "--model", "T"),
+        ("rescore", "--suite", "digits-adv", "--model", "digits-vit", "--condition", "T"),
+        ("rescore", "--suite", "digits-adv", "--model", "digits-vit", "--condition", "clean", "--results", "T"),
+    ],
     "audit": [
         ("audit", "--model", "T"),
         ("audit", "--model", "digits-vit", "--dataset", "T"),
@@ -105,6 +111,21 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("leaderboard", "--suite", "digits-adv", "--format", "T"),
         ("leaderboard", "--suite", "digits-adv", "--output", "T/T"),
     ],
+    "export": [
+        ("export", "--suite", "T", "--output", "T"),
+        ("export", "--suite", "digits-adv", "--model", "T", "--output", "x"),
+        ("export", "--suite", "digits-adv", "--results", "T", "--output", "T/T"),
+        ("export", "--suite", "digits-adv", "--format", "T", "--output", "x"),
+    ],
+    "figure": [
+        ("figure", "T"),
+        ("figure", "budget", "--suite", "T", "--output", "x.svg"),
+        ("figure", "seeds", "--suite", "digits-adv", "--model", "T", "--output", "x.svg"),
+        ("figure", "seeds", "--suite", "digits-adv", "--results", "T", "--panel", "T", "--output", "x.svg"),
+        ("figure", "corruptions", "--suite", "digits-adv", "--output", "T"),
+        ("figure", "training", "--model", "T", "--output", "T.svg"),
+        ("figure", "training", "--history", "T", "--output", "x.svg"),
+    ],
     "list": [("list", "T"), ("list", "models", "--registry", "T")],
     "show": [("show", "T"), ("show", "pgd", "--registry", "T")],
     "validate": [("validate", "T"), ("validate", "T", "--json")],
@@ -133,8 +154,11 @@ def test_every_command_is_visited() -> None:
 
 @pytest.mark.parametrize("text", [IN_ARGUMENT, LONG], ids=["short", "long"])
 @pytest.mark.parametrize("name", ["nonsense", *ARGUMENTS])
-def test_what_stands_on_the_command_line(robench: Robench, tmp_path: Path, name: str, text: str) -> None:
+def test_what_stands_on_the_command_line(
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
     (tmp_path / "x.py").write_text("")
+    monkeypatch.chdir(tmp_path)
     for arguments in ARGUMENTS.get(name, [("T",), ("--T",)]):
         given = [argument.replace("T", text) for argument in arguments]
         if name in ("run", "transfer"):
@@ -286,6 +310,18 @@ class TestResults:
         ended = robench("report", "--suite", suite, "--results", folder, "--limit", 50, "--format", format_name)
         assert check(ended, is_json=format_name == "json").code == 0
         assert "31m" in ended.stdout
+
+    def test_figure(self, robench: Robench, results: tuple[Path, Path], tmp_path: Path) -> None:
+        suite, folder = results
+        options = ("--suite", suite, "--results", folder, "--limit", 50, "--output", tmp_path / "a.svg")
+        assert check(robench("figure", "seeds", *options)).code == 0
+        content = (tmp_path / "a.svg").read_text()
+        assert "<!-- a\\x1b[31m\\x1b]0;b" in content
+        assert content.replace("\n", "").isprintable()
+        # Their names are the same where they are truncated.
+        assert "… (2) -->" in content
+        assert "there is nothing to draw" in check(robench("figure", "budget", *options)).stderr
+        assert check(robench("figure", "seeds", *options, "--panel", VISIBLE)).code == 2
 
     @pytest.mark.parametrize("options", [(), ("--failures",), ("--json",)], ids=" ".join)
     def test_status(self, robench: Robench, results: tuple[Path, Path], options: tuple[str, ...]) -> None:

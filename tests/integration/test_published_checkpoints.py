@@ -60,12 +60,19 @@ class TestPublishedCheckpoint:
         assert path.suffix == ".safetensors"
         assert path.stat().st_size < 1_000_000
 
-    def test_has_its_published_clean_accuracy_of_at_least_93_per_cent(self, name: str) -> None:
+    def test_has_its_published_clean_accuracy(self, name: str) -> None:
         with torch.no_grad():
             logits = robench.load_checkpoint(name).outputs(EVERYTHING.inputs, seeds=PREDICTION_SEEDS)
         accuracy = float((logits.argmax(1) == EVERYTHING.targets).double().mean())
         assert accuracy == pytest.approx(CHECKPOINTS[name].expected["top1_accuracy"], abs=5e-5)
-        assert accuracy >= (0.95 if name in DEMO else 0.93)
+        assert accuracy >= _least_accuracy(name)
+
+
+def _least_accuracy(name: str) -> float:
+    if CHECKPOINTS[name].training.adversarial_epsilon > 0:
+        # Adversarial training costs clean accuracy.
+        return 0.75
+    return 0.95 if name in DEMO else 0.93
 
 
 def test_entries_without_weights_say_which_command_makes_them() -> None:

@@ -71,7 +71,7 @@ def test_training_writes_weights_that_load_under_the_entry(robench: Robench, reg
     assert "% clean" in ended.stdout
     assert "training tiny: epoch 2 of 2, loss " in ended.stderr
     assert " examples/s" in ended.stderr
-    assert [file.name for file in path.parent.iterdir()] == ["tiny.safetensors"]
+    assert sorted(file.name for file in path.parent.iterdir()) == ["tiny.history.json", "tiny.safetensors"]
 
 
 def test_weights_that_the_registry_vouches_for_are_not_overwritten(

@@ -1,0 +1,210 @@
+"""``robench figure``: figures for papers from kept results and training histories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from robench.cli.options import (
+    AbsolutePath,
+    all_seeds_option,
+    dataset_option,
+    limit_option,
+    model_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    suite_option,
+)
+from robench.cli.terminal import say
+from robench.core.errors import UsageError
+from robench.core.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from robench.figures import Plot
+    from robench.leaderboard import Leaderboard
+    from robench.training.history import TrainingHistory
+
+
+@click.group("figure")
+def command() -> None:
+    """Draw figures for papers: SVG, PDF or PNG, by the suffix of the file.
+
+    The same results give the same bytes under one release of matplotlib, which pip install 'robench[figures]' brings.
+    """
+
+
+output_option = option(
+    "--output",
+    type=AbsolutePath(),
+    required=True,
+    metavar="FILE",
+    help="File to write, ending in .svg, .pdf or .png.",
+)
+panel_option = option(
+    "--panel",
+    "panels",
+    multiple=True,
+    metavar="TEXT",
+    help="Only panels whose title contains TEXT, such as a metric or a type of corruption.",
+)
+
+
+def of_results(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of figures that are drawn from results."""
+    options = (suite_option(required=True), dataset_option, model_option(required=False), registry_option)
+    for each in reversed((*options, limit_option, panel_option, output_option, results_option, seed_option)):
+        command = each(command)
+    return command
+
+
+@command.command("budget")
+@of_results
+@all_seeds_option
+def budget(output: Path, panels: tuple[str, ...], **chosen: Any) -> int:
+    """Draw accuracy against the budget of a sweep, or the distance of a minimum-norm attack.
+
+    Whiskers are 95 % intervals. Without --model, the eight best models are drawn.
+    """
+    from robench.figures import budget_plot
+
+    return _draw(lambda: budget_plot(_board(**chosen), all_models=bool(chosen["models"])), panels, output)
+
+
+@command.command("corruptions")
+@of_results
+@all_seeds_option
+def corruptions(output: Path, panels: tuple[str, ...], **chosen: Any) -> int:
+    """Draw the accuracy under each type of corruption against its severity, a panel a type.
+
+    Without --model, the eight best models are drawn.
+    """
+    from robench.figures import corruption_plot
+
+    return _draw(lambda: corruption_plot(_board(**chosen), all_models=bool(chosen["models"])), panels, output)
+
+
+@command.command("seeds")
+@of_results
+def seeds(output: Path, panels: tuple[str, ...], **chosen: Any) -> int:
+    """Draw each training seed's number as a point, with the mean and its t interval beside; a panel a column."""
+    from robench.figures import seeds_plot
+
+    return _draw(lambda: seeds_plot(_board(**chosen, all_seeds=True)), panels, output)
+
+
+@command.command("training")
+@model_option(required=False)
+@all_seeds_option
+@option(
+    "--history",
+    "histories",
+    multiple=True,
+    type=AbsolutePath(),
+    metavar="FILE",
+    help="A .history.json that lies elsewhere than beside the weights of an entry.",
+)
+@registry_option
+@panel_option
+@output_option
+def training(
+    models: tuple[str, ...],
+    all_seeds: bool,
+    histories: tuple[Path, ...],
+    registries: tuple[Path, ...],
+    panels: tuple[str, ...],
+    output: Path,
+) -> int:
+    """Draw training curves: loss, and loss and accuracy on validation images, after each epoch.
+
+    'robench train' keeps them beside the weights. Seeds of one entry are thin lines with their mean.
+    """
+    from robench.figures import training_plot
+
+    return _draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), panels, output)
+
+
+def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
+    from robench.figures import SUFFIXES, check_matplotlib, rendered, with_panels
+
+    # What needs no results is refused first.
+    suffix = output.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UsageError(f"the suffix of {output} is {suffix!r}; end the file's name in {', '.join(SUFFIXES)}")
+    check_matplotlib()
+    plot = with_panels(plot_of(), panels)
+    content = rendered(plot, SUFFIXES[suffix])
+    try:
+        write_whole(output, content)
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written ({error.strerror}); choose another file") from error
+    if plot.left_out:
+        say(
+            f"Not drawn: {', '.join(plot.left_out)}. Without --model the eight best are drawn, and never a model that "
+            "has no number."
+        )
+    say(f"wrote {output}")
+    return 0
+
+
+def _board(
+    suites: tuple[str, ...],
+    dataset: str | None,
+    models: tuple[str, ...],
+    registries: tuple[Path, ...],
+    limit: int | None,
+    results: Path,
+    seed: int | None,
+    all_seeds: bool,
+) -> Leaderboard:
+    from robench.cli.report_command import names_with_seeds
+    from robench.declare import find_suites, read_registries
+    from robench.leaderboard import leaderboard_of
+    from robench.store import FolderStore
+
+    return leaderboard_of(
+        find_suites(suites, registries, dataset),
+        FolderStore(results),
+        models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
+        limit=limit,
+        seed=seed,
+        checkpoints=read_registries(registries),
+        average_seeds=all_seeds,
+        is_tested=False,
+    )
+
+
+def _histories(
+    models: tuple[str, ...], all_seeds: bool, files: tuple[Path, ...], registries: tuple[Path, ...]
+) -> list[TrainingHistory]:
+    """Return the histories of models and in files, each file once.
+
+    Raises:
+        UsageError: none is asked for, a file is missing or no history, or two are of one checkpoint.
+    """
+    from robench.declare import find_checkpoints
+    from robench.training.history import history_path, read_history
+
+    if not models and not files:
+        raise UsageError("name models with --model, or files that 'robench train' kept with --history")
+    paths: dict[Path, TrainingHistory] = {}
+    for checkpoint in find_checkpoints(models, registries, all_seeds=all_seeds):
+        path = history_path(checkpoint.folder / checkpoint.weights.uri)
+        if not path.exists():
+            raise UsageError(
+                f"there is no training history of {checkpoint.name!r} at {path}; 'robench train {checkpoint.name}' "
+                "keeps one, and --history FILE names one that lies elsewhere"
+            )
+        paths[path] = read_history(path)
+    paths |= {path: read_history(path) for path in files if path not in paths}
+    by_checkpoint: dict[str, Path] = {}
+    for path, history in paths.items():
+        before = by_checkpoint.setdefault(history.checkpoint, path)
+        if before != path:
+            raise UsageError(f"{before} and {path} are both histories of {history.checkpoint!r}; leave one of them out")
+    return list(paths.values())

@@ -1,0 +1,8 @@
+"""Tidy tables of kept results for other programs: cells, outcomes of examples, and a manifest beside them."""
+
+from __future__ import annotations
+
+from robench.exports.export import Exported, export
+from robench.exports.tables import FORMATS
+
+__all__ = ["FORMATS", "Exported", "export"]

@@ -1,0 +1,98 @@
+"""Export of suites from a store into a folder: cells, outcomes, and their manifest."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robench.core.errors import StoreUnwritableError, UsageError
+from robench.core.files import replacing, write_whole
+from robench.core.inert import inert_json
+from robench.exports.cells import CELLS, cells_of
+from robench.exports.manifest import MANIFEST_NAME, manifest_of
+from robench.exports.outcomes import measured_by, outcomes_of, schema_for
+from robench.exports.tables import FORMATS
+from robench.reports import report_of_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
+
+    from robench.core.protocols import Store
+    from robench.core.suite import Suite
+    from robench.exports.outcomes import MeasuredCondition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """Result of an export.
+
+    Attributes:
+        files: number of rows of each table, by its path.
+        num_missing: number of cells that have no number yet.
+    """
+
+    files: Mapping[Path, int]
+    num_missing: int
+
+
+def export(
+    suites: Sequence[Suite],
+    store: Store,
+    folder: Path,
+    *,
+    format_name: str,
+    models: Sequence[str] | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    all_seeds: bool = False,
+    training_seeds: Mapping[str, int] | None = None,
+) -> Exported:
+    """Write the tables ``cells`` and ``outcomes`` and ``manifest.json``, in place of those that exist.
+
+    Args:
+        suites: suites of different names.
+        store: kept results.
+        folder: is created if it does not exist.
+        format_name: a key of ``FORMATS``, the suffix of the tables.
+        models: names of models; None for all with results.
+        limit: only the first so many examples of each condition.
+        seed: in place of the suites' own.
+        all_seeds: whether to add the means over the training seeds of each model.
+        training_seeds: seed of each checkpoint's training, by name, where it is known.
+
+    Raises:
+        UsageError: the limit is below 1, or two suites have one name or do not fit into one table.
+        StoreError: a file of the store cannot be read.
+        StoreUnwritableError: the folder cannot be written; existing files are unharmed.
+    """
+    names = [suite.name for suite in suites]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"two suites are named {twice[0]!r}; export them into folders of their own")
+    seeds = training_seeds or {}
+    schema = schema_for(suites)
+    cells: list[pa.Table] = []
+    measured: list[MeasuredCondition] = []
+    for suite in suites:
+        report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
+        cells.append(cells_of(suite, report, seeds, all_seeds=all_seeds))
+        rows = [row.model for row in report.rows]
+        measured += measured_by(suite, store, rows, limit=limit, seed=report.seed)
+    outcomes = (part for each in measured if not each.is_audit for part in outcomes_of(each, store, schema, seeds))
+    tables = {f"cells.{format_name}": (CELLS, cells), f"outcomes.{format_name}": (schema, outcomes)}
+    options = {"format": format_name, "models": models, "limit": limit, "seed": seed, "all_seeds": all_seeds}
+    try:
+        with ExitStack() as written:
+            parts = {name: written.enter_context(replacing(folder / name)) for name in tables}
+            num_rows = {name: FORMATS[format_name](parts[name], *table) for name, table in tables.items()}
+        files = {folder / name: count for name, count in num_rows.items()}
+        manifest = manifest_of(files, suites, measured, seeds, options)
+        write_whole(folder / MANIFEST_NAME, (inert_json(manifest) + "\n").encode())
+    except OSError as error:
+        raise StoreUnwritableError(
+            f"the tables cannot be written to {folder}: {error.strerror or error}; choose another folder with --output"
+        ) from error
+    return Exported(files=files, num_missing=sum(table.column("value").null_count for table in cells))

@@ -1,0 +1,237 @@
+"""Drawing of plots with matplotlib, on figures of their own: no window, no display and no global state."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from math import nan
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from robench.core.inert import NOTE_WIDTH
+from robench.figures.panels import LinePanel, SeedPanel
+from robench.figures.style import (
+    NEUTRAL,
+    SETTINGS,
+    TINY,
+    TITLE_WIDTH,
+    legible,
+    legible_names,
+    style_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from robench.figures.panels import Plot, SeedRow, Series
+    from robench.figures.style import Style
+    from robench.leaderboard.board import Point
+
+# In inches, at the sizes of the settings.
+_PANEL_WIDTH, _PANEL_HEIGHT, _LEAST_WIDTH = 2.3, 1.9, 4.0
+_CHARACTER, _SMALL_CHARACTER, _LINE, _ROW = 0.075, 0.062, 0.16, 0.22
+_BESIDE_AXES = 0.7
+_MARKED_POINTS = 12
+# Beside the middle of a row, in rows: the mean below its seeds.
+_SEEDS_AT, _MEAN_AT = -0.12, 0.18
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Draw under robench's settings and none of the user's, which are restored."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        yield
+
+
+def drawn(plot: Plot) -> Figure:
+    """Return the figure of a plot: panels in a grid, the legend above them and the notes below.
+
+    Axes are in the order of the panels.
+    """
+    names = legible_names(plot.labels)
+    styles = {model: style_of(place) for place, model in enumerate(plot.models)}
+    has_rows = isinstance(plot.panels[0], SeedPanel)
+    num_columns = _num_columns(len(plot.panels))
+    num_rows = -(-len(plot.panels) // num_columns)
+    beside = _SMALL_CHARACTER * max(map(len, names)) if has_rows else 0.0
+    width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside)
+    notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _SMALL_CHARACTER))
+    with settings():
+        handles = _seed_handles(plot) if has_rows else _line_handles(names, styles.values())
+        per_line, num_lines = _shape_of_legend([name for name, _ in handles], width)
+        panel_height = 0.75 + _ROW * len(names) if has_rows else _PANEL_HEIGHT
+        height = num_rows * panel_height + _LINE * (num_lines + len(notes)) + 0.3
+        figure = Figure(figsize=(width, height), layout="constrained")
+        grid = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+        for place, panel in enumerate(plot.panels):
+            is_first = place % num_columns == 0
+            if isinstance(panel, SeedPanel):
+                _draw_rows(grid[place], panel, styles, names if is_first else None)
+            else:
+                _draw_lines(grid[place], panel, styles, says_y=is_first or _differs(plot, place))
+                _label_ticks(grid[place], panel, width / num_columns)
+        for axes in grid[len(plot.panels) :]:
+            axes.remove()
+        _add_legend(figure, handles, per_line)
+        figure.supxlabel("\n".join(notes), fontsize=TINY, color=NEUTRAL)
+    return figure
+
+
+def _num_columns(num_panels: int) -> int:
+    return num_panels if num_panels <= 3 else 3 if num_panels <= 6 else 4 if num_panels <= 12 else 5
+
+
+def _differs(plot: Plot, place: int) -> bool:
+    """Return whether a panel of lines has another vertical axis than the one on its left."""
+    left, panel = plot.panels[place - 1], plot.panels[place]
+    return isinstance(left, LinePanel) and isinstance(panel, LinePanel) and left.y_label != panel.y_label
+
+
+def _draw_lines(axes: Axes, panel: LinePanel, styles: Mapping[str, Style], *, says_y: bool) -> None:
+    for series in panel.series:
+        _draw_series(axes, series, styles[series.model])
+    axes.set_title(_title(panel.title))
+    axes.set_xlabel(legible(panel.x_label))
+    if says_y:
+        axes.set_ylabel(legible(panel.y_label))
+    if panel.is_per_cent:
+        axes.set_ylim(-3, 103)
+        axes.set_yticks([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100"])
+    else:
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def _label_ticks(axes: Axes, panel: LinePanel, width: float) -> None:
+    """Label the places of a panel of so many inches, or count where it has none."""
+    if panel.ticks:
+        axes.set_xticks([place for place, _ in panel.ticks], _spread(panel.ticks, width))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def _draw_series(axes: Axes, series: Series, style: Style) -> None:
+    points = series.points
+    x = [point.x for point in points]
+    y = [nan if point.value is None else point.value for point in points]
+    if series.is_seed:
+        axes.plot(x, y, color=style.colour, linestyle="-", linewidth=0.5, alpha=0.4)
+        return
+    axes.errorbar(
+        x,
+        y,
+        yerr=_lengths(points),
+        color=style.colour,
+        linestyle=style.dashes,
+        marker=style.marker,
+        markevery=max(1, len(points) // _MARKED_POINTS),
+        elinewidth=0.8,
+        capsize=1.8,
+        # Above the thin lines of seeds.
+        zorder=3,
+    )
+
+
+def _lengths(points: Sequence[Point]) -> list[list[float]] | None:
+    """Return the lengths of the whiskers below and above each point; None where no point has an interval."""
+    lengths: list[list[float]] = [[], []]
+    for point in points:
+        has_interval = point.value is not None and point.low is not None and point.high is not None
+        lengths[0].append(max(0.0, (point.value or 0.0) - (point.low or 0.0)) if has_interval else nan)
+        lengths[1].append(max(0.0, (point.high or 0.0) - (point.value or 0.0)) if has_interval else nan)
+    return None if all(length != length for length in lengths[0]) else lengths
+
+
+def _draw_rows(axes: Axes, panel: SeedPanel, styles: Mapping[str, Style], names: Sequence[str] | None) -> None:
+    for place, row in enumerate(panel.rows):
+        _draw_row(axes, place, row, styles[row.model])
+    axes.set_title(_title(panel.title))
+    axes.set_xlabel(legible(panel.x_label))
+    axes.set_yticks(range(len(panel.rows)), names or [""] * len(panel.rows))
+    # The first model at the top.
+    axes.set_ylim(len(panel.rows) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.08)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
+    if row.gap:
+        axes.text(0.5, place, row.gap, transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=TINY)
+        return
+    heights = [place + (0 if row.mean is None else _SEEDS_AT)] * len(row.seeds)
+    axes.plot(row.seeds, heights, linestyle="none", marker="o", markersize=3.5, color=style.colour, fillstyle="none")
+    if row.mean is not None:
+        has_interval = row.low is not None and row.high is not None
+        lengths = [[row.mean - (row.low or 0.0)], [(row.high or 0.0) - row.mean]] if has_interval else None
+        axes.errorbar(
+            [row.mean], [place + _MEAN_AT], xerr=lengths, linestyle="none", marker="D", color=style.colour, capsize=1.8
+        )
+
+
+def _line_handles(names: Sequence[str], styles: Iterable[Style]) -> list[tuple[str, Line2D]]:
+    return [
+        (name, Line2D([], [], color=style.colour, linestyle=style.dashes, marker=style.marker))
+        for name, style in zip(names, styles, strict=True)
+    ]
+
+
+def _seed_handles(plot: Plot) -> list[tuple[str, Line2D]]:
+    rows = [row for panel in plot.panels if isinstance(panel, SeedPanel) for row in panel.rows]
+    looks: dict[str, dict[str, Any]] = {}
+    if any(row.mean is not None for row in rows):
+        looks["training seed"] = {"marker": "o", "fillstyle": "none"}
+        looks["mean over seeds"] = {"marker": "D"}
+    if any(row.mean is None and row.seeds for row in rows):
+        looks["one checkpoint"] = {"marker": "o", "fillstyle": "none"}
+    return [(name, Line2D([], [], color=NEUTRAL, linestyle="none", **look)) for name, look in looks.items()]
+
+
+def _shape_of_legend(names: Sequence[str], width: float) -> tuple[int, int]:
+    """Return the number of names on a line, and the number of lines."""
+    beside = max(1, int(width / (0.55 + _CHARACTER * max(map(len, names), default=1))))
+    per_line = max(1, min(beside, len(names)))
+    return per_line, -(-len(names) // per_line)
+
+
+def _add_legend(figure: Figure, handles: Sequence[tuple[str, Line2D]], per_line: int) -> None:
+    # Written afterwards: matplotlib leaves out of legends what begins with an underscore.
+    legend = figure.legend(
+        [handle for _, handle in handles],
+        [str(place) for place in range(len(handles))],
+        loc="outside upper center",
+        ncols=per_line,
+        frameon=False,
+        handlelength=2.6,
+    )
+    for text, (name, _) in zip(legend.get_texts(), handles, strict=True):
+        text.set_text(name)
+
+
+def _spread(ticks: Sequence[tuple[float, str]], width: float) -> list[str]:
+    """Return a label for each tick, empty where it would touch the one before or the last."""
+    first, last = ticks[0][0], ticks[-1][0]
+    inches = (width - _BESIDE_AXES) / (last - first) if last > first else 1.0
+    texts = [legible(text, 12) for _, text in ticks]
+    halves = [_SMALL_CHARACTER * (len(text) + 1) / 2 for text in texts]
+    shown = [0]
+    for place in range(1, len(ticks)):
+        if inches * (ticks[place][0] - ticks[shown[-1]][0]) >= halves[place] + halves[shown[-1]]:
+            shown.append(place)
+    if shown[-1] != len(ticks) - 1 and len(shown) > 1:
+        # The end of the axis says more than what is before it.
+        shown[-1] = len(ticks) - 1
+    return [text if place in shown else "" for place, text in enumerate(texts)]
+
+
+def _title(text: str) -> str:
+    return "\n".join(wrap(legible(text, 2 * TITLE_WIDTH), TITLE_WIDTH)[:2])

@@ -1,0 +1,273 @@
+"""``robench figure``: files of each format, the same bytes twice, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from figure_examples import write_history
+from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
+from PIL import Image
+
+from robench.cli.figure_command import command
+from robench.figures import SUFFIXES
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Robench = Any
+KINDS = ("budget", "corruptions", "seeds")
+MAGIC = {".svg": b"<?xml", ".pdf": b"%PDF-", ".png": b"\x89PNG\r\n\x1a\n"}
+# What no file may hold: times, and the release of what wrote it.
+DATED = (b"Creat", b"Date", b"Producer", b"matplotlib v", b"Matplotlib v", b"Software", b"tEXt", b"tIME")
+REGISTRY = """checkpoints:
+  mine:
+    architecture: {backbone: python, target: 'a.b:c'}
+    weights: {uri: w/mine.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+    training:
+      {dataset: digits, seed: 0, num_epochs: 3, batch_size: 64, learning_rate: 0.001, max_shift: 1, noise_scale: 0.2}
+    seeds:
+      - {seed: 1, uri: w/mine-seed1.safetensors, sha256: null}
+"""
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> list[object]:
+    """Options for a suite with a sweep and corruptions, of which a store has results."""
+    for name, suite in (("adv", ADV), ("shift", SHIFT)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(suite))
+    store = FolderStore(tmp_path / "results")
+    fill(store, adv_suite(), {"digits-vit": 0.5})
+    fill(store, shift_suite(), {"digits-vit": 0.5, "digits-vit@1": 0.45, "digits-symvit": 0.6})
+    return ["--suite", tmp_path / "shift.yaml", "--results", tmp_path / "results"]
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Path:
+    """Return a registry with an entry of two training seeds, both with a history."""
+    (tmp_path / "w").mkdir()
+    (tmp_path / "my.yaml").write_text(REGISTRY)
+    write_history(tmp_path / "w" / "mine.history.json", "mine")
+    write_history(tmp_path / "w" / "mine-seed1.history.json", "mine@1", (3.0, 2.0, 1.0))
+    return tmp_path / "my.yaml"
+
+
+class TestFiles:
+    @pytest.mark.parametrize("suffix", SUFFIXES)
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_each_kind_in_each_format_twice_the_same(
+        self, robench: Robench, asked: list[object], tmp_path: Path, kind: str, suffix: str
+    ) -> None:
+        path = tmp_path / "new" / f"figure{suffix}"
+        ended = robench("figure", kind, *asked, "--output", path)
+        assert (ended.code, ended.stdout, ended.stderr) == (0, "", f"wrote {path}\n")
+        first = path.read_bytes()
+        assert first.startswith(MAGIC[suffix])
+        assert not [mark for mark in DATED if mark in first]
+        assert robench("figure", kind, *asked, "--output", path).code == 0
+        assert path.read_bytes() == first
+
+    def test_an_svg_is_a_drawing_of_its_own(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
+        """No font, image or style sheet is fetched: letters are outlines."""
+        assert robench("figure", "budget", *asked, "--output", tmp_path / "a.svg").code == 0
+        root = ElementTree.fromstring((tmp_path / "a.svg").read_bytes())
+        tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+        assert {"svg", "path", "use"} <= tags
+        assert not tags & {"text", "image", "script", "style-sheet", "a"}
+
+    def test_a_png_has_200_dots_per_inch(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
+        assert robench("figure", "budget", *asked, "--output", tmp_path / "a.PNG").code == 0
+        with Image.open(io.BytesIO((tmp_path / "a.PNG").read_bytes())) as image:
+            assert image.size[0] == 800
+            assert image.info["dpi"][0] == pytest.approx(200, abs=0.1)
+
+    def test_a_pdf_embeds_its_font(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
+        assert robench("figure", "seeds", *asked, "--output", tmp_path / "a.pdf").code == 0
+        content = (tmp_path / "a.pdf").read_bytes()
+        assert b"/FontFile2" in content
+        assert b"/Type3" not in content
+
+    def test_no_display_clock_user_or_hash_seed_changes_it(
+        self, robench: Robench, asked: list[object], tmp_path: Path
+    ) -> None:
+        settings = tmp_path / "matplotlibrc"
+        settings.write_text("lines.linewidth: 9\ntext.usetex: True\nsvg.fonttype: none\n")
+        environments = [
+            {"PYTHONHASHSEED": "1", "TZ": "UTC", "DISPLAY": "", "MPLBACKEND": "tkagg"},
+            {"PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo", "SOURCE_DATE_EPOCH": "1", "MATPLOTLIBRC": str(settings)},
+        ]
+        digests = []
+        for place, changes in enumerate(environments):
+            files = [tmp_path / f"{place}{suffix}" for suffix in SUFFIXES]
+            for path in files:
+                arguments = ["figure", "corruptions", *map(str, asked), "--output", str(path)]
+                environment = {key: value for key, value in os.environ.items() if key != "WAYLAND_DISPLAY"} | changes
+                subprocess.run(
+                    [sys.executable, "-m", "robench", *arguments], check=True, capture_output=True, env=environment
+                )
+            digests.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
+        assert digests[0] == digests[1]
+
+    def test_panels_and_models_are_chosen(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
+        sizes = {}
+        for name, options in {
+            "all": (),
+            "one": ("--panel", "contrast"),
+            "model": ("--panel", "contrast", "--model", "digits-vit"),
+        }.items():
+            path = tmp_path / f"{name}.svg"
+            assert robench("figure", "corruptions", *asked, *options, "--output", path).code == 0
+            sizes[name] = len(path.read_bytes())
+        assert sizes["model"] < sizes["one"] < sizes["all"]
+
+    def test_seeds_become_one_line(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
+        for name, options in {"single": (), "mean": ("--all-seeds",)}.items():
+            ended = robench("figure", "budget", *asked, *options, "--output", tmp_path / f"{name}.svg")
+            assert ended.code == 0
+        single, mean = ((tmp_path / f"{name}.svg").read_text() for name in ("single", "mean"))
+        assert "<!-- digits-vit@1 -->" in single
+        assert "<!-- digits-vit@1 -->" not in mean
+        assert "<!-- digits-vit -->" in mean
+
+    def test_what_is_not_drawn_is_said(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
+        fill(FolderStore(tmp_path / "results"), shift_suite(), {f"m{n}": 0.1 for n in range(7)})
+        ended = robench("figure", "budget", *asked, "--output", tmp_path / "a.svg")
+        assert ended.code == 0
+        assert ended.stderr.startswith("Not drawn: m")
+        assert "Without --model the eight best are drawn" in ended.stderr
+
+
+class TestTraining:
+    def test_histories_lie_beside_the_weights(self, robench: Robench, registry: Path, tmp_path: Path) -> None:
+        options = ("--model", "mine", "--all-seeds", "--registry", registry)
+        ended = robench("figure", "training", *options, "--output", tmp_path / "a.svg")
+        assert (ended.code, ended.stderr) == (0, f"wrote {tmp_path / 'a.svg'}\n")
+        content = (tmp_path / "a.svg").read_text()
+        assert "<!-- mine (2 seeds) -->" in content
+        assert "<!-- Thin lines: training seeds; thick lines: their means." in content
+        assert robench("figure", "training", *options, "--output", tmp_path / "b.svg").code == 0
+        assert (tmp_path / "b.svg").read_text() == content
+
+    def test_files_are_named_by_themselves_each_once(self, robench: Robench, registry: Path, tmp_path: Path) -> None:
+        histories = [("--history", tmp_path / "w" / f"{name}.history.json") for name in ("mine", "mine", "mine-seed1")]
+        options = [each for pair in histories for each in pair]
+        ended = robench("figure", "training", *options, "--panel", "accuracy", "--output", tmp_path / "a.svg")
+        assert ended.code == 0
+        content = (tmp_path / "a.svg").read_text()
+        assert "<!-- validation accuracy -->" in content
+        assert "<!-- training loss -->" not in content
+
+    def test_a_missing_history_says_what_keeps_one(self, robench: Robench, registry: Path, tmp_path: Path) -> None:
+        path = tmp_path / "w" / "mine.history.json"
+        path.unlink()
+        options = ("--model", "mine", "--registry", registry, "--output", tmp_path / "a.svg")
+        ended = robench("figure", "training", *options)
+        assert ended.code == 2
+        assert f"there is no training history of 'mine' at {path}; 'robench train mine' keeps one" in ended.stderr
+        assert not (tmp_path / "a.svg").exists()
+
+    @pytest.mark.parametrize(
+        "content", ["", "[]", "{}", "null", '{"epochs": []}', '{"epochs": [{"epoch": 1}]}', "\0", "[" * 100_000]
+    )
+    def test_what_is_no_history_is_refused(self, robench: Robench, tmp_path: Path, content: str) -> None:
+        path = tmp_path / "x.history.json"
+        path.write_text(content)
+        ended = robench("figure", "training", "--history", path, "--output", tmp_path / "a.svg")
+        assert ended.code == 2
+        assert f"{path} is no training history; name a .history.json that 'robench train' kept" in ended.stderr
+
+    def test_what_cannot_be_read_is_refused(self, robench: Robench, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
+            ended = robench("figure", "training", "--history", path, "--output", tmp_path / "a.svg")
+            assert ended.code == 2
+            assert f"{path} cannot be read (" in ended.stderr
+
+    def test_two_histories_of_one_checkpoint_are_refused(self, robench: Robench, tmp_path: Path) -> None:
+        paths = [write_history(tmp_path / f"{name}.history.json", "same") for name in "ab"]
+        ended = robench(
+            "figure", "training", "--history", paths[0], "--history", paths[1], "--output", tmp_path / "a.svg"
+        )
+        assert ended.code == 2
+        assert f"{paths[0]} and {paths[1]} are both histories of 'same'; leave one of them out" in ended.stderr
+
+    def test_nothing_named_is_refused(self, robench: Robench, tmp_path: Path) -> None:
+        ended = robench("figure", "training", "--output", tmp_path / "a.svg")
+        assert ended.code == 2
+        assert "name models with --model, or files that 'robench train' kept with --history" in ended.stderr
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_no_results_write_no_file(self, robench: Robench, asked: list[object], tmp_path: Path, kind: str) -> None:
+        ended = robench("figure", kind, *asked[:3], tmp_path / "empty", "--output", tmp_path / "a.svg")
+        assert ended.code == 1
+        assert "there is nothing to draw: no " in ended.stderr
+        assert "shift, version 2 has a number for these models. 'robench status' shows what is missing" in ended.stderr
+        assert not (tmp_path / "a.svg").exists()
+
+    def test_a_suite_without_a_sweep_has_no_budgets(
+        self, robench: Robench, asked: list[object], tmp_path: Path
+    ) -> None:
+        options = ("--suite", tmp_path / "adv.yaml", *asked[2:], "--output", tmp_path / "a.svg")
+        ended = robench("figure", "budget", *options)
+        assert ended.code == 1
+        assert "no sweep or accuracy at distances of adv, version 1 has a number" in ended.stderr
+
+    @pytest.mark.parametrize("name", ["a.jpg", "a", "svg"])
+    def test_another_suffix_is_refused(self, robench: Robench, asked: list[object], tmp_path: Path, name: str) -> None:
+        ended = robench("figure", "budget", *asked, "--output", tmp_path / name)
+        assert ended.code == 2
+        assert "end the file's name in .svg, .pdf, .png" in ended.stderr
+
+    def test_a_file_that_cannot_be_written_is_named(
+        self, robench: Robench, asked: list[object], tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        for path in (tmp_path / "file" / "a.svg", tmp_path / f"{'x' * 300}.svg"):
+            ended = robench("figure", "budget", *asked, "--output", path)
+            assert ended.code == 2
+            assert "cannot be written (" in ended.stderr
+
+    def test_an_unknown_panel_lists_the_others(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
+        ended = robench("figure", "corruptions", *asked, "--panel", "snow", "--output", tmp_path / "a.svg")
+        assert ended.code == 2
+        assert "no panel's title contains 'snow'; there are: gaussian_noise, contrast" in ended.stderr
+
+    def test_without_matplotlib_one_sentence_says_how_to_get_it(
+        self, robench: Robench, asked: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        for options in (("budget", *asked), ("training", "--model", "digits-vit")):
+            ended = robench("figure", *options, "--output", tmp_path / "a.svg")
+            assert ended.code == 2
+            (line,) = ended.stderr.splitlines()
+            assert line.startswith("Error: figures need matplotlib (")
+            assert line.endswith("; install it with: pip install 'robench[figures]'")
+
+    def test_a_matplotlib_that_cannot_start_is_said(self, asked: list[object], tmp_path: Path) -> None:
+        environment = {**os.environ, "MPLBACKEND": "nonsense"}
+        arguments = ["figure", "budget", *map(str, asked), "--output", str(tmp_path / "a.svg")]
+        ended = subprocess.run(
+            [sys.executable, "-m", "robench", *arguments], capture_output=True, text=True, env=environment
+        )
+        assert ended.returncode == 2
+        assert "figures need matplotlib, whose import fails (ValueError: Key backend: 'nonsense'" in ended.stderr
+
+
+def test_each_kind_has_its_help(robench: Robench) -> None:
+    assert set(command.commands) == {*KINDS, "training"}
+    for kind in command.commands:
+        ended = robench("figure", kind, "--help")
+        assert ended.code == 0
+        assert "--output FILE" in ended.stdout
+        assert ("--suite" in ended.stdout) is (kind != "training")

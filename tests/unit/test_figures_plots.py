@@ -1,0 +1,296 @@
+"""Plots before they are drawn: the numbers are the leaderboard's, and what is missing or left out is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+from figure_examples import board, history, shift
+from leaderboard_examples import TYPES, adv_suite, fill
+
+from robench.core.errors import IncompleteError, UsageError
+from robench.core.report import Cell, Estimate
+from robench.figures import budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
+from robench.figures import panels as panels_module
+from robench.leaderboard import leaderboard_of
+from robench.leaderboard.board import Chart, Point
+from robench.leaderboard.chart import MOST_LINES
+from robench.leaderboard.curves import curves_of
+from robench.store import MemoryStore
+
+
+def empty():
+    return leaderboard_of([shift()], MemoryStore())
+
+
+class TestBudget:
+    def test_points_are_the_boards_in_per_cent(self) -> None:
+        plot = budget_plot(board(), all_models=True)
+        (panel,), (chart,) = plot.panels, board().curves
+        assert panel.title == "sweep: top-1 accuracy"
+        assert [tick for _, tick in panel.ticks] == ["0", "2/255", "4/255", "8/255"]
+        for series in panel.series:
+            for point, wanted in zip(series.points, chart.lines[series.model], strict=True):
+                assert (point.x, point.value) == (wanted.x, None if wanted.value is None else 100 * wanted.value)
+                assert point.low == (None if wanted.low is None else 100 * wanted.low)
+                assert point.high == (None if wanted.high is None else 100 * wanted.high)
+
+    def test_axes_have_their_units(self) -> None:
+        (panel,) = budget_plot(board(), all_models=True).panels
+        assert (panel.x_label, panel.y_label) == ("budget, linf (pixel units)", "top-1 accuracy (%)")
+
+    def test_a_model_without_a_number_is_left_out_and_named(self) -> None:
+        plot = budget_plot(board(), all_models=True)
+        assert "rpc" not in plot.models
+        assert "rpc" in {row.model for row in board().rows}
+        assert plot.left_out == ("rpc",)
+
+    def test_a_gap_stays_one(self) -> None:
+        chart = board().curves[0]
+        first, *others = chart.lines["vit"]
+        lines = {**chart.lines, "vit": (first, Point(x=others[0].x, value=None), *others[1:])}
+        plot = budget_plot(replace(board(), curves=(replace(chart, lines=lines),)), all_models=True)
+        series = {series.model: series for series in plot.panels[0].series}
+        assert [point.value is None for point in series["vit"].points] == [False, True, False, False]
+        assert plot.left_out == ("rpc",)
+
+    def test_named_models_are_all_drawn_in_their_order(self) -> None:
+        names = tuple(row.model for row in board().rows if row.model != "rpc")
+        assert budget_plot(board(), all_models=True).models == names
+
+    def test_else_the_best_are_drawn_and_the_others_are_named(self) -> None:
+        row, chart = board().rows[0], board().curves[0]
+        names = [f"m{number:02d}" for number in range(MOST_LINES + 2)]
+        lines = {name: (Point(x=0.0, value=place / 20), Point(x=1.0, value=0.0)) for place, name in enumerate(names)}
+        many = replace(
+            board(), rows=tuple(replace(row, model=name) for name in names), curves=(replace(chart, lines=lines),)
+        )
+        plot = budget_plot(many, all_models=False)
+        assert plot.models == tuple(reversed(names[2:]))
+        assert plot.left_out == tuple(names[:2])
+        assert len(budget_plot(many, all_models=True).models) == MOST_LINES + 2
+
+    def test_several_suites_are_named_in_titles(self) -> None:
+        plot = budget_plot(board(several=True), all_models=True)
+        assert [panel.title for panel in plot.panels] == [
+            "shift: sweep: top-1 accuracy",
+            "shift-2: sweep: top-1 accuracy",
+        ]
+
+    def test_distances_of_a_minimum_norm_attack_are_an_axis_as_written(self) -> None:
+        attack = {"kind": "cw", "num_steps": 2, "num_search_steps": 1, "initial_c": 1, "learning_rate": 0.01}
+        conditions = [{"name": "clean"}, {"name": "cw", "perturbation": attack, "distances": ["8/255", 0.5, 1]}]
+        suite = adv_suite(conditions=conditions, metrics=["accuracy_at_distance"])
+        columns = leaderboard_of([suite], MemoryStore()).columns
+        estimates = [Estimate(value=value, low=None, high=None, num_examples=9) for value in (0.75, 0.5, 0.25)]
+        cells = {
+            column.key: Cell(estimate=each, num_examples=9, missing=0)
+            for column, each in zip(columns, estimates, strict=True)
+        }
+        rows = (replace(board().rows[0], model="vit", cells=cells),)
+        curves = tuple(curves_of(suite, columns, rows))
+        (panel,) = budget_plot(replace(board(), columns=columns, rows=rows, curves=curves), all_models=True).panels
+        assert panel.x_label == "distance, l2 (pixel units)"
+        assert panel.ticks == ((8 / 255, "8/255"), (0.5, "0.5"), (1.0, "1"))
+        assert [point.value for point in panel.series[0].points] == [75, 50, 25]
+
+    def test_without_a_sweep_there_is_nothing_to_draw(self) -> None:
+        with pytest.raises(IncompleteError, match="no sweep or accuracy at distances of adv, version 1 has a number"):
+            budget_plot(leaderboard_of([adv_suite()], MemoryStore()), all_models=False)
+
+
+class TestNotes:
+    def test_whiskers_are_of_examples(self) -> None:
+        notes = budget_plot(board(), all_models=True).notes
+        assert notes[0] == "Whiskers: Wilson 95 % over examples."
+        assert notes[1] == "shift, version 2."
+
+    def test_or_of_seeds(self) -> None:
+        averaged = board(average_seeds=True)
+        only = replace(averaged, rows=tuple(row for row in averaged.rows if row.seeds))
+        assert budget_plot(only, all_models=True).notes[0] == "Whiskers: Student's t 95 % over training seeds."
+
+    def test_or_of_both(self) -> None:
+        (first, *_) = budget_plot(board(average_seeds=True), all_models=True).notes
+        assert first == "Whiskers: Student's t 95 % over training seeds; of one checkpoint, Wilson 95 % over examples."
+
+    def test_profiles_have_none(self) -> None:
+        assert not any("Whiskers" in note for note in corruption_plot(board(), all_models=True).notes)
+
+    def test_a_limit_is_said(self) -> None:
+        store = MemoryStore()
+        fill(store, adv_suite(batches_per_shard=1), {"vit": 0.5}, limit=40)
+        notes = seeds_plot(leaderboard_of([adv_suite(batches_per_shard=1)], store, limit=40)).notes
+        assert "First 40 examples of each condition." in notes
+
+    def test_raised_flags_are_said(self) -> None:
+        notes = seeds_plot(board(several=True)).notes
+        assert notes[-1].startswith("Flags are raised for rpc: smaller budget beats larger; symvit: zero gradients, ")
+
+    def test_a_coupled_model_has_its_batch_size(self) -> None:
+        rows = tuple(replace(row, batch_size=20 if row.model == "vit" else None) for row in board().rows)
+        plot = budget_plot(replace(board(), rows=rows), all_models=True)
+        assert dict(zip(plot.models, plot.labels, strict=True))["vit"] == "vit (batch size 20)"
+        assert dict(zip(plot.models, plot.labels, strict=True))["symvit"] == "symvit"
+
+
+class TestCorruptions:
+    def test_a_panel_a_type_with_the_boards_accuracies(self) -> None:
+        plot = corruption_plot(board(), all_models=True)
+        assert tuple(panel.title for panel in plot.panels) == TYPES
+        for panel, profile in zip(plot.panels, board().profiles, strict=True):
+            assert (panel.x_label, panel.y_label) == ("severity", "accuracy (%)")
+            assert [tick for _, tick in panel.ticks] == ["1", "2", "3", "4", "5"]
+            for series in panel.series:
+                wanted = [point.value for point in profile.lines[series.model]]
+                assert [point.value for point in series.points] == [
+                    None if value is None else 100 * value for value in wanted
+                ]
+
+    def test_means_over_seeds_are_one_line(self) -> None:
+        plot = corruption_plot(board(average_seeds=True), all_models=True)
+        assert "vit" in plot.models
+        assert "vit@1" not in plot.models
+
+    def test_without_corruptions_there_is_nothing_to_draw(self) -> None:
+        with pytest.raises(IncompleteError, match="no type of corruption of shift, version 2 has a number"):
+            corruption_plot(empty(), all_models=False)
+
+
+class TestSeeds:
+    def plot(self):
+        return seeds_plot(board(average_seeds=True))
+
+    def test_seeds_and_their_mean_are_the_boards(self) -> None:
+        plot, averaged = self.plot(), board(average_seeds=True)
+        assert [panel.title for panel in plot.panels] == [column.label for column in averaged.columns]
+        for panel, column in zip(plot.panels, averaged.columns, strict=True):
+            rows = {row.model: row for row in panel.rows}
+            estimate = next(row for row in averaged.rows if row.model == "vit").cells[column.key].estimate
+            assert rows["vit"].seeds == tuple(100 * value for value in estimate.of_seeds)
+            assert (rows["vit"].mean, rows["vit"].low, rows["vit"].high) == tuple(
+                100 * value for value in (estimate.value, estimate.low, estimate.high)
+            )
+
+    def test_one_checkpoint_has_a_point_and_no_interval(self) -> None:
+        rows = {row.model: row for row in self.plot().panels[0].rows}
+        assert len(rows["symvit"].seeds) == 1
+        assert (rows["symvit"].mean, rows["symvit"].low) == (None, None)
+
+    def test_what_is_missing_is_said_in_its_place(self) -> None:
+        gaps = {panel.title: row.gap for panel in self.plot().panels for row in panel.rows if row.model == "rpc"}
+        assert gaps["clean top-1 accuracy"] == ""
+        assert gaps["digits-c mean error"] == "— (60 of 120 missing)"
+        assert not any(row.seeds for panel in self.plot().panels for row in panel.rows if row.gap)
+
+    def test_what_is_infinite_is_text_and_other_units_stay(self) -> None:
+        column = replace(board().columns[0], unit="pixels", metric="median distance (pixels)")
+        estimates = {"rpc": inf, "vit": 2.5}
+        rows = tuple(
+            replace(
+                row,
+                cells={
+                    column.key: Cell(
+                        estimate=Estimate(
+                            value=estimates[row.model], low=None, high=None, num_examples=9, unit="pixels"
+                        ),
+                        num_examples=9,
+                        missing=0,
+                    )
+                },
+            )
+            for row in board().rows
+            if row.model in estimates
+        )
+        (panel,) = seeds_plot(replace(board(), columns=(column,), rows=rows)).panels
+        assert panel.x_label == "median distance (pixels)"
+        assert {row.model: (row.seeds, row.gap) for row in panel.rows} == {"rpc": ((), "inf"), "vit": ((2.5,), "")}
+
+    def test_per_cent_is_in_the_label(self) -> None:
+        assert self.plot().panels[0].x_label == "top-1 accuracy (%)"
+
+    def test_without_results_there_is_nothing_to_draw(self) -> None:
+        with pytest.raises(IncompleteError, match="no column of shift, version 2 has a number for these models"):
+            seeds_plot(empty())
+
+
+class TestTraining:
+    def test_one_training_is_one_line_a_panel(self) -> None:
+        plot = training_plot([history()])
+        assert [panel.title for panel in plot.panels] == ["training loss", "validation loss", "validation accuracy"]
+        assert [panel.y_label for panel in plot.panels] == ["loss (nats)", "loss (nats)", "top-1 accuracy (%)"]
+        values = [[(point.x, point.value) for point in panel.series[0].points] for panel in plot.panels]
+        assert values == [
+            [(1, 2.0), (2, 1.0), (3, 0.5)],
+            [(1, 2.25), (2, 1.25), (3, 0.75)],
+            [(1, 10.0), (2, 50.0), (3, 75.0)],
+        ]
+        assert [panel.is_per_cent for panel in plot.panels] == [False, False, True]
+        assert plot.notes == ("Trained and validated on digits.",)
+
+    def test_seeds_are_thin_lines_and_their_mean(self) -> None:
+        plot = training_plot([history("a"), history("b"), history("a@1", (4.0, 3.0, 1.5))])
+        assert plot.models == ("a", "b")
+        assert plot.labels == ("a (2 seeds)", "b")
+        series = plot.panels[0].series
+        assert [(each.model, each.is_seed) for each in series] == [
+            ("a", True),
+            ("a", True),
+            ("a", False),
+            ("b", False),
+        ]
+        assert [point.value for point in series[2].points] == [3.0, 2.0, 1.0]
+        assert plot.notes[0] == "Thin lines: training seeds; thick lines: their means."
+
+    def test_an_unfinished_seed_ends_the_mean(self) -> None:
+        plot = training_plot([history("a"), history("a@1", (4.0,), (0.5,))])
+        mean = plot.panels[0].series[2]
+        assert [point.value for point in mean.points] == [3.0, None, None]
+
+    def test_without_validation_there_is_the_loss(self) -> None:
+        plot = training_plot([history(accuracies=(None, None, None))])
+        assert [panel.title for panel in plot.panels] == ["training loss"]
+
+    def test_a_loss_that_is_no_number_is_a_gap(self) -> None:
+        plot = training_plot([history(losses=(2.0, nan, inf))])
+        assert [point.value for point in plot.panels[0].series[0].points] == [2.0, None, None]
+
+    def test_nothing_but_gaps_is_refused(self) -> None:
+        with pytest.raises(IncompleteError, match="no epoch of these training histories has a finite loss"):
+            training_plot([history(losses=(nan, inf), accuracies=(None, None))])
+
+
+class TestPanels:
+    def plot(self):
+        return corruption_plot(board(), all_models=True)
+
+    def test_no_text_is_all_of_them(self) -> None:
+        assert with_panels(self.plot(), ()) == self.plot()
+
+    def test_texts_choose_in_the_plots_order(self) -> None:
+        assert [panel.title for panel in with_panels(self.plot(), ("noise",)).panels] == ["gaussian_noise"]
+        assert [panel.title for panel in with_panels(self.plot(), ("contrast", "gauss")).panels] == list(TYPES)
+
+    def test_a_text_that_fits_none_lists_the_titles(self) -> None:
+        with pytest.raises(UsageError, match="contains 'snow'; there are: gaussian_noise, contrast"):
+            with_panels(self.plot(), ("noise", "snow"))
+
+    def test_too_many_panels_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(panels_module, "MOST_PANELS", 1)
+        with pytest.raises(UsageError, match="2 panels are too many for one figure; choose at most 1 with --panel"):
+            with_panels(self.plot(), ())
+        assert len(with_panels(self.plot(), ("noise",)).panels) == 1
+
+    def test_too_many_models_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(panels_module, "MOST_MODELS", 4)
+        with pytest.raises(UsageError, match="5 models are too many for one figure; name at most 4"):
+            with_panels(self.plot(), ())
+
+
+def test_a_chart_without_a_unit_has_its_name_alone() -> None:
+    chart = Chart(
+        group="g", title="t", x_label="severity", y_label="y", ticks=((1.0, "1"),), lines=board().profiles[0].lines
+    )
+    plot = corruption_plot(replace(board(), profiles=(chart,)), all_models=True)
+    assert plot.panels[0].x_label == "severity"
