@@ -56,6 +56,9 @@ class DomainRules(Protocol):
             ContractError: they have different shapes, and the domain has no rule for that.
         """
 
+    def excerpt(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return as much of an example (...) as the checks before a run need, the whole example in most domains."""
+
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
         """Refuse clean inputs (B, ...) with values outside the domain; ``dataset`` is the name in messages.
 

@@ -49,6 +49,10 @@ class RealValued:
             raise ContractError(f"examples of one batch must have one shape, got {shapes[0]} and {shapes[1]}")
         return torch.stack(list(inputs))
 
+    def excerpt(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the whole example."""
+        return inputs
+
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
         """Refuse inputs (B, ...) with values that are not finite or not in [lower, upper].
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import torch
 
 from robench.core.errors import ContractError
 from robench.core.providers import title_of
-from robench.domains.code_points import CONTEXT_END, PADDING, decoded, lines_of, padded
+from robench.domains.code_points import CONTEXT_END, PADDING, decoded, encoded, lines_of, padded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Model
 
 _LARGEST = 0x10FFFF
+# Words of an excerpt: whole texts can be long books.
+_EXCERPT = re.compile(r"(?:\s*\S+){0,100}")
 _SURROGATES = range(0xD800, 0xE000)
 
 
@@ -39,6 +42,13 @@ class TextRules:
     def collate(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return texts (T,) as one batch (B, T), padded on the right."""
         return padded(inputs)
+
+    def excerpt(self, inputs: Tensor) -> Tensor:
+        """Return the first 100 words, without context."""
+        (text,) = decoded(inputs[None])
+        scored = text.rpartition(CONTEXT_END)[2]
+        found = _EXCERPT.match(scored)
+        return inputs[:0] if found is None else encoded(found[0])
 
     def check_clean(self, inputs: Tensor, dataset: str) -> None:
         """Refuse what is no batch of texts (B, T): other numbers than code points, or padding within a text.

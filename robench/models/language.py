@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, Lt, MaxLen
 
 from robench.attention.base import AttentionBase
 from robench.attention.softmax import Softmax
@@ -27,6 +28,12 @@ class Language(ArchitectureBase):
         depth, dim, num_heads: sizes, ``dim`` of all heads together; ``feedforward``: hidden width of the MLP.
         context: number of words of a window; ``stride``: number of words that a window moves on.
         attention: attention of the layers, in its causal form; ``residual``: the connection around it.
+        norm: ``pre``: each branch begins with a LayerNorm, and another follows the last block, as in GPT-2; ``post``:
+            a LayerNorm follows each residual connection, as in Vaswani et al. 2017 and the papers' models.
+        activation: activation of the MLP.
+        dropout: probability with which training zeroes values of embedded words, and of each branch.
+        cutoffs: vocabulary sizes at which a new cluster of the adaptive softmax begins, ascending; none for a softmax
+            over all words. ``(20000, 40000, 200000)`` in the papers' models.
     """
 
     kind: ClassVar[str] = "language"
@@ -41,6 +48,10 @@ class Language(ArchitectureBase):
     stride: Annotated[int, Ge(1), Le(65_536)] = 1
     attention: AttentionBase = field(default_factory=Softmax)
     residual: ResidualBase = field(default_factory=PlainResidual)
+    norm: Literal["pre", "post"] = "pre"
+    activation: Literal["gelu", "relu"] = "gelu"
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    cutoffs: Annotated[tuple[Annotated[int, Ge(1), Le(LARGEST)], ...], MaxLen(16)] = ()
 
     @property
     def couples_rows(self) -> bool:
@@ -61,10 +72,15 @@ class Language(ArchitectureBase):
             problems.append(("dim", f"must be a multiple of num_heads {self.num_heads}, got {self.dim}"))
         if self.stride > self.context:
             problems.append(("stride", f"must be at most the context of {self.context} words, got {self.stride}"))
+        ends = (*self.cutoffs, self.vocabulary_size)
+        if any(first >= second for first, second in pairwise(ends)):
+            problems.append(
+                ("cutoffs", f"must ascend and stay below vocabulary_size {self.vocabulary_size}, got {[*self.cutoffs]}")
+            )
         if self.num_parameters > MOST_PARAMETERS:
             problems.append(("", f"has {self.num_parameters:,} parameters, more than {MOST_PARAMETERS:,}"))
-        if not self.attention.causal_implementation:
-            reason = self.attention.not_causal or "it names no causal_implementation"
-            problems.append(("attention", f"must have a causal form; {self.attention.kind} has none: {reason}"))
+        for name, part in (("attention", self.attention), ("residual", self.residual)):
+            if part.causal_problem:
+                problems.append((name, f"must have a causal form; {part.kind} has none: {part.causal_problem}"))
         found = self.attention.problems_in(num_tokens=self.context, depth=self.depth)
         return problems + [(f"attention.{name}", message) for name, message in found]

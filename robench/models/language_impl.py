@@ -1,8 +1,8 @@
 """Word-level language models: causal transformers over windows of a text.
 
 The form is the decoder of Vaswani et al. 2017, arXiv:1706.03762, with sinusoidal positions (section 3.5), each branch
-after a LayerNorm as in DeiT and GPT-2, and the output tied to the embedding (Press & Wolf 2017, arXiv:1608.05859). The
-mechanisms are in their causal forms.
+after a LayerNorm as in DeiT and GPT-2 or before one, and the output tied to the embedding (Press & Wolf 2017,
+arXiv:1608.05859), as a whole softmax or an adaptive one. The mechanisms are in their causal forms.
 
 The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first and the unknown word
 second. So a file of weights is complete, and its size known before it is read. That two of 268,000 words have the same
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
 from robench.attention.state import ForwardState
 from robench.domains.code_points import CONTEXT_END, decoded
+from robench.models.adaptive_softmax import AdaptiveSoftmax
 from robench.models.residuals_impl import BlockParts, build_block
 from robench.tasks.language_modeling_impl import NO_TOKEN, tokens_of
 
@@ -61,8 +61,10 @@ class LanguageModel(nn.Module):
         self.register_buffer("vocabulary", torch.zeros(architecture.vocabulary_size, dtype=torch.int64))
         self.embedding = nn.Embedding(architecture.vocabulary_size, dim)
         self.blocks = nn.ModuleList(_block(architecture, layer) for layer in range(architecture.depth))
-        self.norm = nn.LayerNorm(dim)
-        self.output_bias = nn.Parameter(torch.zeros(architecture.vocabulary_size))
+        # A block with post-norm ends with one.
+        self.norm = nn.LayerNorm(dim) if architecture.norm == "pre" else nn.Identity()
+        self.output = AdaptiveSoftmax(architecture.vocabulary_size, dim, architecture.cutoffs)
+        self.dropout = nn.Dropout(architecture.dropout)
         self.register_buffer("positions", sinusoids(architecture.context, dim), persistent=False)
         self._ids: Mapping[int, int] = {}
         self._init_weights()
@@ -106,24 +108,27 @@ class LanguageModel(nn.Module):
             missing = WINDOWS_AT_ONCE - len(chosen)
             inputs_WL = nn.functional.pad(inputs_WL, (0, 0, 0, missing))
             hidden_WLC = self.hidden(inputs_WL, None if seed is None else (seed,) * WINDOWS_AT_ONCE)
-            for row, (_, first, last) in enumerate(chosen):
-                logits_NV = self.logits(hidden_WLC[row, first:last])
-                parts.append(cross_entropy(logits_NV, targets_WL[row, first:last], reduction="none"))
+            # (window, place) of each scored token, in the order of the text.
+            rows = torch.cat([torch.full((last - first,), row) for row, (_, first, last) in enumerate(chosen)])
+            places = torch.cat([torch.arange(first, last) for _, first, last in chosen])
+            parts.append(self.losses_of(hidden_WLC[rows, places], targets_WL[rows, places]))
         return torch.cat(parts)
 
     def hidden(self, inputs_WL: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:
         """Return the last layer's tokens (W, L, C) of windows of ids (W, L)."""
         length = inputs_WL.shape[1]
-        first_WLC = self.embedding(inputs_WL) * self.architecture.dim**0.5 + self.positions[:length]
+        embedded_WLC = self.embedding(inputs_WL) * self.architecture.dim**0.5
+        first_WLC = self.dropout(embedded_WLC + self.positions[:length])
         state, x_WLC = ForwardState(seeds=seeds), first_WLC
         for block in self.blocks:
             x_WLC = block(x_WLC, first_WLC, state)
         hidden_WLC: Tensor = self.norm(x_WLC)
         return hidden_WLC
 
-    def logits(self, hidden_NC: Tensor) -> Tensor:
-        """Return the scores of all words, (N, V)."""
-        return nn.functional.linear(hidden_NC, self.embedding.weight, self.output_bias)
+    def losses_of(self, hidden_NC: Tensor, targets_N: Tensor) -> Tensor:
+        """Return the negative log-likelihoods (N,) of the next words' ids (N,), from the last layer's tokens (N, C)."""
+        losses_N: Tensor = self.output(hidden_NC, targets_N, self.embedding.weight)
+        return losses_N
 
     def set_vocabulary(self, words: Sequence[str]) -> None:
         """Take the words of the vocabulary, the end of a line and the unknown word first; they may be fewer."""
@@ -185,9 +190,13 @@ def _block(architecture: Language, layer: int) -> nn.Module:
         attention=build_attention(architecture.attention, geometry),
         norm2=nn.LayerNorm(dim),
         mlp=nn.Sequential(
-            nn.Linear(dim, architecture.feedforward), nn.GELU(), nn.Linear(architecture.feedforward, dim)
+            nn.Linear(dim, architecture.feedforward),
+            nn.GELU() if architecture.activation == "gelu" else nn.ReLU(),
+            nn.Linear(architecture.feedforward, dim),
         ),
-        drop_path1=nn.Identity(),
-        drop_path2=nn.Identity(),
+        # Of values, and not of whole branches.
+        drop_path1=nn.Dropout(architecture.dropout),
+        drop_path2=nn.Dropout(architecture.dropout),
+        is_post_norm=architecture.norm == "post",
     )
-    return build_block(architecture.residual, parts)
+    return build_block(architecture.residual, parts, is_causal=True)

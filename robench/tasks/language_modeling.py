@@ -30,4 +30,6 @@ LANGUAGE_MODELING = Task(
     title="The probability of each word of a text after the words before it",
     outcome=LanguageOutcome,
     implementation="robench.tasks.language_modeling_impl:RULES",
+    metric="perplexity",
+    contradiction="robench.tasks.language_modeling_impl:contradiction",
 )

@@ -6,6 +6,7 @@ then ``NO_TOKEN``. Tokens before ``CONTEXT_END`` are not scored.
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 NO_TOKEN = -1.0
 # The word that no text has: words are what is between white space.
 END_OF_LINE = "\n"
+# First words of texts have little context, and are harder than the average; untrained weights are worse by more.
+MOST_EXCESS_NATS = 1.5
 
 
 class LanguageRules:
@@ -98,6 +101,20 @@ class LanguageRules:
 
 
 RULES = LanguageRules()
+
+
+def contradiction(outputs: Tensor, targets: Sequence[Tensor], expected: float, dataset: str) -> str:
+    """Return whether the loss is far above the expected perplexity's; see ``tasks.base``."""
+    del targets  # Outputs are losses already.
+    is_token = outputs != NO_TOKEN
+    loss = float(outputs[is_token].double().mean())
+    if loss <= log(expected) + MOST_EXCESS_NATS:
+        return ""
+    return (
+        f"has a loss of {loss:.2f} nats a token at the beginning of the first {len(outputs)} texts of {dataset!r}, where "
+        f"its registry entry expects a perplexity of {expected:g}, which is a loss of {log(expected):.2f}: check its "
+        "weights and its vocabulary"
+    )
 
 
 def scored_tokens(text: str) -> list[str]:

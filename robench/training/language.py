@@ -23,7 +23,6 @@ class LanguageTraining(TrainingBase):
         batch_size: number of windows of the model's context.
         learning_rate: peak learning rate; ``weight_decay``: weight decay of matrices, embeddings excluded.
         warmup_share: part of all steps over which the learning rate increases from zero.
-        dropout: probability with which values of the embedded words are zeroed.
         saved_as: type of the numbers in the file of weights.
     """
 
@@ -38,6 +37,5 @@ class LanguageTraining(TrainingBase):
     learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
     weight_decay: NotNegative = 0.05
     warmup_share: Share = 0.05
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     min_count: Count = 3
     saved_as: Literal["float32", "float16"] = "float16"

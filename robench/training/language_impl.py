@@ -13,7 +13,6 @@ from math import cos, pi
 from typing import TYPE_CHECKING, cast
 
 import torch
-from torch.nn.functional import cross_entropy, dropout
 
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
@@ -91,7 +90,7 @@ def _train(
         for place, starts_B in enumerate(batches):
             _set_learning_rate(optimizer, training, (epoch + place / len(batches)) / training.num_epochs)
             windows_BL = ids[starts_B[:, None] + torch.arange(architecture.context + 1)]
-            loss = _loss(model, windows_BL, training.dropout)
+            loss = _loss(model, windows_BL)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), MOST_GRADIENT)
@@ -109,9 +108,9 @@ def _train(
     return {name: _saved(value, training) for name, value in model.state_dict().items()}
 
 
-def _loss(model: LanguageModel, windows_BL: Tensor, rate: float) -> Tensor:
-    hidden_BLC = dropout(model.hidden(windows_BL[:, :-1]), rate)
-    return cross_entropy(model.logits(hidden_BLC.flatten(0, 1)), windows_BL[:, 1:].flatten())
+def _loss(model: LanguageModel, windows_BL: Tensor) -> Tensor:
+    hidden_BLC = model.hidden(windows_BL[:, :-1])
+    return model.losses_of(hidden_BLC.flatten(0, 1), windows_BL[:, 1:].flatten()).mean()
 
 
 def _batches(num_tokens: int, context: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
