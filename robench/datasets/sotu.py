@@ -46,6 +46,6 @@ SOTU_SHIFT = replace(
     SOTU,
     name="sotu-shift",
     title="State of the Union addresses: training before 1950, test after",
-    num_examples=96,
+    num_examples=88,
     maker="robench.datasets.sotu_impl:by_year",
 )

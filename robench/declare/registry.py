@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from annotated_types import Ge, Lt, MaxLen
@@ -22,7 +21,7 @@ from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
-from robench.declare.values import show
+from robench.declare.values import Number, show
 from robench.declare.yaml_source import read_yaml
 from robench.metrics import METRICS
 from robench.models.base import ArchitectureBase
@@ -64,12 +63,13 @@ def _layout_problem(layout: object) -> str | None:
     return None if layout in LAYOUTS else f"unknown layout {show(layout)}.{did_you_mean(str(layout), LAYOUTS)}"
 
 
-def _score_problem(metric: Metric, score: object) -> str | None:
+def _score_problem(metric: Metric, value: object) -> str | None:
+    score = value.nearest if isinstance(value, Number) else value
     if not isinstance(score, int | float) or isinstance(score, bool):
         return None
     if metric.unit == "share":
         return None if 0 <= score <= 1 else f"must be a proportion in [0, 1], 0.97 for 97 per cent, got {score:g}"
-    return None if 0 <= score < inf else f"must be a finite number of at least 0, got {score:g}"
+    return None if score >= 0 else f"must be at least 0, got {score:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

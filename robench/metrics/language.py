@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from robench.metrics.intervals import BOOTSTRAP
+from robench.metrics.intervals import NUM_RESAMPLES
 from robench.metrics.metric import Metric
 
 _IMPL = "robench.metrics.language_impl"
+# The coverage is simulated by tests/slow/test_language_coverage.py.
+INTERVAL = (
+    f"percentile bootstrap 95 %, {NUM_RESAMPLES} resamples of whole texts, which covers about 93 % with 30 texts and 94 % "
+    "with 60; none below 30"
+)
 PERPLEXITY = Metric(
     name="perplexity",
     title="perplexity",
     unit="perplexity",
     task="language-modeling",
-    interval=BOOTSTRAP,
+    interval=INTERVAL,
     scope="condition",
     reads=(),
     implementation=f"{_IMPL}:perplexity",
@@ -23,7 +28,7 @@ TOKEN_LOSS = Metric(
     title="loss (nats)",
     unit="nats",
     task="language-modeling",
-    interval=BOOTSTRAP,
+    interval=INTERVAL,
     scope="condition",
     reads=(),
     implementation=f"{_IMPL}:token_loss",
@@ -35,7 +40,7 @@ BITS_PER_TOKEN = Metric(
     title="bits per token",
     unit="bits",
     task="language-modeling",
-    interval=BOOTSTRAP,
+    interval=INTERVAL,
     scope="condition",
     reads=(),
     implementation=f"{_IMPL}:bits_per_token",
@@ -47,7 +52,7 @@ KEPT_PERPLEXITY = Metric(
     title="perplexity of kept words",
     unit="perplexity",
     task="language-modeling",
-    interval=BOOTSTRAP,
+    interval=INTERVAL,
     scope="condition",
     reads=("kept_loss_nats", "num_kept"),
     implementation=f"{_IMPL}:kept_perplexity",
@@ -59,7 +64,7 @@ SWAPPED_PERPLEXITY = Metric(
     title="perplexity of swapped words",
     unit="perplexity",
     task="language-modeling",
-    interval=BOOTSTRAP,
+    interval=INTERVAL,
     scope="condition",
     reads=("kept_loss_nats", "num_kept"),
     implementation=f"{_IMPL}:swapped_perplexity",
