@@ -39,7 +39,7 @@ WINDOWS_AT_ONCE = 32
 
 
 def build_language(architecture: Language) -> nn.Module:
-    """Return the declared model: texts (B, T) as code points -> negative log-likelihoods (B, tokens).
+    """Return the declared model: texts (B, T) as code points -> negative log-likelihoods (B, 1 + T).
 
     Raises:
         DeclarationError: the attention has no causal form.
@@ -70,15 +70,16 @@ class LanguageModel(nn.Module):
         self._init_weights()
 
     def forward(self, points: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
-        """Return the negative log-likelihoods (B, tokens) of texts (B, T), ``NO_TOKEN`` after the last one.
+        """Return the negative log-likelihoods (B, 1 + T) of texts (B, T), ``NO_TOKEN`` after the last one.
 
-        ``seeds``, one per text, are for mechanisms that draw random numbers.
+        No text has more tokens than signs, but for an end of the last line. ``seeds``, one per text, are for mechanisms
+        that draw random numbers.
         """
         rows = []
         for row, text in enumerate(decoded(points)):
             seed = None if seeds is None else seeds[row]
             rows.append(self.losses(*self.tokens(text), seed))
-        longest = max(map(len, rows))
+        longest = 1 + points.shape[1]
         return torch.stack([nn.functional.pad(row, (0, longest - len(row)), value=NO_TOKEN) for row in rows])
 
     def tokens(self, text: str) -> tuple[Tensor, int]:

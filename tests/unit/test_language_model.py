@@ -42,6 +42,12 @@ def ids_of(text: str) -> list[int]:
     ]
 
 
+def alone(model: LanguageModel, text: str) -> torch.Tensor:
+    with torch.no_grad():
+        (row,) = model(encoded_batch([text]))
+    return row[row != NO_TOKEN]
+
+
 def one_at_a_time(model: LanguageModel, text: str) -> torch.Tensor:
     """Each word's loss from a pass of its own over the words of its window alone, without any padding."""
     context, stride = model.architecture.context, model.architecture.stride
@@ -74,7 +80,7 @@ def one_at_a_time(model: LanguageModel, text: str) -> torch.Tensor:
 def test_losses_are_those_of_one_token_at_a_time(changes: dict[str, object]) -> None:
     model = model_of(replace(SMALL, **changes))
     with torch.no_grad():
-        losses = model(encoded_batch([TEXT]))[0]
+        losses = alone(model, TEXT)
         assert len(losses) == len(ids_of(TEXT))
         torch.testing.assert_close(losses, one_at_a_time(model, TEXT), rtol=1e-9, atol=1e-9)
 
@@ -85,22 +91,27 @@ def test_rows_of_a_batch_are_as_alone_and_padded_after_their_last_token() -> Non
     with torch.no_grad():
         together = model(encoded_batch(texts))
         for row, text in zip(together, texts, strict=True):
-            (alone,) = model(encoded_batch([text]))
-            assert torch.equal(row[: len(alone)], alone)
-            assert bool((row[len(alone) :] == NO_TOKEN).all())
+            wanted = alone(model, text)
+            assert torch.equal(row[: len(wanted)], wanted)
+            assert bool((row[len(wanted) :] == NO_TOKEN).all())
 
 
 def test_a_text_does_not_depend_on_whether_it_ends_with_a_line_end() -> None:
     model = model_of(SMALL)
-    assert torch.equal(model(encoded_batch([TEXT])), model(encoded_batch([TEXT.removesuffix("\n")])))
+    assert torch.equal(alone(model, TEXT), alone(model, TEXT.removesuffix("\n")))
+
+
+def test_even_a_text_of_single_letters_has_a_place_for_every_token() -> None:
+    model = model_of(SMALL)
+    text = "a\n\nb c\n\n\nd"
+    assert len(alone(model, text)) == 4 + 6
 
 
 def test_context_is_read_and_not_scored() -> None:
     model = model_of(replace(SMALL, stride=1))
     before, after = "we the people\nof the union ,\nwe\n", "the people of\nwe\n"
     with torch.no_grad():
-        (whole,) = model(encoded_batch([before + after]))
-        (scored,) = model(encoded_batch([before + CONTEXT_END + after]))
+        whole, scored = alone(model, before + after), alone(model, before + CONTEXT_END + after)
     assert torch.equal(scored, whole[-len(ids_of(after)) :])
 
 
@@ -115,7 +126,7 @@ def test_the_vocabulary_is_part_of_the_weights() -> None:
     model, other = model_of(SMALL), build(SMALL).double().eval()
     assert isinstance(other, LanguageModel)
     other.load_state_dict(model.state_dict())
-    assert torch.equal(other(encoded_batch([TEXT])), model(encoded_batch([TEXT])))
+    assert torch.equal(alone(other, TEXT), alone(model, TEXT))
     assert len({word_hash(word) for word in WORDS}) == len(WORDS)
 
 
