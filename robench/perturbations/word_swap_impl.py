@@ -1,7 +1,8 @@
 """Word swap as TextAttack means it: words are replaced where they stand, and everything else stays.
 
-A word is a run of letters, digits and the signs ``' - _ * @`` that does not begin with such a sign, as in TextAttack
-0.3.11 (``textattack.shared.utils.words_from_text``): ``U.S.`` has two words, ``<unk>`` one. Each line has draws of its
+A word is a run of letters, digits and the signs ``' - _ * @``, without those signs at its ends, as in TextAttack 0.3.11
+(``textattack.shared.utils.words_from_text``): ``U.S.`` has two words, ``<unk>`` one. TextAttack counts three further
+signs that look like letters or digits, and segments Chinese, which is one word here. Each line has draws of its
 own, so that the first lines of a text are the same whatever follows. The released code of RPC-Attention and Elliptical
 attention swaps max(int(rate x words), 1) words of each line, headings and targets included (``count: exact``).
 """
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Batch, Draws, Model
     from robench.perturbations.word_swap import WordSwap
 
-_WORD = re.compile(r"[^\W_][\w'\-*@]*")
+_RUN = re.compile(r"[\w'\-*@`\u00d7\u02d7]+")
+_NOT_AT_ENDS = "'-_*@"
 _LINE_END = re.compile(r"(?<=\n)")
 
 
@@ -48,8 +50,13 @@ def words_of(text: str, *, without_stop_words: bool) -> list[tuple[int, int]]:
     >>> [("the U.S. <unk> re-elected"[a:b]) for a, b in words_of("the U.S. <unk> re-elected", without_stop_words=True)]
     ['U', 'S', 'unk', 're-elected']
     """
-    found = (match for match in _WORD.finditer(text))
-    return [match.span() for match in found if not (without_stop_words and match[0] in STOP_WORDS)]
+    spans = []
+    for match in _RUN.finditer(text):
+        start = match.end() - len(match[0].lstrip(_NOT_AT_ENDS))
+        stop = start + len(text[start : match.end()].rstrip(_NOT_AT_ENDS))
+        if start < stop and not (without_stop_words and text[start:stop] in STOP_WORDS):
+            spans.append((start, stop))
+    return spans
 
 
 def _swapped(text: str, declaration: WordSwap, seed: int) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +26,8 @@ from robench.perturbations.word_swap_impl import words_of
 
 LINE = "The Congress of the U.S. has , since 1789 , re-elected <unk> and *** didn't\n"
 TEXT = LINE * 3 + "\n" + " = = Heading = = \n" + LINE
+# Made by textattack itself, see "made" in the file.
+RECORDED = Path(__file__).parent.parent / "golden" / "textattack-words.json"
 HALF = WordSwap(rate=Fraction(1, 2))
 
 
@@ -42,6 +46,24 @@ def test_words_are_those_of_textattack() -> None:
     assert kept == ["The", "Congress", "U", "S", "since", "1789", "re-elected", "unk"]
 
 
+def test_words_of_200_lines_equal_textattacks_records() -> None:
+    recorded = json.loads(RECORDED.read_text())["lines"]
+    assert len(recorded) == 200
+    for line in recorded:
+        spans = words_of(line["text"], without_stop_words=False)
+        assert [line["text"][start:stop] for start, stop in spans] == line["words"], line["text"]
+
+
+def test_numbers_of_swapped_words_of_200_lines_equal_textattacks() -> None:
+    """Its Augmenter swaps max(int(pct * number of words), 1) words; lines without words stay."""
+    recorded = json.loads(RECORDED.read_text())["lines"]
+    declaration = WordSwap(rate=Fraction("0.10"), count="exact", keeps_stop_words=False, replacement="QQQ")
+    found = swapped(declaration, [line["text"] for line in recorded])
+    for line, text in zip(recorded, found, strict=True):
+        wanted = max(int(0.10 * len(line["words"])), 1) if line["words"] else 0
+        assert text.count("QQQ") == wanted, line["text"]
+
+
 def test_there_are_179_stop_words() -> None:
     assert len(STOP_WORDS) == 179
     assert {"the", "didn't", "ma", "yourselves"} <= STOP_WORDS
@@ -58,7 +80,7 @@ def test_an_exact_count_is_rounded_down_and_at_least_one(per: str, counts: list[
 def test_everything_but_the_words_stays() -> None:
     (found,) = swapped(replace(HALF, replacement="Q"), [TEXT])
     # Only a chosen word differs: what is between words is the same, in the same order.
-    pattern = re.compile(r"[^\W_][\w'\-*@]*")
+    pattern = re.compile(r"\w[\w'\-*@]*")
     assert pattern.split(found) == pattern.split(TEXT)
     assert found != TEXT
     for kept, word in zip(pattern.findall(found), pattern.findall(TEXT), strict=True):
@@ -85,7 +107,7 @@ def test_every_word_is_equally_often_replaced() -> None:
     longer = [LINE[:start] + "AAA" + LINE[stop:] for start, stop in spans]
     assert len(set(longer)) == 13
     found = swapped(declaration, [LINE] * 4000, list(range(4000)))
-    pattern = re.compile(r"[^\W_][\w'\-*@]*")
+    pattern = re.compile(r"\w[\w'\-*@]*")
     often = np.array([[word == "AAA" for word in pattern.findall(text)] for text in found]).mean(0)
     assert np.abs(often - 3 / 13).max() < 4 * (3 / 13 * 10 / 13 / 4000) ** 0.5
 
