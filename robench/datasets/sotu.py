@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.declarations.base import imported
-from robench.domains.text import TEXT
+from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ class EmbeddedTexts(DatasetBase):
 
     implementation: ClassVar[str] = "robench.datasets.texts:open_embedded"
 
-    domain: str = TEXT.name
+    domain: str = TEXTS.name
     maker: str
 
     def texts(self, split: str) -> Sequence[tuple[str, str]]:

@@ -8,7 +8,7 @@ is no interval; above, ``language.INTERVAL`` states its simulated coverage.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log
+from math import fsum, log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,7 +118,8 @@ def _estimate(
     losses, counts = sums_of(outcomes)
     if not counts.sum():
         raise IncompleteError("no token is counted, so that there is no mean over them")
-    value = float(of_mean(np.array(losses.sum() / counts.sum())))
+    # The exact sum does not depend on the order of the texts.
+    value = float(of_mean(np.array(fsum(losses) / fsum(counts))))
     low, high = None, None
     if len(outcomes) >= FEWEST_TEXTS:
         drawn_counts = resampled_sums(outcomes.ids, counts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from robench.declarations.perturbation_base import PerturbationBase
-from robench.domains.text import TEXT
+from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
@@ -33,6 +33,7 @@ class WordSwap(PerturbationBase):
 
     kind: ClassVar[str] = "word-swap"
     implementation: ClassVar[str] = "robench.perturbations.word_swap_impl:swapped"
+    domain: ClassVar[str] = TEXTS.name
 
     rate: Annotated[Fraction, Ge(0), Le(1)]
     replacement: str = "AAA"
@@ -42,6 +43,6 @@ class WordSwap(PerturbationBase):
 
     def problem_on(self, dataset: DatasetDeclaration) -> str:
         """Return why it cannot be applied to a dataset of other inputs."""
-        return (
-            "" if dataset.domain == TEXT.name else f"must serve texts, got dataset {dataset.name} of {dataset.domain}"
-        )
+        if dataset.domain == self.domain:
+            return ""
+        return f"must serve texts, got dataset {dataset.name} of {dataset.domain}"

@@ -50,7 +50,7 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
         name="mine",
         architecture=LANGUAGE,
         weights=Weights(uri="mine.safetensors", sha256=None),
-        preprocessing=NoPreprocessing(inputs="text"),
+        preprocessing=NoPreprocessing(inputs="texts"),
         task="language-modeling",
         training_data="none",
         source="a test",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from robench.core.protocols import Batch
 from robench.datasets import DATASETS
 from robench.domains.code_points import decoded, encoded_batch, lines_of
-from robench.domains.text_impl import num_changed
+from robench.domains.texts_impl import num_changed
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.stop_words import STOP_WORDS

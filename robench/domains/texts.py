@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from robench.domains.base import Domain
 
-TEXT = Domain(
-    name="text",
+TEXTS = Domain(
+    name="texts",
     title="Texts, code points (T,) int32",
-    implementation="robench.domains.text_impl:RULES",
+    implementation="robench.domains.texts_impl:RULES",
 )

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from robench.core.errors import ContractError
 from robench.domains import DOMAINS
 from robench.domains.code_points import CONTEXT_END, PADDING, decoded, encoded, encoded_batch, lines_of, padded
-from robench.domains.text_impl import num_changed
+from robench.domains.texts_impl import num_changed
 from robench.perturbations import Clean
 
-RULES = DOMAINS["text"].rules
+RULES = DOMAINS["texts"].rules
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
