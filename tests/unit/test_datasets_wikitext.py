@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from robench.attention import ATTENTIONS
 from robench.core.errors import MissingDataError, UsageError
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset
@@ -27,10 +28,11 @@ from robench.datasets.vocabulary import UNKNOWN_BY_FREQUENCY, vocabulary_of
 from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_103, TokenFiles
 from robench.datasets.wikitext_impl import WikiText, article_id, vocabulary
 from robench.domains.code_points import CONTEXT_END, decoded
-from robench.models.language_impl import windows_of
+from robench.models.language import Language
+from robench.models.language_impl import LanguageModel, windows_of
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.word_swap import WordSwap
-from robench.tasks.language_modeling_impl import scored_tokens, tokens_of
+from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens, tokens_of
 from robench.testing.dataset import (
     Opened,
     gives_inputs_of_its_domain,
@@ -236,6 +238,23 @@ class TestScoredTokens:
             for start, first, last in windows_of(len(ids) - 1, scored, length, 1):
                 found += [tuple(ids[start : start + place + 1]) for place in range(first, last)]
         assert found == wanted
+
+    def test_losses_are_those_of_a_window_that_slides_over_the_whole_file(self, tmp_path: Path) -> None:
+        dataset = opened(tmp_path, context_tokens=8)
+        words = vocabulary_of(dataset.articles())
+        architecture = Language(
+            **{"vocabulary_size": len(words), "dim": 16, "depth": 2, "num_heads": 2, "feedforward": 16},
+            **{"context": 8, "stride": 1, "attention": ATTENTIONS["softmax"]()},
+        )
+        model = LanguageModel(architecture).eval()
+        model.set_vocabulary(words)
+        ids = torch.tensor([0 if each == "<eos>" else words.index(each) for each in file_tokens(TEXT)])
+        batch = dataset.batch(0, 3)
+        with torch.no_grad():
+            losses = dict(zip(batch.ids, model(batch.inputs), strict=True))
+            wanted = model.losses(ids, len(ids) - 1, None)
+        found = torch.cat([losses[each][losses[each] != NO_TOKEN] for each in sorted(losses)])
+        torch.testing.assert_close(found, wanted)
 
     def test_no_context_is_read_where_none_is_wanted(self) -> None:
         assert context_before(b"one\ntwo\n", 0, 8, 0) == ""
