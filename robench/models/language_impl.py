@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from robench.models.language import Language
 
 END_ID, UNKNOWN_ID = 0, 1
-UNKNOWN = "<unk>"
 # Rows of every pass: shapes are the same for any text and batch, so that a text's outputs do not depend on others.
 WINDOWS_AT_ONCE = 32
 

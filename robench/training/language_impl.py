@@ -8,7 +8,6 @@ kind of CPU and one release of torch.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from math import cos, pi
 from typing import TYPE_CHECKING, cast
 
@@ -16,14 +15,14 @@ import torch
 
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
+from robench.datasets.vocabulary import vocabulary_of
 from robench.models.build import build
-from robench.models.language_impl import END_ID, UNKNOWN, LanguageModel
-from robench.tasks.language_modeling_impl import END_OF_LINE
+from robench.models.language_impl import END_ID, LanguageModel
 from robench.training.base import EpochReport
 from robench.training.language import LanguageTraining
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
@@ -60,18 +59,6 @@ def train(
             return _train(model, training, on_epoch)
         finally:
             torch.set_num_threads(threads)
-
-
-def vocabulary_of(texts: Sequence[str], size: int, min_count: int) -> list[str]:
-    r"""Return the words of texts: the end of a line, the unknown word, and then the most frequent ones.
-
-    >>> vocabulary_of(["a b b\n", "c c a\nd"], 5, 2)
-    ['\n', '<unk>', 'a', 'b', 'c']
-    """
-    counts = Counter(word for text in texts for word in text.split())
-    # Of equal counts the first that occurs comes first, as Counter and a stable sort have it.
-    frequent = sorted((word for word, count in counts.items() if count >= min_count), key=lambda word: -counts[word])
-    return [END_OF_LINE, UNKNOWN, *(word for word in frequent if word != UNKNOWN)][:size]
 
 
 def _train(

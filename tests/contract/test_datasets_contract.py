@@ -20,6 +20,7 @@ from robench.datasets import sotu_impl
 from robench.datasets.base import DatasetBase
 from robench.datasets.glyphs import fit
 from robench.datasets.layouts import layout_of
+from robench.datasets.wikitext import TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
 from robench.testing.dataset import DATASET_CHECKS, Opened
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
 
 SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40, crop=32)
 # The 95 of ImageNet-C differ in nothing but their folders, and so do resize rules in one word: one of each is enough.
-NAMES = [*sorted(name for name in DATASETS if "/" not in name), "imagenet-a/bilinear", "imagenet-c/gaussian_noise/3"]
+# Token files have fixtures of their own: tests/unit/test_datasets_wikitext.py.
+NAMES = [
+    *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, TokenFiles)),
+    *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3"),
+]
 
 
 @dataclass(frozen=True)
