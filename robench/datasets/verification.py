@@ -27,7 +27,7 @@ from robench.datasets.token_files import read_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext import TokenFiles
-from robench.domains.text import TEXT
+from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -172,7 +172,7 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     if declared.num_examples not in (None, len(dataset)):
         message = f"dataset {declared.name!r} has {len(dataset):,} examples here, wanted {declared.num_examples:,}"
         findings.append(Finding(kind="wrong-count", message=message))
-    if declared.domain == TEXT.name:
+    if declared.domain == TEXTS.name:
         return Verification(
             dataset=declared.name,
             folder=None,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from robench.tasks.language_modeling_impl import END_OF_LINE
+from robench.tasks.language_modeling_impl import END_OF_LINE, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-UNKNOWN = "<unk>"
 # Models of robench's recipe have the unknown word second; in the papers' code it has the rank of its frequency.
 UNKNOWN_SECOND = (END_OF_LINE, UNKNOWN)
 UNKNOWN_BY_FREQUENCY = (END_OF_LINE,)

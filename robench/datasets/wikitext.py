@@ -15,7 +15,7 @@ from annotated_types import Ge, Le
 
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.declarations.base import LARGEST, FieldProblem
-from robench.domains.text import TEXT
+from robench.domains.texts import TEXTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class TokenFiles(DatasetBase):
 
     implementation: ClassVar[str] = "robench.datasets.wikitext_impl:open_tokens"
 
-    domain: str = TEXT.name
+    domain: str = TEXTS.name
     splits: tuple[str, ...] = ("train", "valid", TEST_SPLIT)
     folder: str
     num_tokens: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]

@@ -57,6 +57,7 @@ KEPT_PERPLEXITY = Metric(
     reads=("kept_loss_nats", "num_kept"),
     implementation=f"{_IMPL}:kept_perplexity",
     contributions=f"{_IMPL}:kept_contributions",
+    of_changes=True,
     lower_is_better=True,
 )
 SWAPPED_PERPLEXITY = Metric(
@@ -69,6 +70,7 @@ SWAPPED_PERPLEXITY = Metric(
     reads=("kept_loss_nats", "num_kept"),
     implementation=f"{_IMPL}:swapped_perplexity",
     contributions=f"{_IMPL}:swapped_contributions",
+    of_changes=True,
     lower_is_better=True,
 )
 LANGUAGE_METRICS = (PERPLEXITY, TOKEN_LOSS, BITS_PER_TOKEN, KEPT_PERPLEXITY, SWAPPED_PERPLEXITY)

@@ -4,8 +4,8 @@ The form is the decoder of Vaswani et al. 2017, arXiv:1706.03762, with sinusoida
 after a LayerNorm as in DeiT and GPT-2 or before one, and the output tied to the embedding (Press & Wolf 2017,
 arXiv:1608.05859), as a whole softmax or an adaptive one. The mechanisms are in their causal forms.
 
-The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first and the unknown word
-second. So a file of weights is complete, and its size known before it is read. That two of 268,000 words have the same
+The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first; words that it has not are
+the unknown word, ``<unk>``. So a file of weights is complete, and its size known before it is read. That two of 268,000 words have the same
 hash has a probability of 2e-9.
 """
 
@@ -25,14 +25,14 @@ from robench.attention.state import ForwardState
 from robench.domains.code_points import CONTEXT_END, decoded
 from robench.models.adaptive_softmax import AdaptiveSoftmax
 from robench.models.residuals_impl import BlockParts, build_block
-from robench.tasks.language_modeling_impl import NO_TOKEN, tokens_of
+from robench.tasks.language_modeling_impl import NO_TOKEN, UNKNOWN, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from robench.models.language import Language
 
-END_ID, UNKNOWN_ID = 0, 1
+END_ID = 0
 # Rows of every pass: shapes are the same for any text and batch, so that a text's outputs do not depend on others.
 WINDOWS_AT_ONCE = 32
 
@@ -84,7 +84,8 @@ class LanguageModel(nn.Module):
     def tokens(self, text: str) -> tuple[Tensor, int]:
         """Return the ids of a text's tokens after an end of line, (1 + tokens,), and how many of them are scored."""
         context, _, scored = text.rpartition(CONTEXT_END)
-        parts = [[self.ids.get(word_hash(word), UNKNOWN_ID) for word in tokens_of(part)] for part in (context, scored)]
+        unknown = self.ids.get(word_hash(UNKNOWN), END_ID)
+        parts = [[self.ids.get(word_hash(word), unknown) for word in tokens_of(part)] for part in (context, scored)]
         ids = [END_ID, *parts[0], *parts[1]]
         return torch.tensor(ids, device=self.embedding.weight.device), len(parts[1])
 
@@ -131,7 +132,7 @@ class LanguageModel(nn.Module):
         return losses_N
 
     def set_vocabulary(self, words: Sequence[str]) -> None:
-        """Take the words of the vocabulary, the end of a line and the unknown word first; they may be fewer."""
+        """Take the words of the vocabulary, the end of a line first and ``<unk>`` among them; they may be fewer."""
         self.vocabulary.zero_()
         self.vocabulary[: len(words)] = torch.tensor([word_hash(word) for word in words])
         self._ids = {}

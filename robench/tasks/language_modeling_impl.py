@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NO_TOKEN = -1.0
 # The word that no text has: words are what is between white space.
 END_OF_LINE = "\n"
+UNKNOWN = "<unk>"
 # First words of texts have little context, and are harder than the average; untrained weights are worse by more.
 MOST_EXCESS_NATS = 1.5
 

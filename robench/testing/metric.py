@@ -217,13 +217,15 @@ def read_texts(seed: int) -> list[LanguageOutcome]:
 
 def conditions_for(metric: Metric, outcomes: MakeOutcomes | None = None) -> list[Sequence[Outcome]]:
     """Return outcomes for the conditions of a column of the metric."""
-    make: MakeOutcomes = classified
-    if metric.task == LANGUAGE_MODELING.name:
-        make = read_texts
-    elif metric.scope in ("search", "distance"):
-        make = searched
-    make = outcomes or make
+    make = outcomes or outcomes_for(metric)
     return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
+
+
+def outcomes_for(metric: Metric) -> MakeOutcomes:
+    """Return a function from a seed to outcomes that the metric reads."""
+    if metric.task == LANGUAGE_MODELING.name:
+        return read_texts
+    return searched if metric.scope in ("search", "distance") else classified
 
 
 def columns_of(rows: Sequence[Outcome], empty: type[Outcome] = ClassificationOutcome) -> Outcomes:

@@ -13,10 +13,9 @@ from PIL import Image, ImageChops
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.identity import key_of
-from robench.datasets import DATASETS, open_dataset
+from robench.datasets import DATASETS, open_dataset, sotu_impl
 from robench.datasets import digits_impl as digits
 from robench.datasets import rendered_digits_impl as rendered_digits
-from robench.datasets import sotu_impl
 from robench.datasets.base import DatasetBase
 from robench.datasets.glyphs import fit
 from robench.datasets.layouts import layout_of

@@ -27,7 +27,14 @@ EXAMPLES: dict[str, Any] = {
     "word-swap-exact": WordSwap(rate=Fraction(1, 4), count="exact", per="text", keeps_stop_words=False),
     "word-swap-independent": WordSwap(rate=Fraction(1, 2), count="independent", replacement="<unk>"),
 }
-TEXTS = ["Fellow citizens of the Senate\nand House\n", "", "\n", "one", "naïve — “quoted” text \U0001f600\n" * 5, "a b " * 90]
+TEXTS = [
+    "Fellow citizens of the Senate\nand House\n",
+    "",
+    "\n",
+    "one",
+    "naïve — “quoted” text \U0001f600\n" * 5,
+    "a b " * 90,
+]
 # Any: nothing here asks for the model.
 NO_MODEL: Any = None
 

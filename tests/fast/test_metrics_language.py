@@ -45,7 +45,9 @@ def test_losses_and_tokens_of_all_texts_are_summed_first(name: str, value: float
     assert METRICS[name].unit == unit
 
 
-@pytest.mark.parametrize("name", ["perplexity", "kept_perplexity", "swapped_perplexity", "token_loss", "bits_per_token"])
+@pytest.mark.parametrize(
+    "name", ["perplexity", "kept_perplexity", "swapped_perplexity", "token_loss", "bits_per_token"]
+)
 def test_there_is_no_interval_below_30_texts(name: str) -> None:
     numbers = [(30.0 + place % 7, 10, 16.0 + place % 5, 8) for place in range(30)]
     assert measured(name, *numbers[:29]).low is None

@@ -49,7 +49,7 @@ def test_the_shift_is_in_time() -> None:
 
 
 def test_words_stand_apart_and_nothing_else_is_changed() -> None:
-    raw = "Fellow-Citizens of the Senate:\r\nI embrace,\nwith\tgreat satisfaction\n \n\"the\" U.S. nation's $1,000 --\n"
+    raw = 'Fellow-Citizens of the Senate:\r\nI embrace,\nwith\tgreat satisfaction\n \n"the" U.S. nation\'s $1,000 --\n'
     assert with_words_apart(raw) == (
         'Fellow-Citizens of the Senate : I embrace , with great satisfaction\n" the " U . S . nation\'s $ 1 , 000 - -\n'
     )
@@ -81,5 +81,8 @@ def test_other_splits_are_refused() -> None:
 
 def test_the_fingerprint_is_pinned() -> None:
     found = {name: robench.load_dataset(name).identity for name in NAMES}
-    assert {name: each.num_examples for name, each in found.items()} == {"sotu": 30, "sotu-shift": len(texts_of("sotu-shift", "test"))}
+    assert {name: each.num_examples for name, each in found.items()} == {
+        "sotu": 30,
+        "sotu-shift": len(texts_of("sotu-shift", "test")),
+    }
     assert found["sotu"].fingerprint != found["sotu-shift"].fingerprint

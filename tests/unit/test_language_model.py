@@ -14,7 +14,7 @@ from robench.attention.twicing import Twicing
 from robench.domains.code_points import CONTEXT_END, encoded_batch
 from robench.models.build import build
 from robench.models.language import Language
-from robench.models.language_impl import END_ID, UNKNOWN_ID, LanguageModel, sinusoids, windows_of, word_hash
+from robench.models.language_impl import END_ID, LanguageModel, sinusoids, windows_of, word_hash
 from robench.models.residuals import Boost, FeatScale
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
@@ -37,9 +37,7 @@ def model_of(architecture: Language) -> LanguageModel:
 def ids_of(text: str) -> list[int]:
     """Ids by the definition: a known word, else the unknown one, and an end after every line."""
     lines = text.split("\n")[:-1]
-    return [
-        each for line in lines for each in [*(WORDS.index(w) if w in WORDS else 1 for w in line.split()), END_ID]
-    ]
+    return [each for line in lines for each in [*(WORDS.index(w) if w in WORDS else 1 for w in line.split()), END_ID]]
 
 
 def alone(model: LanguageModel, text: str) -> torch.Tensor:
@@ -118,8 +116,14 @@ def test_context_is_read_and_not_scored() -> None:
 def test_words_that_the_vocabulary_has_not_are_the_unknown_word() -> None:
     model = model_of(SMALL)
     ids, num_scored = model.tokens("we constitute <unk>\n")
-    assert ids.tolist() == [END_ID, WORDS.index("we"), UNKNOWN_ID, UNKNOWN_ID, END_ID]
+    assert ids.tolist() == [END_ID, WORDS.index("we"), 1, 1, END_ID]
     assert num_scored == 4
+
+
+def test_the_unknown_word_may_stand_anywhere_in_the_vocabulary() -> None:
+    model = model_of(SMALL)
+    model.set_vocabulary(["\n", "we", "<unk>"])
+    assert model.tokens("we constitute\n")[0].tolist() == [END_ID, 1, 2, END_ID]
 
 
 def test_the_vocabulary_is_part_of_the_weights() -> None:

@@ -25,7 +25,10 @@ def columns(perturbed: list[str] | None) -> dict[str, list[object]]:
     inputs = None if perturbed is None else encoded_batch(perturbed)
     found = RULES.columns([OUTPUTS], encoded_batch(TEXTS), Scoring(dataset=DATASETS["sotu"], inputs=inputs))
     return {
-        name: [None if values.missing is not None and values.missing[row] else value for row, value in enumerate(values.array)]
+        name: [
+            None if values.missing is not None and values.missing[row] else value
+            for row, value in enumerate(values.array)
+        ]
         for name, values in found.items()
     }
 
@@ -61,7 +64,9 @@ def test_the_objective_is_the_mean_loss_of_a_token() -> None:
 def test_numbers_that_are_no_likelihoods_are_refused(wrong: float) -> None:
     outputs = OUTPUTS.clone()
     outputs[0, 1] = wrong
-    with pytest.raises(ContractError, match="model 'mine' gave tokens of 1 of 2 texts a likelihood that is NaN, 0 or above 1"):
+    with pytest.raises(
+        ContractError, match="model 'mine' gave tokens of 1 of 2 texts a likelihood that is NaN, 0 or above 1"
+    ):
         RULES.check_outputs(outputs, 2, "mine")
     RULES.check_outputs(OUTPUTS, 2, "mine")
 
@@ -83,6 +88,8 @@ def test_a_loss_far_above_the_expected_perplexity_contradicts_the_entry() -> Non
     assert TASK.metric == "perplexity"
     assert not contradiction(OUTPUTS, [], torch.tensor(limit + 0.01).exp().item(), "sotu")
     found = contradiction(OUTPUTS, [], torch.tensor(limit - 0.01).exp().item(), "sotu")
-    assert found.startswith("has a loss of 2.83 nats a token at the beginning of the first 2 texts of 'sotu', where its registry")
+    assert found.startswith(
+        "has a loss of 2.83 nats a token at the beginning of the first 2 texts of 'sotu', where its registry"
+    )
     assert "check its weights and its vocabulary" in found
     assert log(1) == 0
