@@ -8,8 +8,8 @@ from robench.metrics.metric import Metric
 _IMPL = "robench.metrics.language_impl"
 # The coverage is simulated by tests/slow/test_language_coverage.py.
 INTERVAL = (
-    f"percentile bootstrap 95 %, {NUM_RESAMPLES} resamples of whole texts, which covers about 93 % with 30 texts and 94 % "
-    "with 60; none below 30"
+    f"percentile bootstrap 95 %, {NUM_RESAMPLES} resamples of whole texts, which covers about 93 % with 30 texts and "
+    "94 % with 60; none below 30"
 )
 PERPLEXITY = Metric(
     name="perplexity",

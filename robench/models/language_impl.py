@@ -5,8 +5,8 @@ after a LayerNorm as in DeiT and GPT-2 or before one, and the output tied to the
 arXiv:1608.05859), as a whole softmax or an adaptive one. The mechanisms are in their causal forms.
 
 The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first; words that it has not are
-the unknown word, ``<unk>``. So a file of weights is complete, and its size known before it is read. That two of 268,000 words have the same
-hash has a probability of 2e-9.
+the unknown word, ``<unk>``. So a file of weights is complete, and its size known before it is read. That two of 268,000
+words have the same hash has a probability of 2e-9.
 """
 
 from __future__ import annotations

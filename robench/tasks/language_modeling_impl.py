@@ -112,9 +112,9 @@ def contradiction(outputs: Tensor, targets: Sequence[Tensor], expected: float, d
     if loss <= log(expected) + MOST_EXCESS_NATS:
         return ""
     return (
-        f"has a loss of {loss:.2f} nats a token at the beginning of the first {len(outputs)} texts of {dataset!r}, where "
-        f"its registry entry expects a perplexity of {expected:g}, which is a loss of {log(expected):.2f}: check its "
-        "weights and its vocabulary"
+        f"has a loss of {loss:.2f} nats a token at the beginning of the first {len(outputs)} texts of {dataset!r}, "
+        f"where its registry entry expects a perplexity of {expected:g}, which is a loss of {log(expected):.2f}: check "
+        "its weights and its vocabulary"
     )
 
 
