@@ -58,6 +58,10 @@ def test_what_cannot_be_audited_is_refused_with_its_reason(
         (("--model", "digits-vit", "--epsilon", "8%"), "--epsilon must be a number such as 8/255"),
         (("--model", "digits-vit", "--epsilon", "8"), "epsilon must lie above 0 and at most 1"),
         (("--model", "digits-vit", "--dataset", "digit"), "unknown dataset 'digit'"),
+        (
+            ("--model", "sotu-lm"),
+            "is for language-modeling, which has no audit; audits are of models for classification",
+        ),
         (("--model", "untold", "--registry", "registry.yaml"), "name it with --dataset"),
     ):
         ended = robench("audit", *arguments)

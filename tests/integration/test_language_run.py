@@ -76,3 +76,10 @@ def test_attacks_in_a_norm_are_refused_on_texts(robench: Robench, tmp_path: Path
     ended = robench("run", "--suite", suite, "--model", "sotu-lm", "--results", tmp_path / "results")
     assert ended.code != 0
     assert "sotu" in ended.stderr
+
+
+@pytest.mark.parametrize("command", [("run", "--keep-adversarial", "float32"), ("rescore",)])
+def test_swapped_texts_are_not_kept(robench: Robench, tmp_path: Path, command: tuple[str, ...]) -> None:
+    ended = robench(*command, "--suite", "sotu-swap", "--model", "sotu-lm", "--results", tmp_path)
+    assert ended.code == 2
+    assert "perturbed texts of dataset 'sotu' are not kept, only inputs of real numbers are" in ended.stderr
