@@ -46,7 +46,8 @@ def audit_checkpoint(
     if not TASKS[checkpoint.task].is_audited:
         audited = ", ".join(name for name, task in TASKS.items() if task.is_audited)
         raise UsageError(
-            f"model {checkpoint.name!r} is for {checkpoint.task}, which has no audit; audits are of models for {audited}"
+            f"model {checkpoint.name!r} is for {checkpoint.task}, which has no audit; audits are of models for "
+            f"{audited}"
         )
     training = checkpoint.training
     dataset = dataset or (checkpoint.trained_on if training is None else training.dataset)

@@ -32,8 +32,8 @@ def check_keepable(dataset: DatasetDeclaration) -> None:
     """
     if not DOMAINS[dataset.domain].is_real_valued:
         raise UsageError(
-            f"perturbed {dataset.domain} of dataset {dataset.name!r} are not kept, only inputs of real numbers are; the "
-            "same seed makes the same again"
+            f"perturbed {dataset.domain} of dataset {dataset.name!r} are not kept, only inputs of real numbers are; "
+            "the same seed makes the same again"
         )
 
 
