@@ -61,8 +61,10 @@ class LanguageRules:
         """Refuse numbers that are no negative log-likelihoods.
 
         Raises:
-            ContractError: one is NaN, infinite or negative; or a text has no token.
+            ContractError: one is NaN, infinite or negative; a text has no token; or there is not a row for each text.
         """
+        if outputs.ndim != 2 or len(outputs) != num_rows:
+            raise ContractError(f"model {model!r} returned shape {tuple(outputs.shape)}, wanted ({num_rows}, tokens)")
         is_token = outputs != NO_TOKEN
         valid = (outputs.isfinite() & (outputs >= 0)) | ~is_token
         if not bool(valid.all()):
