@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
 Robench = Any
-ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "8", "--device", "cpu")
+ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "4", "--device", "cpu")
 
 
 def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) -> None:
@@ -22,7 +22,7 @@ def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) ->
 
 
 def test_json_holds_every_flag_and_a_raised_one_ends_with_1(robench: Robench) -> None:
-    ended = robench("audit", "--model", "digits-mom-vit", "--num-examples", "8", "--device", "cpu", "--json")
+    ended = robench("audit", "--model", "digits-mom-vit", "--num-examples", "4", "--device", "cpu", "--json")
     flags = {flag["name"]: flag for flag in json.loads(ended.stdout)}
     assert ended.code == 1
     assert flags["random victim"]["is_raised"]
