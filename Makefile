@@ -30,7 +30,7 @@ fast-tests: $(READY)
 test: lint       ## everything that CI checks
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: test   ## and what is slow and rarely breaks: hostile files, misbehaving models, storms of kills
+test-all: test   ## and what is slow and rarely breaks: hostile files, misbehaving models, kills, interrupts, other libraries
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/slow
 
 lint: $(READY)   ## style and types

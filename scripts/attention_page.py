@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
 from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
+from robench.models.residuals import FeatScale
 from robench.models.residuals_impl import BoostBlock, FeatScaleBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robench.declarations.base import DeclarationBase
+    from robench.attention.base import AttentionBase
 
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 HEADER = """\
@@ -26,6 +28,15 @@ architecture of a checkpoint takes each of these, with the fields named; what is
 `vit` takes all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel and class attention.
 
 Axes: N tokens, H heads, D width of a head, C = H D.
+"""
+
+CAUSAL_HEADER = """\
+## Causal forms
+
+A language model needs the output of each token to depend on it and earlier ones alone. These mechanisms have a form in
+which it does, with the same fields and parameters (`mgk` alone has one mixture weight for each position). It takes
+texts of up to the number of tokens that it was built for. Tests hold each form to a reference that computes one token
+at a time, and to exact independence of later tokens, in value and gradient.
 """
 
 # What stands in a block beside its attention, by the name of its section.
@@ -42,12 +53,28 @@ def page() -> str:
     kinds = ATTENTIONS.builtin.items()
     contents = [f"- [`{kind}`](#{kind}): {_title(declared)}" for kind, declared in kinds]
     contents += [f"- [{name}](#{name.replace(' ', '-')}): {_text(part)[0]}" for name, part in BESIDE.items()]
+    contents += ["- [Causal forms](#causal-forms) for language models: which mechanisms have one, and its cost."]
     sections = [_section(kind, declared) for kind, declared in kinds]
     sections += ["\n\n".join([f"## {name}", *_text(part)]) + "\n" for name, part in BESIDE.items()]
-    return "\n".join([HEADER, *contents, "", *sections])
+    return "\n".join([HEADER, *contents, "", *sections, _causal_forms()])
 
 
-def _section(kind: str, declared: type[DeclarationBase]) -> str:
+def _causal_forms() -> str:
+    """Return the section on causal forms: what each computes and costs, and why others have none."""
+    kinds = ATTENTIONS.builtin.items()
+    forms = [_causal_form(kind, declared) for kind, declared in kinds if declared.causal_implementation]
+    refused = [f"- `{kind}`: {declared.not_causal}." for kind, declared in kinds if declared.not_causal]
+    refused += [f"- `{FeatScale.kind}`, a residual connection: {FeatScale.not_causal}."]
+    without = "### No causal form\n\nThese are refused in language models, with the reason:\n\n" + "\n".join(refused)
+    return "\n".join([CAUSAL_HEADER, *forms, without]) + "\n"
+
+
+def _causal_form(kind: str, declared: type[AttentionBase]) -> str:
+    module = import_module(declared.causal_implementation.partition(":")[0])
+    return f"### {kind}, causal\n\n" + (inspect.getdoc(module) or "").replace("``", "`").rstrip() + "\n"
+
+
+def _section(kind: str, declared: type[AttentionBase]) -> str:
     fields = ", ".join(_field(field) for field in dataclasses.fields(declared))  # type: ignore[arg-type]  # all are dataclasses
     body = "\n".join(_paragraphs(declared)[1:])
     return f"## {kind}\n\n{_title(declared)}\n\nFields: {fields or 'none'}.\n\n{body.rstrip()}\n"
@@ -59,11 +86,11 @@ def _field(field: dataclasses.Field[object]) -> str:
     return f"`{field.name}` ({field.default})"
 
 
-def _title(declared: type[DeclarationBase]) -> str:
+def _title(declared: type[AttentionBase]) -> str:
     return _paragraphs(declared)[0].strip().replace("\n", " ")
 
 
-def _paragraphs(declared: type[DeclarationBase]) -> list[str]:
+def _paragraphs(declared: type[AttentionBase]) -> list[str]:
     """Return the paragraphs of the implementation's module; equations are indented, which is code in Markdown."""
     module = sys.modules[declared.implemented().__module__]
     # Double backquotes are reStructuredText's, single ones Markdown's.

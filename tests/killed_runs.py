@@ -1,4 +1,4 @@
-"""A run that is killed at random moments, and ends as one that was not."""
+"""Runs that are interrupted or killed, at random moments too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -30,6 +31,18 @@ def model_options(names: tuple[str, ...]) -> list[str]:
 def sorted_outcomes(results: Path) -> list[str]:
     records = FolderStore(results).records(lambda header: True)
     return sorted(f"{record.shard.key} {record.outcomes!r}" for record in records)
+
+
+def begin(suite: Path, results: Path, *options: str) -> subprocess.Popen[str]:
+    """Start a run of digits-vit in a process group of its own."""
+    command = [sys.executable, "-m", "robench", "run", "--model", "digits-vit"]
+    command += ["--suite", str(suite), "--results", str(results), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for_records(results: Path, count: int = 1) -> None:
+    while len(list(results.rglob("*.parquet"))) < count:
+        time.sleep(0.05)
 
 
 def check_that_kills_change_no_byte(

@@ -14,3 +14,4 @@ class AttnScale(AttentionBase):
 
     kind: ClassVar[str] = "attnscale"
     implementation: ClassVar[str] = "robench.attention.attnscale_impl:AttnScaleAttention"
+    not_causal: ClassVar[str] = "the uniform weights that it scales around are over all tokens, later ones too"

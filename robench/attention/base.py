@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
+from robench.declarations.base import LARGEST, FieldProblem
+from robench.declarations.causal_form import CausalFormBase
 
 # The two definitions of a mechanism: as printed in the paper, and as computed by the authors' public code.
 Formula = Literal["paper", "released"]
@@ -14,12 +15,17 @@ Layers = Literal["all"] | tuple[int, ...]
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 
 
-class AttentionBase(DeclarationBase):
+class AttentionBase(CausalFormBase):
     """Declaration of an attention mechanism; the defaults are those of softmax attention.
 
     The implementation is a callable ``(declaration, geometry) -> nn.Module``; the module takes tokens (B, N, C) and the
     state of the forward pass (``attention.state``).
+
+    A causal form is called with a geometry whose ``is_causal`` is set, and takes up to its ``num_tokens`` tokens. Its
+    parameters have the shapes of the other form's unless its documentation says otherwise.
     """
+
+    family: ClassVar[str] = "attention"
 
     @property
     def layers(self) -> Layers:

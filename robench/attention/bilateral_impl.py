@@ -59,23 +59,27 @@ class BilateralAttention(ProjectedAttention):
         return super().train(mode)
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D).
+        """Return (B, H, N, D)."""
+        q_BHND, k_BHND, v_BHND = heads
+        return self.scores(q_BHND, k_BHND, state).softmax(dim=-1) @ v_BHND
+
+    def scores(self, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
+        """Return the logits of contents and positions, (B, H, N, N).
 
         Raises:
             ContractError: positions are learned, and the state has none.
         """
-        q_BHND, k_BHND, v_BHND = heads
         scores_BHNN = (q_BHND / self.content_bandwidth) @ k_BHND.transpose(-2, -1)
         if self.positions == "alibi":
             scores_BHNN = scores_BHNN + falling_logits(self.num_heads, q_BHND.shape[-2], like=scores_BHNN)
         elif self.positions != "none":
             scores_BHNN = scores_BHNN + self.position_scores(scores_BHNN, state)
-        return scores_BHNN.softmax(dim=-1) @ v_BHND
+        return scores_BHNN
 
     def position_scores(self, scores_BHNN: Tensor, state: ForwardState | None) -> Tensor:
         """Return the logits of positions, (H, N, N), to be added to those of contents."""
         num_tokens = scores_BHNN.shape[-1]
-        learned = (learned_positions(state),) if self.positions == "learned" else ()
+        learned = (self.learned(state, num_tokens),) if self.positions == "learned" else ()
 
         def compute() -> Tensor:
             weight = self.qkv.weight
@@ -87,6 +91,10 @@ class BilateralAttention(ProjectedAttention):
             return compute()
         # The dtype, because that of the result depends on autocast too.
         return self._kept.get((self.qkv.weight, self.qkv.bias, *learned), (num_tokens, scores_BHNN.dtype), compute)
+
+    def learned(self, state: ForwardState | None, num_tokens: int) -> Tensor:
+        """Return the backbone's vectors of positions, (N, C)."""
+        return learned_positions(state)
 
 
 def learned_positions(state: ForwardState | None) -> Tensor:

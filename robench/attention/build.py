@@ -21,9 +21,11 @@ def build_attention(declaration: AttentionBase, geometry: Geometry) -> nn.Module
 
     Raises:
         ContractError: a third-party mechanism did not return a module.
+        DeclarationError: a causal layer is wanted of a mechanism without a causal form, or of settings without one.
     """
     declared = declaration_at(declaration, geometry.layer)
-    module: nn.Module = declared.implemented()(declared, geometry)
+    implementation = declared.implemented_causally() if geometry.is_causal else declared.implemented()
+    module: nn.Module = implementation(declared, geometry)
     if provider_of(declared) is not None:
         title = title_of("attention", declared, declared.kind)
         if not isinstance(module, nn.Module):

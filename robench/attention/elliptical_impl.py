@@ -60,19 +60,35 @@ class EllipticalAttention(ProjectedAttention):
         """
         q_BHND, k_BHND, v_BHND = heads
         if not self.is_over_layers:
-            return attend(q_BHND * sensitivity(q_BHND, k_BHND, v_BHND), k_BHND, v_BHND)
+            return self.attend(q_BHND * self.sensitivity(q_BHND, k_BHND, v_BHND), k_BHND, v_BHND)
         state = ForwardState() if state is None else state
         if self.layer > 0:
-            q_BHND = q_BHND * relevance(v_BHND, state.values_of(self.layer - 1))
+            q_BHND = q_BHND * self.relevance(v_BHND, state.values_of(self.layer - 1))
         state.values_BHND[self.layer] = v_BHND
+        return self.attend(q_BHND, k_BHND, v_BHND)
+
+    def attend(self, q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
+        """Return softmax attention, (B, H, N, D)."""
         return attend(q_BHND, k_BHND, v_BHND)
+
+    def relevance(self, v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:
+        """Return the diagonal of W over layers, (B, H, 1, D)."""
+        return relevance(v_BHND, earlier_BHND)
+
+    def sensitivity(self, q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
+        """Return the diagonal of W by finite differences, (B, H, 1, D)."""
+        return sensitivity(q_BHND, k_BHND, v_BHND)
 
 
 def relevance(v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:
     """Return the diagonal of W, (B, H, 1, D), in [0, 1]: the change of each coordinate over the largest change."""
-    change_BH1D = (v_BHND - earlier_BHND).detach().abs().mean(dim=-2, keepdim=True)
-    largest_BH11 = change_BH1D.amax(dim=-1, keepdim=True)
-    return (change_BH1D / largest_BH11).where(largest_BH11 > 0, 1.0)
+    return normalised((v_BHND - earlier_BHND).detach().abs().mean(dim=-2, keepdim=True))
+
+
+def normalised(change: Tensor) -> Tensor:
+    """Return the change of each coordinate over the largest one, of the same shape; 1 where nothing changes."""
+    largest = change.amax(dim=-1, keepdim=True)
+    return (change / largest).where(largest > 0, 1.0)
 
 
 @torch.no_grad()

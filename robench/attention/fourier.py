@@ -21,6 +21,7 @@ class Fourier(AttentionBase):
 
     kind: ClassVar[str] = "fourier"
     implementation: ClassVar[str] = "robench.attention.fourier_impl:FourierAttention"
+    causal_implementation: ClassVar[str] = "robench.attention.fourier_causal_impl:CausalFourierAttention"
 
     power: Annotated[int, Ge(2), Le(LARGEST)] = 4
 

@@ -20,5 +20,6 @@ class FourierMom(MedianOfMeans):
 
     kind: ClassVar[str] = "fourier-mom"
     implementation: ClassVar[str] = "robench.attention.fourier_mom_impl:FourierMomAttention"
+    causal_implementation: ClassVar[str] = "robench.attention.fourier_mom_causal_impl:CausalFourierMomAttention"
 
     power: Annotated[int, Ge(1), Le(1000)] = 4

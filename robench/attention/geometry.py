@@ -14,6 +14,8 @@ class Geometry:
         num_tokens: number of tokens of an input, including the class token; needed by mechanisms with parameters per
             token pair.
         depth: number of layers of the backbone; ``layer``: 0-based index of this one.
+        is_causal: whether the output of a token must depend on it and earlier ones alone; inputs may then have fewer
+            tokens than ``num_tokens``.
         separate_queries: whether the backbone keeps the queries' projection apart from that of keys and values.
 
     Raises:
@@ -26,6 +28,7 @@ class Geometry:
     depth: int
     layer: int
     separate_queries: bool = False
+    is_causal: bool = False
 
     def __post_init__(self) -> None:
         if self.dim % self.num_heads:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -53,3 +55,16 @@ def feature_factors(log_queries_BHNF: Tensor, log_keys_BHMF: Tensor) -> tuple[Te
     totals_BH1F = log_keys_BHMF.logsumexp(dim=-2, keepdim=True)
     gather_BHFM = log_keys_BHMF.softmax(dim=-2).transpose(-2, -1)
     return (log_queries_BHNF + totals_BH1F).softmax(dim=-1), gather_BHFM
+
+
+def causal(scores_BHNN: Tensor) -> Tensor:
+    """Return the scores of each query with minus infinity for keys after it."""
+    num_tokens = scores_BHNN.shape[-1]
+    is_later_NN = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=scores_BHNN.device).triu(1)
+    return scores_BHNN.masked_fill(is_later_NN, -torch.inf)
+
+
+def causal_attend(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
+    """Return softmax(Q K^T / sqrt(D)) V over each query's own and earlier keys, (B, H, N, D)."""
+    weights_BHNN: Tensor = causal(dot_scores(q_BHND, k_BHND)).softmax(dim=-1)
+    return weights_BHNN @ v_BHND

@@ -18,5 +18,6 @@ class Kde(AttentionBase):
 
     kind: ClassVar[str] = "kde"
     implementation: ClassVar[str] = "robench.attention.kde_impl:KdeAttention"
+    causal_implementation: ClassVar[str] = "robench.attention.kde_causal_impl:CausalKdeAttention"
 
     formula: Formula = "paper"

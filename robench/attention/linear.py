@@ -17,3 +17,4 @@ class Linear(AttentionBase):
 
     kind: ClassVar[str] = "linear"
     implementation: ClassVar[str] = "robench.attention.linear_impl:LinearAttention"
+    causal_implementation: ClassVar[str] = "robench.attention.linear_causal_impl:CausalLinearAttention"

@@ -23,6 +23,7 @@ class Linformer(AttentionBase):
 
     kind: ClassVar[str] = "linformer"
     implementation: ClassVar[str] = "robench.attention.linformer_impl:LinformerAttention"
+    not_causal: ClassVar[str] = "its projection mixes later tokens into every key and value"
 
     projection_length: Count
 

@@ -55,7 +55,11 @@ class MgkAttention(ProjectedAttention):
 
     def kernels(self, place: int, q_BHND: Tensor, k_BHND: Tensor) -> Tensor:
         """Return pi_r exp(-(r + 1/2) |q - k|^2 / sqrt(D)) for one of the keys, (B, H, N, M)."""
+        precision = (place + 0.5) / math.sqrt(q_BHND.shape[-1])
+        return self.share(place, k_BHND.shape[-2]) * gaussian_kernels(q_BHND, k_BHND, precision)
+
+    def share(self, place: int, num_tokens: int) -> Tensor:
+        """Return pi_r of each head, (H, 1, 1)."""
         # Not get_parameter, which refuses the plain tensors that torch.func puts in a parameter's place.
         share_H111: Tensor = getattr(self, f"pi{place}")
-        precision = (place + 0.5) / math.sqrt(q_BHND.shape[-1])
-        return share_H111.squeeze(-1).clamp(min=0, max=1) * gaussian_kernels(q_BHND, k_BHND, precision)
+        return share_H111.squeeze(-2).clamp(min=0, max=1)

@@ -41,10 +41,14 @@ class NeutrenoAttention(ProjectedAttention):
             ContractError: this is a later layer, and the state holds no values of layer 0.
         """
         q_BHND, k_BHND, v_BHND = heads
-        output_BHND = attend(q_BHND, k_BHND, v_BHND)
+        output_BHND = self.smoothed(q_BHND, k_BHND, v_BHND)
         state = ForwardState() if state is None else state
         if self.layer == 0:
             state.values_BHND[0] = v_BHND
         else:
             output_BHND = output_BHND + self.alpha * (state.values_of(0) - v_BHND)
         return output_BHND
+
+    def smoothed(self, q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
+        """Return A V, (B, H, N, D)."""
+        return attend(q_BHND, k_BHND, v_BHND)

@@ -23,6 +23,7 @@ class Nystrom(AttentionBase):
 
     kind: ClassVar[str] = "nystrom"
     implementation: ClassVar[str] = "robench.attention.nystrom_impl:NystromAttention"
+    not_causal: ClassVar[str] = "its landmarks are means over segments of tokens, later ones too"
 
     num_landmarks: Count
     formula: Formula = "paper"

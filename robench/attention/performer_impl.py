@@ -62,24 +62,32 @@ class PerformerAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
+        spread_BHNF, gather_BHFN = feature_factors(*self.log_features(q_BHND, k_BHND))
+        return spread_BHNF @ (gather_BHFN @ v_BHND)
+
+    def log_features(self, q_BHND: Tensor, k_BHND: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logarithms of the features of queries and keys, (B, H, N, F) each, up to factors that cancel."""
         scale = q_BHND.shape[-1] ** -0.25
         log_queries_BHNF = (q_BHND * scale) @ self.projection.T
         log_keys_BHNF = (k_BHND * scale) @ self.projection.T
         key_halves_BHN1 = (k_BHND * scale).square().sum(-1, keepdim=True) / 2
         if self.epsilon is None:
             # The features of one query share |q|^2 / 2, and all of them sqrt(F): both cancel in the weights.
-            log_keys_BHNF = log_keys_BHNF - key_halves_BHN1
-        else:
-            query_halves_BHN1 = (q_BHND * scale).square().sum(-1, keepdim=True) / 2
-            log_queries_BHNF = raised(log_queries_BHNF, query_halves_BHN1, self.epsilon, over=(-1,))
-            log_keys_BHNF = raised(log_keys_BHNF, key_halves_BHN1, self.epsilon, over=(-2, -1))
-        spread_BHNF, gather_BHFN = feature_factors(log_queries_BHNF, log_keys_BHNF)
-        return spread_BHNF @ (gather_BHFN @ v_BHND)
+            return log_queries_BHNF, log_keys_BHNF - key_halves_BHN1
+        query_halves_BHN1 = (q_BHND * scale).square().sum(-1, keepdim=True) / 2
+        of_queries = log_queries_BHNF.amax(dim=-1, keepdim=True)
+        return (
+            raised(log_queries_BHNF, query_halves_BHN1, self.epsilon, of_queries),
+            raised(log_keys_BHNF, key_halves_BHN1, self.epsilon, self.largest(log_keys_BHNF)),
+        )
+
+    def largest(self, products_BHNF: Tensor) -> Tensor:
+        """Return m of the keys, the largest w . x of each head, (B, H, 1, 1)."""
+        return products_BHNF.amax(dim=(-2, -1), keepdim=True)
 
 
-def raised(products_BHNF: Tensor, halves_BHN1: Tensor, epsilon: float, over: tuple[int, ...]) -> Tensor:
-    """Return ln(exp(w . x - |x|^2 / 2 - m) + epsilon), of the same shape, m the largest product ``over`` these axes."""
-    largest = products_BHNF.amax(dim=over, keepdim=True)
+def raised(products_BHNF: Tensor, halves_BHN1: Tensor, epsilon: float, largest: Tensor) -> Tensor:
+    """Return ln(exp(w . x - |x|^2 / 2 - m) + epsilon), of the same shape, with m ``largest``."""
     floor = products_BHNF.new_full((), math.log(epsilon))
     return torch.logaddexp(products_BHNF - halves_BHN1 - largest, floor)
 

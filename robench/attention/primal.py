@@ -29,6 +29,7 @@ class Primal(AttentionBase):
 
     kind: ClassVar[str] = "primal"
     implementation: ClassVar[str] = "robench.attention.primal_impl:PrimalAttention"
+    causal_implementation: ClassVar[str] = "robench.attention.primal_causal_impl:CausalPrimalAttention"
 
     num_directions: Count
     rank_multiplier: Annotated[int, Ge(1), Le(LARGEST)] = DEFAULT_RANK_MULTIPLIER
@@ -36,6 +37,15 @@ class Primal(AttentionBase):
     layers: Layers = "all"
     elsewhere: Literal["softmax"] = "softmax"
     formula: Formula = "paper"
+
+    @property
+    def causal_problem(self) -> str:
+        """Return the reason why data-dependent projection weights have no causal form; empty for others."""
+        return (
+            "data_dependent weights mix all tokens, later ones too; use data_dependent: false"
+            if self.data_dependent
+            else ""
+        )
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse rank_multiplier unless tokens are mixed."""

@@ -62,7 +62,7 @@ class PrimalAttention(nn.Module):
 
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
         """Return (B, N, C); the KSVD loss is added to the losses of the state if requested there."""
-        q_BHND, k_BHND = split_heads(self.qk(x_BNC), self.num_heads, num_projections=2)
+        q_BHND, k_BHND = self.queries_and_keys(x_BNC)
         e_BHNS = normalize(q_BHND, dim=-1) @ self.projection(self.we, x_BNC)
         r_BHNS = normalize(k_BHND, dim=-1) @ self.projection(self.wr, x_BNC)
         if state is not None and state.losses_B is not None:
@@ -70,6 +70,11 @@ class PrimalAttention(nn.Module):
         mixed_BHND = self.concate_weight(torch.cat([e_BHNS, r_BHNS], dim=-1))
         mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
         return mixed_BNC
+
+    def queries_and_keys(self, x_BNC: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the queries and the keys, (B, H, N, D) each."""
+        q_BHND, k_BHND = split_heads(self.qk(x_BNC), self.num_heads, num_projections=2)
+        return q_BHND, k_BHND
 
     def projection(self, weight_HMS: Tensor, x_BNC: Tensor) -> Tensor:
         """Return F^T W, (B, H, D, S), or W itself, (H, D, S), if it does not depend on the tokens."""

@@ -66,15 +66,20 @@ class RkdeAttention(ProjectedAttention):
 
 def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde) -> Tensor:
     """Return the logarithms of each point's weight, (B, H, M), after the declared number of re-weightings."""
-    tail = 0.01 if declaration.loss == "hampel" and declaration.formula == "released" else 0.0
     log_weights_BHM = torch.full_like(gram_BHMM[..., 0], -math.log(gram_BHMM.shape[-1]))
     for _ in range(declaration.num_iterations):
         squared_BHM = squared_distances(gram_BHMM, log_weights_BHM, declaration.formula)
-        log_psi_BHM = LOG_WEIGHTS[declaration.loss](squared_BHM, declaration.threshold, tail)
+        log_psi_BHM = log_psi(squared_BHM, declaration)
         vanished_BH1 = log_psi_BHM.isneginf().all(dim=-1, keepdim=True)
         log_psi_BHM = torch.where(vanished_BH1, log_weights_BHM, log_psi_BHM)
         log_weights_BHM = log_psi_BHM.log_softmax(dim=-1)
     return log_weights_BHM
+
+
+def log_psi(squared: Tensor, declaration: Rkde) -> Tensor:
+    """Return ln psi of each point, of the shape of h^2."""
+    tail = 0.01 if declaration.loss == "hampel" and declaration.formula == "released" else 0.0
+    return LOG_WEIGHTS[declaration.loss](squared, declaration.threshold, tail)
 
 
 def squared_distances(gram_BHMM: Tensor, log_weights_BHM: Tensor, formula: Formula) -> Tensor:
@@ -90,5 +95,9 @@ def squared_distances(gram_BHMM: Tensor, log_weights_BHM: Tensor, formula: Formu
 def quotients(scores_BHNM: Tensor, log_joint_BHM: Tensor, log_marginal_BHM: Tensor) -> Tensor:
     """Return w_j k(q_i - k_j) / sum_m u_m k(q_i - k_m), of shape (B, H, N, M), from the logarithms."""
     marginal_BHN1 = (log_marginal_BHM.unsqueeze(-2) + scores_BHNM).logsumexp(dim=-1, keepdim=True)
-    log_quotients_BHNM = log_joint_BHM.unsqueeze(-2) + scores_BHNM - marginal_BHN1
-    return log_quotients_BHNM.clamp(max=math.log(torch.finfo(scores_BHNM.dtype).max) / 4).exp()
+    return bounded(log_joint_BHM.unsqueeze(-2) + scores_BHNM - marginal_BHN1)
+
+
+def bounded(log_quotients: Tensor) -> Tensor:
+    """Return the quotients, of the same shape, below the fourth root of the largest number."""
+    return log_quotients.clamp(max=math.log(torch.finfo(log_quotients.dtype).max) / 4).exp()

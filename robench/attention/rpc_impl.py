@@ -34,8 +34,11 @@ from torch import Tensor
 
 from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
+from robench.attention.running import running_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from robench.attention.geometry import Geometry
     from robench.attention.rpc import Rpc
     from robench.attention.rpc_asymmetric import RpcAsymmetric
@@ -57,32 +60,48 @@ class RpcAttention(ProjectedAttention):
 
 
 def pursue(
-    k_BHND: Tensor, v_BHND: Tensor, threshold_BH11: Tensor, num_iterations: int, q_BHND: Tensor | None = None
+    k_BHND: Tensor,
+    v_BHND: Tensor,
+    threshold: Tensor,
+    num_iterations: int,
+    q_BHND: Tensor | None = None,
+    *,
+    attention: Callable[[Tensor, Tensor, Tensor], Tensor] = attend,
 ) -> Tensor:
     """Return the low-rank part L, (B, H, N, D), after ``num_iterations`` of principal attention pursuit.
 
-    Without separate queries, the cleaned keys are also the queries.
+    The threshold is one for each head, (B, H, 1, 1), or one for each of its tokens, (B, H, N, 1). Without separate
+    queries, the cleaned keys are also the queries.
     """
     low_rank_BHND = scaled_dual_BHND = torch.zeros_like(k_BHND)
     for _ in range(num_iterations):
-        sparse_BHND = shrink(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold_BH11)
+        sparse_BHND = shrink(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold)
         cleaned_BHND = k_BHND - sparse_BHND - scaled_dual_BHND
-        low_rank_BHND = attend(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
+        low_rank_BHND = attention(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
         scaled_dual_BHND = scaled_dual_BHND + (k_BHND - low_rank_BHND - sparse_BHND)
     return low_rank_BHND
 
 
-def shrink(x_BHND: Tensor, threshold_BH11: Tensor) -> Tensor:
+def shrink(x_BHND: Tensor, threshold: Tensor) -> Tensor:
     """Return each entry moved towards zero by the threshold, stopping at zero."""
-    return x_BHND.sign() * (x_BHND.abs() - threshold_BH11).relu()
+    return x_BHND.sign() * (x_BHND.abs() - threshold).relu()
 
 
 def threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric) -> Tensor:
     """Return the threshold of each example's head, (B, H, 1, 1), by the declared formula."""
-    mean_BH11 = k_BHND.abs().mean(dim=(-2, -1), keepdim=True)
+    return threshold_at(k_BHND.abs().mean(dim=(-2, -1), keepdim=True), declaration)
+
+
+def running_threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric) -> Tensor:
+    """Return the threshold of each token, (B, H, N, 1), which is that of the keys up to it."""
+    return threshold_at(running_mean(k_BHND.abs().mean(dim=-1, keepdim=True)), declaration)
+
+
+def threshold_at(mean: Tensor, declaration: Rpc | RpcAsymmetric) -> Tensor:
+    """Return the thresholds where the absolute entries of keys have these means, of their shape (B, H, ...)."""
     if declaration.formula == "paper":
-        return declaration.sparsity * 4 * mean_BH11
+        return declaration.sparsity * 4 * mean
     # The bound is far above the square root of the smallest number, so that the gradient, in 1 / mean^2, is finite too.
-    mean_BH11 = mean_BH11.clamp(min=torch.finfo(k_BHND.dtype).eps ** 2)
-    num_heads = k_BHND.shape[1]
-    return declaration.sparsity * num_heads / (4 * mean_BH11)
+    mean = mean.clamp(min=torch.finfo(mean.dtype).eps ** 2)
+    num_heads = mean.shape[1]
+    return declaration.sparsity * num_heads / (4 * mean)

@@ -19,6 +19,9 @@ class Rvt(AttentionBase):
 
     kind: ClassVar[str] = "rvt"
     implementation: ClassVar[str] = "robench.attention.rvt_impl:RvtAttention"
+    not_causal: ClassVar[str] = (
+        "its learned matrix has a weight for each pair of places of an image, and no form of it for texts is defined"
+    )
 
     formula: Formula = "paper"
 

@@ -19,6 +19,7 @@ class Scaled(AttentionBase):
 
     kind: ClassVar[str] = "scaled"
     implementation: ClassVar[str] = "robench.attention.scaled_impl:ScaledAttention"
+    not_causal: ClassVar[str] = "S V mixes the values of all tokens, later ones too, before any is weighed"
 
     parameterization: Literal["matrix", "scalar"] = "matrix"
 

@@ -25,6 +25,7 @@ class Spkde(AttentionBase):
 
     kind: ClassVar[str] = "spkde"
     implementation: ClassVar[str] = "robench.attention.spkde_impl:SpkdeAttention"
+    causal_implementation: ClassVar[str] = "robench.attention.spkde_causal_impl:CausalSpkdeAttention"
 
     beta: Annotated[float, Ge(1), Le(LARGEST)] = 1.4
     formula: Formula = "paper"

@@ -18,6 +18,7 @@ class Twicing(AttentionBase):
 
     kind: ClassVar[str] = "twicing"
     implementation: ClassVar[str] = "robench.attention.twicing_impl:TwicingAttention"
+    causal_implementation: ClassVar[str] = "robench.attention.twicing_causal_impl:CausalTwicingAttention"
 
     layers: Layers = "all"
     elsewhere: Literal["softmax"] = "softmax"

@@ -58,7 +58,7 @@ def list_sets(as_json: bool) -> int:
 @option("--decode", is_flag=True, help="Also decode every image; takes minutes for 50,000.")
 @json_option
 def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, decode: bool, as_json: bool) -> int:
-    """Check folders, class lists and counts of dataset NAME against its published form.
+    """Check folders, class lists and counts of dataset NAME, or its texts, against its published form.
 
     A dataset of a registry file is compared with its entry.
 
@@ -127,6 +127,7 @@ def _entries() -> list[dict[str, Any]]:
 
 
 def _plain(verification: Verification) -> dict[str, Any]:
+    texts = {"split": verification.split, "num_texts": verification.num_texts, "num_tokens": verification.num_tokens}
     return {
         "dataset": verification.dataset,
         "is_whole": verification.is_whole,
@@ -138,6 +139,7 @@ def _plain(verification: Verification) -> dict[str, Any]:
             {"kind": finding.kind, "is_problem": finding.is_problem, "message": finding.message}
             for finding in verification.findings
         ],
+        **(texts if verification.num_texts is not None else {}),
     }
 
 
@@ -145,7 +147,7 @@ def _lines(verifications: Sequence[Verification]) -> Iterator[str]:
     for each in verifications:
         # 95 absent datasets would each list all attempted folders.
         if each.is_absent and len(verifications) > 1:
-            yield f"absent {each.dataset}"
+            yield f"absent {_title(each)}"
         else:
             yield from _paragraph(each)
     absent = [each for each in verifications if each.is_absent]
@@ -157,9 +159,7 @@ def _lines(verifications: Sequence[Verification]) -> Iterator[str]:
 
 def _paragraph(verification: Verification) -> Iterator[str]:
     state = "whole" if verification.is_whole else "WRONG"
-    counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
-    read = "every image was read" if verification.is_decoded else "no image was read (--decode reads all)"
-    yield f"{state}  {verification.dataset}: {counts}; {read}"
+    yield f"{state}  {_title(verification)}: {_counts(verification)}"
     of_kind: dict[str, list[Finding]] = defaultdict(list)
     for finding in verification.findings:
         of_kind[finding.kind].append(finding)
@@ -170,6 +170,21 @@ def _paragraph(verification: Verification) -> Iterator[str]:
             yield from tried
         if len(findings) > _SHOWN_OF_A_KIND:
             yield f"  {kind}: and {len(findings) - _SHOWN_OF_A_KIND:,} more (all of them with --json)"
+
+
+def _title(verification: Verification) -> str:
+    return verification.dataset if verification.split is None else f"{verification.dataset}, {verification.split} split"
+
+
+def _counts(verification: Verification) -> str:
+    """Return numbers of images and classes, or of texts and tokens, and whether they were read."""
+    if verification.num_texts is not None:
+        tokens = "" if verification.num_tokens is None else f" of {verification.num_tokens:,} tokens"
+        read = "every text was read" if verification.is_decoded else "it cannot be used"
+        return f"{verification.num_texts:,} texts{tokens}; {read}"
+    counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
+    read = "every image was read" if verification.is_decoded else "no image was read (--decode reads all)"
+    return f"{counts}; {read}"
 
 
 def _message_lines(finding: Finding) -> list[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from robench.core.checkpoint import Checkpoint
+    from robench.core.report import Estimate
     from robench.training.base import EpochReport
 
 # A mistyped range is none of thousands of trainings.
@@ -231,13 +232,12 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
         raise StoreUnwritableError(f"cannot write the weights to {path}: {error.strerror}") from error
     digest = hashlib.sha256(content).hexdigest()
     trained = replace(checkpoint, weights=Weights(uri=str(path), sha256=digest))
-    accuracy = _clean_accuracy(trained, asked)
-    shown = "clean accuracy not measured" if accuracy is None else f"{100 * accuracy:.1f} % clean"
+    score = _clean_score(trained, asked)
+    shown = _shown(score)
     if asked.output is None:
         # Expected scores from papers stay; those of robench's own weights are replaced by the measured ones.
         metric = TASKS[checkpoint.task].metric
-        is_expected = metric is not None and accuracy is not None and _is_embedded(checkpoint)
-        expected = {str(metric): round(accuracy or 0.0, 4)} if is_expected else {}
+        expected = {str(metric): round(score.value, 4)} if score is not None and _is_embedded(checkpoint) else {}
         _register(registry, checkpoint, digest, expected)
     state_path(path).unlink(missing_ok=True)
     out(f"{checkpoint.name}: {shown}, {len(content)} bytes, sha256 {digest}, {path}")
@@ -287,14 +287,24 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
         return save(training.implemented()(checkpoint, host, on_epoch))
 
 
-def _clean_accuracy(checkpoint: Checkpoint, asked: Asked) -> float | None:
-    from robench.runs.clean_accuracy import clean_accuracy
+def _shown(score: Estimate | None) -> str:
+    # Imported here, so that help needs no numpy.
+    from robench.reports.grid import number_text
+
+    if score is None:
+        return "clean accuracy not measured"
+    number = number_text(score.value, score.unit)
+    return f"{number} % clean" if score.unit == "share" else f"clean {score.unit} {number}"
+
+
+def _clean_score(checkpoint: Checkpoint, asked: Asked) -> Estimate | None:
+    from robench.runs.clean_score import clean_score
 
     training = checkpoint.training
     assert training is not None  # _check has seen to it
     device = "cpu" if training.is_embedded else asked.device
     try:
-        return clean_accuracy(checkpoint, training.dataset, data_root=asked.data_root, device=device).value
+        return clean_score(checkpoint, training.dataset, data_root=asked.data_root, device=device)
     except MissingDataError as error:
         first, *others = error.lines
         say(f"The weights are kept, but their accuracy is not measured: {first}", *others)

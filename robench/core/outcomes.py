@@ -22,6 +22,7 @@ class Outcome:
             counted.
         num_clamped: number of input values that the attack returned outside [0, 1] by more than rounding, before
             clamping; None if there were none.
+        num_changed: number of words of a text that were changed; None if the domain has no words.
         epsilon: in a sweep, the budget of this outcome, as an exact fraction such as ``4/255``.
     """
 
@@ -34,3 +35,4 @@ class Outcome:
     num_queries: int | None = None
     num_gradients: int | None = None
     num_clamped: int | None = None
+    num_changed: int | None = None

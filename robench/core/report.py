@@ -19,7 +19,7 @@ class Estimate:
     Attributes:
         low, high: bounds of the 95 % interval, in the unit of ``value``; None where undefined.
         unit: ``share`` for proportions in [0, 1]; ``ratio`` for errors relative to a reference's; only renderers use
-            per cent.
+            per cent. Other units are printed as they are.
         of_seeds: values of the single training seeds, for a mean over them; empty for one checkpoint.
     """
 

@@ -19,7 +19,9 @@ from robench.datasets.image_list import ImageList
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.map_style import MapStyle
 from robench.datasets.python_target import PythonTarget
+from robench.datasets.sotu import SOTU, SOTU_SHIFT
 from robench.datasets.user import UserDataset
+from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_103
 from robench.declarations.preprocessing import PreprocessingBase
 
 if TYPE_CHECKING:
@@ -34,7 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 
 _BUILTIN: dict[str, DatasetBase] = {
-    declared.name: declared for declared in (DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS)
+    declared.name: declared
+    for declared in (
+        *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS),
+        *(SOTU, SOTU_SHIFT, WIKITEXT_103, WIKITEXT_2),
+    )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 # Formats of the datasets that registry files declare.

@@ -21,10 +21,10 @@ def layout_of(declared: DatasetBase) -> Layout:
     """Return the location of the class folders of a dataset on disk, and their expected content.
 
     Raises:
-        ValueError: the dataset is embedded in a library.
+        ValueError: the dataset is embedded in a library, or of texts.
     """
     if not isinstance(declared, PublishedFolder) or declared.folder is None:
-        raise ValueError(f"dataset {declared.name!r} lies in no folder")
+        raise ValueError(f"dataset {declared.name!r} has no class folders")
     published = next(each for each in PUBLISHED_SETS.values() if each.folder == set_folder(declared.folder))
     if declared.folder == VALIDATION.dataset:
         return _selection(declared)

@@ -1,4 +1,4 @@
-"""Published datasets of images: their sources, archives and folder layouts.
+"""Published datasets of images and texts: their sources, archives and folder layouts.
 
 One set may hold several declared datasets: ImageNet-C holds one for each type and severity, and the ImageNet-1k
 validation images are also read as those of the classes of ImageNet-A. No torch, so that ``robench data list`` starts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """Published set of images on disk.
+    """Published set of images or texts on disk.
 
     Attributes:
         folder: its folder below the data root.
@@ -129,6 +129,18 @@ _ALL: Final = (
         archives=("noise.tar", "blur.tar", "weather.tar", "digital.tar", "extra.tar"),
         other_folders=("ImageNet-C", "Imagenet-C"),
         images_per_class=50,
+    ),
+    PublishedSet(
+        name="wikitext-103",
+        folder="wikitext-103",
+        where="Merity et al. 2016, wikitext-103-v1.zip, to be unpacked in the data root",
+        num_bytes=190_229_076,
+    ),
+    PublishedSet(
+        name="wikitext-2",
+        folder="wikitext-2",
+        where="Merity et al. 2016, wikitext-2-v1.zip, to be unpacked in the data root",
+        num_bytes=4_475_746,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Verification of datasets on disk against their published form: folders, classes, counts, and images."""
+"""Verification of datasets on disk against their published form: folders, classes, counts, images, and texts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from robench.datasets.imagenet_folder import (
 )
 from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.token_files import read_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
+from robench.datasets.wikitext import TokenFiles
+from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +49,7 @@ Kind = Literal[
     "cmyk-image",
     "16-bit-image",
     "other-file",
+    "wrong-file",
 ]
 # Findings about files that are read anyway or skipped, which do not invalidate numbers.
 HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file"))
@@ -70,8 +74,10 @@ class Verification:
 
     Attributes:
         folder: location of its class folders; None if it was not found, or is embedded.
-        num_images, num_classes: numbers found of the expected classes.
+        num_images, num_classes: numbers found of the expected classes; 0 for texts.
         is_decoded: whether every image was decoded, too.
+        num_texts, num_tokens: numbers of texts and their tokens, None for images; without a file both are 0.
+        split: split of the file that was read; None for all others.
     """
 
     dataset: str
@@ -80,6 +86,9 @@ class Verification:
     num_classes: int
     is_decoded: bool
     findings: tuple[Finding, ...]
+    num_texts: int | None = None
+    num_tokens: int | None = None
+    split: str | None = None
 
     @property
     def is_absent(self) -> bool:
@@ -100,6 +109,8 @@ def verify(
     datasets: Mapping[str, DatasetDeclaration] = DATASETS,
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
+
+    Each split of token files is a result of its own.
 
     Args:
         name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
@@ -127,6 +138,8 @@ def verify(
     for each in (DATASETS[each] for each in names):
         if each.folder is None:
             yield _verify_embedded(each)
+        elif isinstance(each, TokenFiles):
+            yield from (_verify_tokens(each, data_root, split) for split in each.splits)
         else:
             yield verify_folder(layout_of(each), data_root, decode=decode)
 
@@ -159,6 +172,16 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     if declared.num_examples not in (None, len(dataset)):
         message = f"dataset {declared.name!r} has {len(dataset):,} examples here, wanted {declared.num_examples:,}"
         findings.append(Finding(kind="wrong-count", message=message))
+    if declared.domain == TEXTS.name:
+        return Verification(
+            dataset=declared.name,
+            folder=None,
+            num_images=0,
+            num_classes=0,
+            is_decoded=True,
+            findings=tuple(findings),
+            num_texts=len(dataset),
+        )
     return Verification(
         dataset=declared.name,
         folder=None,
@@ -166,6 +189,29 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
         num_classes=len(set(dataset.batch(0, len(dataset)).targets.tolist())),
         is_decoded=True,
         findings=tuple(findings),
+    )
+
+
+def _verify_tokens(declared: TokenFiles, data_root: Path | None, split: str) -> Verification:
+    """Verify the file of one split by reading it."""
+    path = None if data_root is None else data_root.expanduser() / declared.file_of(split)
+    findings, num_texts, num_tokens = [], 0, 0
+    try:
+        articles = read_split(declared, data_root, split)[1]
+        num_texts, num_tokens = len(articles), declared.num_tokens_of(split)
+    except MissingDataError as error:
+        kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
+        findings.append(Finding(kind=kind, message="\n".join(map(printable, error.lines))))
+    return Verification(
+        dataset=declared.name,
+        folder=None if path is None or not path.parent.is_dir() else path.parent,
+        num_images=0,
+        num_classes=0,
+        is_decoded=not findings,
+        findings=tuple(findings),
+        num_texts=num_texts,
+        num_tokens=num_tokens,
+        split=split,
     )
 
 

@@ -122,6 +122,8 @@ def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Co
         return
     for view in views_of(condition):
         for name in metrics:
+            if METRICS[name].of_changes and condition.perturbation.is_clean:
+                continue
             if METRICS[name].scope == "condition" or (METRICS[name].scope == "search" and view.attack.search_norm):
                 yield _view_column(view, name)
     for distance in distances_of(condition):

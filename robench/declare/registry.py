@@ -21,8 +21,9 @@ from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
-from robench.declare.values import show
+from robench.declare.values import Number, show
 from robench.declare.yaml_source import read_yaml
+from robench.metrics import METRICS
 from robench.models.base import ArchitectureBase
 from robench.models.layouts import LAYOUTS
 from robench.tasks import DEFAULT_TASK
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
     from robench.declare.document import Document
     from robench.declare.problems import Place, Problem
+    from robench.metrics import Metric
 
 T = TypeVar("T")
 _NOT_STATED = "not stated"
@@ -61,10 +63,13 @@ def _layout_problem(layout: object) -> str | None:
     return None if layout in LAYOUTS else f"unknown layout {show(layout)}.{did_you_mean(str(layout), LAYOUTS)}"
 
 
-def _share_problem(share: object) -> str | None:
-    if not isinstance(share, float) or 0 <= share <= 1:
+def _score_problem(metric: Metric, value: object) -> str | None:
+    score = value.nearest if isinstance(value, Number) else value
+    if not isinstance(score, int | float) or isinstance(score, bool):
         return None
-    return f"must be a proportion in [0, 1], 0.97 for 97 per cent, got {share:g}"
+    if metric.unit == "share":
+        return None if 0 <= score <= 1 else f"must be a proportion in [0, 1], 0.97 for 97 per cent, got {score:g}"
+    return None if score >= 0 else f"must be at least 0, got {score:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +89,7 @@ class SeedEntry:
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
     uri: Annotated[str, Checked(_uri_problem)]
     sha256: Annotated[str, Checked(_digest_problem)] | None
-    expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
+    expected: Mapping[MetricName, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +103,7 @@ class CheckpointEntry:
     training_data: str = _NOT_STATED
     source: str = _NOT_STATED
     licence: str = _NOT_STATED
-    expected: Mapping[MetricName, Annotated[float, Checked(_share_problem)]] = field(default_factory=dict)
+    expected: Mapping[MetricName, float] = field(default_factory=dict)
     training: TrainingBase | None = None
     trained_on: str | None = None
     coupled: bool = False
@@ -149,6 +154,7 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
     problems += _unknown_training_data(document, known)
     problems += _wrongly_coupled(document, entry)
     problems += _wrong_seeds(document, entry)
+    problems += _wrong_scores(document)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}
     for name, content in () if entry is None else entry.datasets.items():
@@ -246,6 +252,19 @@ def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Pr
                 wrong = f"seed {each.seed} is that of training or of another item; each must be another one"
                 yield document.problem((*place, index, "seed"), wrong)
             taken.add(each.seed)
+
+
+def _wrong_scores(document: Document) -> Iterator[Problem]:
+    """Yield a problem for each expected score out of the bounds of its metric's unit."""
+    for name in document.mapping_at("checkpoints"):
+        seeds = ("checkpoints", name, "seeds")
+        for place in (
+            ("checkpoints", name, "expected"),
+            *((*seeds, index, "expected") for index, _ in enumerate(document.list_at(*seeds))),
+        ):
+            for metric, score in document.mapping_at(*place).items():
+                if metric in METRICS and (problem := _score_problem(METRICS[metric], score)):
+                    yield document.problem((*place, metric), problem)
 
 
 def _missing(document: Document) -> Iterator[Problem]:

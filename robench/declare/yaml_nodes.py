@@ -6,6 +6,7 @@ Aliases can stand for 10^8 values in 300 bytes, tags for code; nesting is bounde
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import yaml
 
@@ -39,8 +40,11 @@ class Remarks:
     others: dict[int, str] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=8)
 def compose(content: bytes) -> tuple[str, yaml.Node | None, Remarks]:
     """Return YAML in UTF-8 as text, its top node (None if it is empty), and the problems of single nodes.
+
+    The nodes of the last contents are kept, since composing the shipped registry takes a second; do not change them.
 
     Raises:
         UnreadableTextError: it is not UTF-8, not YAML, more than one document, or beyond the limits.

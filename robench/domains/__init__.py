@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from robench.core.plugins import Plugins
 from robench.domains.base import Domain
 from robench.domains.images import IMAGES
+from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:
     from robench.core.protocols import Batch
 
-_BUILTIN: dict[str, Domain] = {domain.name: domain for domain in (IMAGES,)}
+_BUILTIN: dict[str, Domain] = {domain.name: domain for domain in (IMAGES, TEXTS)}
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)
 
 __all__ = ["DOMAINS", "Domain", "domain_of"]

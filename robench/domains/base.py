@@ -42,6 +42,10 @@ class DomainRules(Protocol):
     """Rules of a domain, on batches of inputs (B, ...)."""
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Return the type of the numbers of inputs."""
+
+    @property
     def limits(self) -> tuple[float, float]:
         """Return the minimum and maximum of real-valued inputs, the limits of attacks with ``clip: box``."""
 
@@ -51,6 +55,9 @@ class DomainRules(Protocol):
         Raises:
             ContractError: they have different shapes, and the domain has no rule for that.
         """
+
+    def excerpt(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return as much of an example (...) as the checks before a run need, the whole example in most domains."""
 
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
         """Refuse clean inputs (B, ...) with values outside the domain; ``dataset`` is the name in messages.

@@ -6,7 +6,7 @@ The harness does not trust plug-ins: a broken contract stops the shard.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -29,6 +29,8 @@ BUDGET_TOLERANCE = 1e-6
 class RealValued:
     """Rules of a domain whose inputs are tensors of one shape with values in [lower, upper]; see ``domains.base``."""
 
+    dtype: ClassVar[torch.dtype] = torch.float32
+
     lower: float
     upper: float
 
@@ -46,6 +48,10 @@ class RealValued:
         if len(shapes := sorted({tuple(each.shape) for each in inputs})) > 1:
             raise ContractError(f"examples of one batch must have one shape, got {shapes[0]} and {shapes[1]}")
         return torch.stack(list(inputs))
+
+    def excerpt(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the whole example."""
+        return inputs
 
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
         """Refuse inputs (B, ...) with values that are not finite or not in [lower, upper].

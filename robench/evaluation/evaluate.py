@@ -139,7 +139,7 @@ def _scored(
         outputs = [predict(model, inputs[rows], each[rows], batch_size) for each in seeds]
         for each in outputs:
             rules.check_outputs(each, batch_size, measurement.checkpoint.name)
-        return rules.columns(outputs, targets[rows], scoring)
+        return rules.columns(outputs, targets[rows], replace(scoring, inputs=inputs[rows]))
 
     parts = [of_pass(slice(start, start + batch_size)) for start in range(0, len(inputs), batch_size)]
     return {name: Values.joined([part[name] for part in parts]) for name in parts[0]}

@@ -16,6 +16,7 @@ from robench.metrics.corruptions import (
 )
 from robench.metrics.detection import AUPR, AUROC, FPR95
 from robench.metrics.distances import ACCURACY_AT_DISTANCE, MEDIAN_DISTANCE
+from robench.metrics.language import LANGUAGE_METRICS
 from robench.metrics.metric import Metric, Readings, Scope
 from robench.metrics.robust_accuracy import ROBUST_ACCURACY
 from robench.metrics.several_predictions import MEAN_ACCURACY, WORST_ACCURACY
@@ -41,6 +42,7 @@ _BUILTIN: dict[str, Metric] = {
         AUPR,
         AUROC,
         FPR95,
+        *LANGUAGE_METRICS,
     )
 }
 METRICS = Plugins("metric", _BUILTIN, base=Metric, instances=True, by_target=True)

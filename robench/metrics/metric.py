@@ -40,6 +40,8 @@ class Metric:
         interval: name of the method of its bounds in tables.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
         needs_reference: whether its unit is a reference's errors, which not every family has.
+        of_changes: whether it is about what a perturbation changed and left, so that clean conditions have no column of
+            it.
         lower_is_better: whether a smaller number is the better one, as of errors.
         contributions: ``module:function`` from ``Readings`` to the ``Contributions`` of single examples, which paired
             tests are about; None computes the metric anew for every draw of a test.
@@ -56,6 +58,7 @@ class Metric:
     interval: str = WILSON
     needs_clean: bool = False
     needs_reference: bool = False
+    of_changes: bool = False
     lower_is_better: bool = False
     contributions: str | None = None
 

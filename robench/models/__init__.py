@@ -9,6 +9,7 @@ from __future__ import annotations
 from robench.core.plugins import Plugins
 from robench.models.base import ArchitectureBase
 from robench.models.fan import Fan
+from robench.models.language import Language
 from robench.models.python_backbone import Python
 from robench.models.quantized_vit import QuantizedVit
 from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
@@ -21,6 +22,7 @@ _BACKBONES: dict[str, type[ArchitectureBase]] = {
     "vit": Vit,
     "fan": Fan,
     "quantized-vit": QuantizedVit,
+    "language": Language,
     "timm": Timm,
     "python": Python,
 }

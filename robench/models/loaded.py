@@ -10,6 +10,7 @@ import torch
 from robench.core.containment import KeptSettings
 from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
+from robench.domains import DOMAINS
 from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class LoadedModel:
         self._takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
         self._is_of_images = preprocessing.normalisation is not None
+        self._domain = preprocessing.domain
         self._mean_C11, self._std_C11 = (
             torch.tensor(values, device=device, dtype=torch.float32).reshape(-1, 1, 1)
             for values in preprocessing.normalisation or ((0.0,), (1.0,))
@@ -99,8 +101,11 @@ class LoadedModel:
         channels = len(self._mean_C11)
         if self._is_of_images and (inputs.ndim != 4 or inputs.shape[1] != channels):
             raise ContractError(f"inputs must be images (batch, {channels}, height, width), got {tuple(inputs.shape)}")
-        if inputs.dtype != torch.float32:
-            raise ContractError(f"inputs must be float32 in [0, 1], got {inputs.dtype}: convert them (bytes over 255)")
+        wanted = DOMAINS[self._domain].rules.dtype
+        if inputs.dtype != wanted:
+            advice = ": convert them (bytes over 255)" if self._is_of_images else ""
+            scale = " in [0, 1]" if self._is_of_images else f", as those of {self._domain} are"
+            raise ContractError(f"inputs must be {str(wanted)[6:]}{scale}, got {inputs.dtype}{advice}")
         if inputs.device != self.device:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from robench.declarations.base import DeclarationBase
+from robench.declarations.causal_form import CausalFormBase
 
 
-class ResidualBase(DeclarationBase):
-    """Base class of residual connections; the implementation is a callable ``(declaration, parts) -> nn.Module``."""
+class ResidualBase(CausalFormBase):
+    """Base class of residual connections; the implementation is a callable ``(declaration, parts) -> nn.Module``.
+
+    A connection whose tokens do not mix names the same block as its causal form.
+    """
+
+    family: ClassVar[str] = "residual connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +23,7 @@ class PlainResidual(ResidualBase):
 
     kind: ClassVar[str] = "plain"
     implementation: ClassVar[str] = "robench.models.residuals_impl:PlainBlock"
+    causal_implementation: ClassVar[str] = "robench.models.residuals_impl:PlainBlock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +32,7 @@ class Boost(ResidualBase):
 
     kind: ClassVar[str] = "boost"
     implementation: ClassVar[str] = "robench.models.residuals_impl:BoostBlock"
+    causal_implementation: ClassVar[str] = "robench.models.residuals_impl:BoostBlock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,5 +45,6 @@ class FeatScale(ResidualBase):
 
     kind: ClassVar[str] = "featscale"
     implementation: ClassVar[str] = "robench.models.residuals_impl:FeatScaleBlock"
+    not_causal: ClassVar[str] = "it scales the mean over all tokens, later ones too"
 
     formula: Literal["paper", "released"] = "paper"

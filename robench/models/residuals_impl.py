@@ -1,4 +1,4 @@
-"""Blocks of a vision transformer: attention and MLP, each after a norm and with a residual connection.
+"""Blocks of a transformer: attention and MLP, each with a norm and a residual connection.
 
 A backbone passes a block's parts, so that names in the state dict and initial weights are the backbone's; the attention
 and its residual connection are declared. Parameters of a connection belong to the block, such as ``blocks.i.t``. All
@@ -31,6 +31,8 @@ class BlockParts:
         drop_path1, drop_path2: modules that drop a whole branch of an example in training, of attention and MLP;
             otherwise the identity.
         gamma1, gamma2: scale of each channel of the two branches, (C,); None for branches as they are.
+        is_post_norm: whether the norms follow the residual connections, as in Vaswani et al. 2017, in place of coming
+            first in each branch.
     """
 
     norm1: nn.Module
@@ -41,6 +43,7 @@ class BlockParts:
     drop_path2: nn.Module
     gamma1: nn.Parameter | None = None
     gamma2: nn.Parameter | None = None
+    is_post_norm: bool = False
 
 
 def parts_of(block: Block, attention: nn.Module) -> BlockParts:
@@ -55,9 +58,14 @@ def parts_of(block: Block, attention: nn.Module) -> BlockParts:
     )
 
 
-def build_block(declaration: ResidualBase, parts: BlockParts) -> PlainBlock:
-    """Return a block with the declared residual connection."""
-    block: PlainBlock = declaration.implemented()(declaration, parts)
+def build_block(declaration: ResidualBase, parts: BlockParts, *, is_causal: bool = False) -> PlainBlock:
+    """Return a block with the declared residual connection, in its causal form if that is wanted.
+
+    Raises:
+        DeclarationError: a causal block is wanted of a connection without a causal form.
+    """
+    implementation = declaration.implemented_causally() if is_causal else declaration.implemented()
+    block: PlainBlock = implementation(declaration, parts)
     return block
 
 
@@ -74,9 +82,12 @@ class PlainBlock(nn.Module):
         self.drop_path2 = parts.drop_path2
         self.gamma1 = parts.gamma1
         self.gamma2 = parts.gamma2
+        self.is_post_norm = parts.is_post_norm
 
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
+        if self.is_post_norm:
+            return self._forward_post_norm(x_BNC, first_BNC, state)
         attended_BNC = self.attn(self.norm1(x_BNC), state)
         mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
         processed_BNC = self.mlp(self.norm2(mixed_BNC))
@@ -86,6 +97,12 @@ class PlainBlock(nn.Module):
     def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
         """Return the input of the MLP's half of the block."""
         return x_BNC + branch_BNC
+
+    def _forward_post_norm(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
+        attended_BNC = self.drop_path1(_scaled(self.attn(x_BNC, state), self.gamma1))
+        mixed_BNC = self.norm1(self.connected(x_BNC, attended_BNC, first_BNC))
+        output_BNC: Tensor = self.norm2(mixed_BNC + self.drop_path2(_scaled(self.mlp(mixed_BNC), self.gamma2)))
+        return output_BNC
 
 
 class BoostBlock(PlainBlock):

@@ -11,8 +11,9 @@ from robench.corruptions import CORRUPTIONS
 from robench.corruptions.corruption import Corruption
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.perturbations.clean import Clean
+from robench.perturbations.word_swap import WordSwap
 
 __all__ = ["PERTURBATIONS", "Clean"]
 
-_BUILTIN: dict[str, type[PerturbationBase]] = {"clean": Clean, "corruption": Corruption}
+_BUILTIN: dict[str, type[PerturbationBase]] = {"clean": Clean, "corruption": Corruption, "word-swap": WordSwap}
 PERTURBATIONS = Plugins.joined(_BUILTIN, ATTACKS, CORRUPTIONS, base=PerturbationBase)

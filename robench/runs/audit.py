@@ -10,6 +10,7 @@ from robench.datasets import DATASETS, open_dataset
 from robench.evaluation.audit import audit
 from robench.models.loading import load_model
 from robench.runs.devices import choose_workers
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,12 +37,18 @@ def audit_checkpoint(
     Names of datasets are resolved in ``datasets``.
 
     Raises:
-        UsageError: the data is not determined, or an option is out of range.
+        UsageError: the model's task has no audit, the data is not determined, or an option is out of range.
         UnknownNameError: there is no such dataset.
         RobenchError: weights or data are missing, or broke a contract.
     """
     if not 0 < epsilon <= 1:
         raise UsageError(f"epsilon must lie above 0 and at most 1, in pixel units, got {epsilon}")
+    if not TASKS[checkpoint.task].is_audited:
+        audited = ", ".join(name for name, task in TASKS.items() if task.is_audited)
+        raise UsageError(
+            f"model {checkpoint.name!r} is for {checkpoint.task}, which has no audit; audits are of models for "
+            f"{audited}"
+        )
     training = checkpoint.training
     dataset = dataset or (checkpoint.trained_on if training is None else training.dataset)
     if dataset is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from itertools import islice
-from math import comb
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +17,7 @@ import torch
 from robench.core.containment import Contained, blamed
 from robench.core.errors import ExampleError, UsageError, described
 from robench.core.protocols import ClassifiedDataset
+from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.models.in_memory_impl import model_of
@@ -25,19 +25,18 @@ from robench.models.loading import load_model
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration
     from robench.core.protocols import Dataset, Model
+    from robench.tasks.base import Contradiction
 
 NUM_EXAMPLES = 32
 # Not one: a model with batch statistics may refuse a single row, regardless of sizes.
 FEW = 2
-# False-rejection probability.
-CHANCE = 1e-6
 # Seven passes of eight rows, forward and backward: the batch twice, permuted, and copies of four of its rows.
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
@@ -64,26 +63,13 @@ def check_fit(
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
         examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
         if examples:
-            inputs = DOMAINS[declared.domain].rules.collate([example for example, _ in examples])
+            inputs = _excerpts(declared, [example for example, _ in examples])
             outputs = _outputs(checkpoint, model, declared.name, inputs)
             task.rules.check_fit(outputs, _num_classes(declared, dataset), checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(outputs).all()):
-                targets = torch.stack([torch.as_tensor(target) for _, target in examples])
-                _check_expected(
-                    checkpoint, declared.name, int((~task.rules.is_fooled(outputs, targets)).sum()), len(examples)
-                )
+                _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
     if not checkpoint.coupled:
         _check_rows_are_apart(checkpoint, model, datasets)
-
-
-def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
-    """Return the probability of at most ``num_right`` correct answers, each correct with probability ``share``.
-
-    >>> round(chance_of_at_most(1, 3, 0.5), 3)
-    0.5
-    """
-    chances = (comb(num_examples, k) * share**k * (1 - share) ** (num_examples - k) for k in range(num_right + 1))
-    return sum(chances)
 
 
 def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:
@@ -93,14 +79,14 @@ def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:
     return dataset.num_classes if isinstance(dataset, ClassifiedDataset) else None
 
 
-def _check_expected(checkpoint: Checkpoint, dataset_name: str, num_right: int, num_examples: int) -> None:
-    share = checkpoint.expected[TASKS[checkpoint.task].metric or ""]
-    if chance_of_at_most(num_right, num_examples, share) < CHANCE:
-        raise UsageError(
-            f"model {checkpoint.name!r} is right about {num_right} of the first {num_examples} examples of "
-            f"{dataset_name!r}, where its registry entry expects {share:.1%}: check its weights, its preprocessing "
-            "(mean, std, resize) and the order of its classes, or correct `expected`"
-        )
+def _check_expected(checkpoint: Checkpoint, dataset: str, outputs: torch.Tensor, targets: Sequence[Any]) -> None:
+    task = TASKS[checkpoint.task]
+    expected = checkpoint.expected.get(task.metric or "")
+    if expected is None or task.contradiction is None:
+        return
+    contradiction: Contradiction = imported(task.contradiction)
+    if found := contradiction(outputs, targets, expected, dataset):
+        raise UsageError(f"model {checkpoint.name!r} {found}, or correct `expected`")
 
 
 def _check_rows_are_apart(checkpoint: Checkpoint, model: Model, datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
@@ -108,18 +94,24 @@ def _check_rows_are_apart(checkpoint: Checkpoint, model: Model, datasets: Mappin
 
     The batch has eight rows whatever the suite's batch size; fewer examples are repeated.
     """
-    for dataset in datasets.values():
+    for declared, dataset in datasets.items():
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
-        images = [each[0] for each in islice((each for each in found if each is not None), COUPLING_ROWS)]
-        if len(images) > 1:
+        inputs = [each[0] for each in islice((each for each in found if each is not None), COUPLING_ROWS)]
+        if len(inputs) > 1:
+            rows = [row % len(inputs) for row in range(COUPLING_ROWS)]
+            batch = _excerpts(declared, [inputs[row] for row in rows])
             break
     else:
         return
-    rows = [row % len(images) for row in range(COUPLING_ROWS)]
     with _refused(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
-        coupling = measure_coupling(model, torch.stack([images[row] for row in rows]), rows, COUPLING_COPIED)
+        coupling = measure_coupling(model, batch, rows, COUPLING_COPIED)
     if coupling is not None and coupling.is_coupled:
         raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
+
+
+def _excerpts(declared: DatasetDeclaration, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    rules = DOMAINS[declared.domain].rules
+    return rules.collate([rules.excerpt(each) for each in inputs])
 
 
 def _outputs(checkpoint: Checkpoint, model: Model, dataset_name: str, images: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UnknownNameError, UsageError
+from robench.domains import DOMAINS
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
 
 ExecutorName = Literal["auto", "serial", "processes"]
 KeptDtype = Literal["float32", "float16"]
+
+
+def check_keepable(dataset: DatasetDeclaration) -> None:
+    """Refuse a dataset whose perturbed examples cannot be kept.
+
+    Raises:
+        UsageError: its inputs are no real numbers.
+    """
+    if not DOMAINS[dataset.domain].is_real_valued:
+        raise UsageError(
+            f"perturbed {dataset.domain} of dataset {dataset.name!r} are not kept, only inputs of real numbers are; "
+            "the same seed makes the same again"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +150,9 @@ class RunRequest:
             raise UsageError(
                 f"--keep-adversarial must be {' or '.join(get_args(KeptDtype))}, got {self.keep_adversarial!r}"
             )
+        if self.keep_adversarial is not None:
+            for condition in (each for suite in self.suites for each in suite.conditions if each.makes_inputs):
+                check_keepable(condition.dataset)
         if self.keep_adversarial != "float16":
             return
         for suite in self.suites:

@@ -17,6 +17,7 @@ from robench.models.loading import load_model
 from robench.reports.selection import tile
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
+from robench.runs.request import check_keepable
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -92,11 +93,14 @@ def rescore_results(
 
     Raises:
         UnknownNameError: no suite has a condition of a name.
+        UsageError: inputs of a suite are no real numbers, so that none are kept.
         RobenchError: see ``prepare``.
     """
     request = replace(
         request, suites=_narrowed(request.suites, conditions), audit=False, executor="serial", workers=None
     )
+    for condition in (each for suite in request.suites for each in suite.conditions):
+        check_keepable(condition.dataset)
     prepared = prepare(request)
     workers = choose_workers(request.device, None, "serial")
     for checkpoint in request.checkpoints:

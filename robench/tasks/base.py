@@ -32,6 +32,8 @@ class Task:
             wrong.
         metric: metric of clean examples used in training, preflight checks and transfer; None for none.
         losses: names of the losses that attacks can name beside ``objective``, the keys of the rules' ``losses``.
+        contradiction: ``module:name`` of a ``Contradiction``, by which models are compared with the expected score of
+            their entry before a run; None for no such check.
         gap: ``module:name`` of a ``Gap``, by which rescoring recognises numerical ties; None if there are none.
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
@@ -44,6 +46,7 @@ class Task:
     verdict: str | None = None
     metric: str | None = None
     losses: tuple[str, ...] = ()
+    contradiction: str | None = None
     gap: str | None = None
     is_audited: bool = False
 
@@ -61,10 +64,26 @@ class Scoring:
     Attributes:
         dataset: declaration of the clean examples.
         keeps_scores: whether scores beyond the verdict are valid; False after early stopping of an attack.
+        inputs: perturbed inputs (B, ...) that were scored; None if they are the clean ones.
     """
 
     dataset: DatasetDeclaration
     keeps_scores: bool = True
+    inputs: torch.Tensor | None = None
+
+
+class Contradiction(Protocol):
+    """Function that says why outputs contradict the score that is expected of a model."""
+
+    def __call__(self, outputs: torch.Tensor, targets: Sequence[Any], expected: float, dataset: str) -> str:
+        """Return the contradiction and what should be checked, after "model 'x'"; "" if there is none.
+
+        Args:
+            outputs: finite outputs (B, ...) of excerpts of the first clean examples.
+            targets: their B targets, as the dataset gives them.
+            expected: value of the task's metric that the registry entry expects.
+            dataset: name of the dataset, for the message.
+        """
 
 
 class Gap(Protocol):

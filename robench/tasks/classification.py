@@ -42,6 +42,7 @@ CLASSIFICATION = Task(
     verdict="correct_top1",
     metric="top1_accuracy",
     losses=("ce", "margin", "dlr"),
+    contradiction="robench.tasks.classification_impl:contradiction",
     gap="robench.tasks.classification_impl:gap",
     is_audited=True,
 )

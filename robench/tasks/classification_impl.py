@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from robench.core.columns import Outcomes
     from robench.tasks.base import Loss, Scoring
+
+# Probability with which a model that has the expected accuracy is refused.
+FALSE_REFUSAL = 1e-6
 
 
 class ClassificationRules:
@@ -112,6 +116,28 @@ class ClassificationRules:
 
 
 RULES = ClassificationRules()
+
+
+def contradiction(outputs: Tensor, targets: Sequence[int], expected: float, dataset: str) -> str:
+    """Return whether the model is right about far fewer examples than expected; see ``tasks.base``."""
+    labels = torch.tensor([int(target) for target in targets], device=outputs.device)
+    num_right, num_examples = int((predicted(outputs) == labels).sum()), len(targets)
+    if chance_of_at_most(num_right, num_examples, expected) >= FALSE_REFUSAL:
+        return ""
+    return (
+        f"is right about {num_right} of the first {num_examples} examples of {dataset!r}, where its registry entry "
+        f"expects {expected:.1%}: check its weights, its preprocessing (mean, std, resize) and the order of its classes"
+    )
+
+
+def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
+    """Return the probability of at most ``num_right`` correct answers, each correct with probability ``share``.
+
+    >>> round(chance_of_at_most(1, 3, 0.5), 3)
+    0.5
+    """
+    chances = (comb(num_examples, k) * share**k * (1 - share) ** (num_examples - k) for k in range(num_right + 1))
+    return sum(chances)
 
 
 def gap(outputs: Tensor, targets: Tensor, recorded: Outcomes, scoring: Scoring) -> Tensor:

@@ -1,4 +1,4 @@
-"""Contract of datasets of images: ``check_dataset(MY_DATASET)``."""
+"""Contract of datasets: ``check_dataset(MY_DATASET)``."""
 
 from __future__ import annotations
 
@@ -168,6 +168,16 @@ def _is_of_classes(opened: Opened) -> bool:
     return opened.declared.task == CLASSIFICATION.name
 
 
+def _is_row(row: Any, example: Any) -> bool:
+    """Return whether a batch's row is an example: the same, or padded on the right with one value."""
+    row, example = torch.as_tensor(row), torch.as_tensor(example)
+    if row.shape == example.shape:
+        return torch.equal(row, example.to(row.dtype))
+    shorter, longer = sorted((row, example), key=len)
+    rest = longer[len(shorter) :]
+    return shorter.ndim == longer.ndim == 1 and torch.equal(longer[: len(shorter)], shorter) and len(rest.unique()) == 1
+
+
 def _is_same_label(one: Any, other: Any) -> bool:
     """Return whether two labels agree: numbers, or tensors of one shape."""
     first, second = torch.as_tensor(one), torch.as_tensor(other)
@@ -197,11 +207,14 @@ def a_batch_is_its_items(opened: Opened) -> None:
     wide, left, right = dataset.batch(0, stop), dataset.batch(0, middle), dataset.batch(middle, stop)
     require(wide.ids == dataset.ids[:stop], subject, "gives a batch the ids of other examples", "those of its range")
     for index in range(stop):
-        image, label = dataset[index]
-        same = torch.equal(wide.inputs[index], image) and _is_same_label(wide.targets[index], label)
-        require(same, subject, f"gives example {index} otherwise alone than in a batch", "the same image and label")
-    joined = torch.equal(wide.inputs, torch.cat([left.inputs, right.inputs]))
-    joined = joined and torch.equal(wide.targets, torch.cat([left.targets, right.targets]))
+        example, target = dataset[index]
+        same = _is_row(wide.inputs[index], example) and _is_row(wide.targets[index], target)
+        require(same, subject, f"gives example {index} otherwise alone than in a batch", "the same input and target")
+    rows = [(part, row) for part in (left, right) for row in range(len(part.ids))]
+    joined = len(rows) == stop and all(
+        _is_row(wide.inputs[index], part.inputs[row]) and _is_row(wide.targets[index], part.targets[row])
+        for index, (part, row) in enumerate(rows)
+    )
     joined = joined and wide.ids == left.ids + right.ids
     require(joined, subject, "gives two neighbouring batches that are not the wide one", "the same examples")
 

@@ -17,6 +17,7 @@ from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
 from robench.metrics import Metric, Readings, Scope
 from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
+from robench.tasks.language_modeling import LANGUAGE_MODELING, LanguageOutcome
 from robench.testing.expectations import refusal, require, require_import_without_torch, run_checks, watched_generators
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     Args:
         metric: the descriptor; outcomes are made for its scope, those of 50 examples for each condition.
         outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
-            for classified examples, which metrics of other tasks cannot read.
+            for classified examples or language models' texts, which metrics of other tasks cannot read.
 
     Raises:
         AssertionError: the metric is of another task and there are no outcomes, or the first promise that is broken:
@@ -56,7 +57,7 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """
     if not isinstance(metric, Metric):
         raise AssertionError(f"{metric!r} is no metric; expected an instance of robench's Metric")
-    if outcomes is None and metric.task != CLASSIFICATION.name:
+    if outcomes is None and metric.task not in (CLASSIFICATION.name, LANGUAGE_MODELING.name):
         raise AssertionError(
             f"{subject_of(metric)} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
             f"function from a seed to outcomes of {NUM_EXAMPLES} examples (outcomes=...)"
@@ -195,10 +196,36 @@ def searched(seed: int) -> list[ClassificationOutcome]:
     ]
 
 
+def read_texts(seed: int) -> list[LanguageOutcome]:
+    """Return outcomes of a language model on 50 texts, of which a tenth of the words was replaced."""
+    draw = random.Random(seed)
+    found = []
+    for index in range(NUM_EXAMPLES):
+        num_tokens = draw.randint(200, 5000)
+        losses = [draw.uniform(3, 5) * num_tokens * 0.9, draw.uniform(7, 9) * num_tokens * 0.1]
+        found.append(
+            LanguageOutcome(
+                example_id=f"example/{index}",
+                loss_nats=sum(losses),
+                num_tokens=num_tokens,
+                kept_loss_nats=losses[0],
+                num_kept=int(num_tokens * 0.9),
+            )
+        )
+    return found
+
+
 def conditions_for(metric: Metric, outcomes: MakeOutcomes | None = None) -> list[Sequence[Outcome]]:
     """Return outcomes for the conditions of a column of the metric."""
-    make: MakeOutcomes = outcomes or (searched if metric.scope in ("search", "distance") else classified)
+    make = outcomes or outcomes_for(metric)
     return [make(seed) for seed in range(NUM_CONDITIONS[metric.scope])]
+
+
+def outcomes_for(metric: Metric) -> MakeOutcomes:
+    """Return a function from a seed to outcomes that the metric reads."""
+    if metric.task == LANGUAGE_MODELING.name:
+        return read_texts
+    return searched if metric.scope in ("search", "distance") else classified
 
 
 def columns_of(rows: Sequence[Outcome], empty: type[Outcome] = ClassificationOutcome) -> Outcomes:

@@ -6,9 +6,14 @@ from robench.core.plugins import Plugins
 from robench.training.base import TrainingBase
 from robench.training.deit import DeitTraining
 from robench.training.embedded import Training
+from robench.training.language import LanguageTraining
 
 __all__ = ["TRAININGS"]
 
 # Kinds of an entry's `training`; the first is the default.
-_BUILTIN: dict[str, type[TrainingBase]] = {"training": Training, "deit": DeitTraining}
+_BUILTIN: dict[str, type[TrainingBase]] = {
+    "training": Training,
+    "deit": DeitTraining,
+    "language-training": LanguageTraining,
+}
 TRAININGS = Plugins("training", _BUILTIN, base=TrainingBase)

@@ -42,8 +42,14 @@ def squares(queries: Matrix, keys: Matrix) -> Matrix:
 
 
 def mom_head(declaration: Mom, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    return mom_of(declaration, projections, members(declaration, len(projections[0])), situation)
+
+
+def mom_of(
+    declaration: Mom, projections: Sequence[Matrix], blocks: Sequence[Sequence[int]], situation: Situation
+) -> Matrix:
     queries, keys, values = projections[0], [unit(key) for key in projections[1]], projections[2]
-    blocks, root = members(declaration, len(keys)), math.sqrt(len(keys[0]))
+    root = math.sqrt(len(keys[0]))
     distances = squares(queries, keys)
     if declaration.formula == "paper":
         kernel = [[math.exp(-distance / (2 * root)) for distance in row] for row in distances]
@@ -62,7 +68,10 @@ def shared_median(
     declaration: Mom, all_projections: Sequence[Sequence[Matrix]], parameters: Mapping[str, Any]
 ) -> dict[str, int]:
     """The released code's one block for all heads and queries: the median of the summed -|q - k|^2 / sqrt(D)."""
-    blocks = members(declaration, len(all_projections[0][0]))
+    return {"median": median_of(all_projections, members(declaration, len(all_projections[0][0])))}
+
+
+def median_of(all_projections: Sequence[Sequence[Matrix]], blocks: Sequence[Sequence[int]]) -> int:
     totals = []
     for block in blocks:
         total = 0.0
@@ -70,7 +79,7 @@ def shared_median(
             keys = [unit(key) for key in raw_keys]
             total -= sum(row[j] for row in squares(queries, keys) for j in block) / math.sqrt(len(keys[0]))
         totals.append(total)
-    return {"median": median_block(totals)}
+    return median_block(totals)
 
 
 def sinc(x: float) -> float:
@@ -86,8 +95,13 @@ def sinc_kernels(declaration: FourierMom, queries: Matrix, keys: Matrix, radius:
 
 
 def fourier_mom_head(declaration: FourierMom, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    return fourier_mom_of(declaration, projections, members(declaration, len(projections[0])), situation)
+
+
+def fourier_mom_of(
+    declaration: FourierMom, projections: Sequence[Matrix], blocks: Sequence[Sequence[int]], situation: Situation
+) -> Matrix:
     queries, keys, values = projections
-    blocks = members(declaration, len(keys))
     kernel = sinc_kernels(declaration, queries, keys, situation.parameters["paramR"][0])
     weights = []
     for row in kernel:
@@ -102,11 +116,15 @@ def shared_fourier_median(
     declaration: FourierMom, all_projections: Sequence[Sequence[Matrix]], parameters: Mapping[str, Any]
 ) -> dict[str, int]:
     """The released code's block, which is that of ``mom`` for keys as they are: no sinc comes into the choice."""
+    return {"median": fourier_median_of(all_projections, members(declaration, len(all_projections[0][0])))}
+
+
+def fourier_median_of(all_projections: Sequence[Sequence[Matrix]], blocks: Sequence[Sequence[int]]) -> int:
     totals = [
         -sum(row[j] for queries, keys, _ in all_projections for row in squares(queries, keys) for j in block)
-        for block in members(declaration, len(all_projections[0][0]))
+        for block in blocks
     ]
-    return {"median": median_block(totals)}
+    return median_block(totals)
 
 
 def one_radius(geometry: Geometry) -> dict[str, tuple[int, ...]]:

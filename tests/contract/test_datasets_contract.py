@@ -13,12 +13,13 @@ from PIL import Image, ImageChops
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.identity import key_of
-from robench.datasets import DATASETS, open_dataset
+from robench.datasets import DATASETS, open_dataset, sotu_impl
 from robench.datasets import digits_impl as digits
 from robench.datasets import rendered_digits_impl as rendered_digits
 from robench.datasets.base import DatasetBase
 from robench.datasets.glyphs import fit
 from robench.datasets.layouts import layout_of
+from robench.datasets.wikitext import TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
 from robench.testing.dataset import DATASET_CHECKS, Opened
@@ -30,19 +31,23 @@ if TYPE_CHECKING:
 
 SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40, crop=32)
 # The 95 of ImageNet-C differ in nothing but their folders, and so do resize rules in one word: one of each is enough.
-NAMES = [*sorted(name for name in DATASETS if "/" not in name), "imagenet-a/bilinear", "imagenet-c/gaussian_noise/3"]
+# Token files have fixtures of their own: tests/unit/test_datasets_wikitext.py.
+NAMES = [
+    *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, TokenFiles)),
+    *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3"),
+]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A declared dataset on this machine: how to open it, and how to change one of its images.
+    """A declared dataset on this machine: how to open it, and how to change one of its examples.
 
     ``shared`` is one that was opened before, where that takes long.
     """
 
     declared: DatasetBase
     open: Callable[[], Any]
-    change_an_image: Callable[[], None]
+    change_an_example: Callable[[], None]
     shared: Callable[[], Any]
 
 
@@ -85,16 +90,29 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
         scans.images[position] = np.roll(scans.images[position], 3)
         monkeypatch.setattr(digits, "load_digits", lambda: scans)
 
+    def add_a_word() -> None:
+        first = opened_once(declared.name).ids[5]
+        changed = {**sotu_impl.addresses(), first: sotu_impl.addresses()[first] + "further\n"}
+        monkeypatch.setattr(sotu_impl, "addresses", lambda: changed)
+
     def draw_otherwise() -> None:
         monkeypatch.setattr(rendered_digits, "fit", lambda *arguments: ImageChops.invert(fit(*arguments)))
 
     is_rendered = declared.name in ("digits-r", "digits-o")
     change = draw_otherwise if is_rendered else shift_a_scan
+    if declared.domain == "texts":
+        change = add_a_word
     return Source(declared, opened, change, lambda: opened_once(declared.name))
 
 
 @pytest.fixture(params=NAMES)
 def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    declared = DATASETS[request.param]
+    return embedded_source(declared, monkeypatch) if declared.folder is None else folder_source(declared, tmp_path)
+
+
+@pytest.fixture(params=[name for name in NAMES if DATASETS[name].domain == "images"])
+def images(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
     declared = DATASETS[request.param]
     return embedded_source(declared, monkeypatch) if declared.folder is None else folder_source(declared, tmp_path)
 
@@ -112,20 +130,6 @@ class TestEveryDataset:
         for check in DECLARATION_CHECKS:
             check(source.declared.name, source.declared)
 
-    def test_all_targets_are_classes(self, source: Source) -> None:
-        targets = source.shared().batch(0, len(source.shared())).targets
-        assert targets.min() >= 0
-        assert targets.max() < source.declared.num_classes
-
-    def test_images_are_32_pixels_wide_here_and_have_white_places(self, source: Source) -> None:
-        batch = source.shared().batch(0, 8)
-        assert batch.inputs.shape == (8, 3, 32, 32)
-        assert 0.5 < batch.inputs.max() <= 1
-
-    def test_the_first_examples_are_of_several_classes(self, source: Source) -> None:
-        is_unlabelled = source.declared.is_out_of_distribution and source.declared.folder is None
-        assert len(set(source.shared().batch(0, 8).targets.tolist())) >= (1 if is_unlabelled else 3)
-
     @pytest.mark.parametrize("beyond", [0, 7])
     def test_an_index_outside_is_named(self, source: Source, beyond: int) -> None:
         dataset = source.shared()
@@ -138,13 +142,29 @@ class TestEveryDataset:
             with pytest.raises(IndexError, match=re.escape(f"[{start}, {stop})")):
                 dataset.batch(start, stop)
 
-    def test_a_changed_image_changes_the_fingerprint(self, source: Source) -> None:
+    def test_a_changed_example_changes_the_fingerprint(self, source: Source) -> None:
         before = source.open().identity
-        source.change_an_image()
+        source.change_an_example()
         after = source.open().identity
         assert after.num_examples == before.num_examples
         assert after.fingerprint != before.fingerprint
         assert key_of(after) != key_of(before)
+
+
+class TestEveryDatasetOfImages:
+    def test_all_targets_are_classes(self, images: Source) -> None:
+        targets = images.shared().batch(0, len(images.shared())).targets
+        assert targets.min() >= 0
+        assert targets.max() < images.declared.num_classes
+
+    def test_images_are_32_pixels_wide_here_and_have_white_places(self, images: Source) -> None:
+        batch = images.shared().batch(0, 8)
+        assert batch.inputs.shape == (8, 3, 32, 32)
+        assert 0.5 < batch.inputs.max() <= 1
+
+    def test_the_first_examples_are_of_several_classes(self, images: Source) -> None:
+        is_unlabelled = images.declared.is_out_of_distribution and images.declared.folder is None
+        assert len(set(images.shared().batch(0, 8).targets.tolist())) >= (1 if is_unlabelled else 3)
 
 
 def test_a_declared_dataset_is_checked_by_name() -> None:

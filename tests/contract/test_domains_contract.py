@@ -15,6 +15,7 @@ from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.outcomes import Outcome
 from robench.declarations.preprocessing import PREPROCESSINGS, NoPreprocessing
 from robench.domains import DOMAINS
+from robench.domains.code_points import encoded_batch
 from robench.domains.real_valued import RealValued
 from robench.perturbations import Clean
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # Clean examples of each domain; a further domain needs some here.
-EXAMPLES = {"images": torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0))}
+EXAMPLES = {
+    "images": torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)),
+    "texts": encoded_batch(["we the", "people", "of the", "union"]),
+}
 # Any: nothing here asks for the model.
 NO_MODEL: Any = None
 
@@ -45,7 +49,13 @@ def test_valid_inputs_are_accepted_and_others_refused_by_name(name: str, example
     rules = DOMAINS[name].rules
     rules.check_clean(examples, "d")
     with pytest.raises(ContractError, match="dataset 'd'"):
-        rules.check_clean(torch.full_like(examples, torch.nan), "d")
+        rules.check_clean(torch.full(examples.shape, torch.nan), "d")
+    assert examples.dtype == rules.dtype
+
+
+def test_an_excerpt_is_an_example_of_the_domain(name: str, examples: Tensor) -> None:
+    rules = DOMAINS[name].rules
+    rules.check_clean(rules.collate([rules.excerpt(each) for each in examples]), "d")
 
 
 def test_what_was_not_changed_has_not_moved(name: str, examples: Tensor) -> None:

@@ -13,9 +13,12 @@ from robench.core.columns import fields_of
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
 from robench.datasets.digits import DIGITS
+from robench.datasets.sotu import SOTU
+from robench.domains.code_points import encoded_batch
 from robench.metrics import METRICS
 from robench.tasks import DEFAULT_TASK, TASKS
 from robench.tasks.base import Scoring
+from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,8 +46,24 @@ def classified() -> Sample:
     return Sample((first, second), targets, DIGITS)
 
 
+def read() -> Sample:
+    texts = [
+        "we the people\n",
+        "of\n",
+        "the\nunited states\n",
+        "\n",
+        "in order to form\n",
+        "a\n",
+        "more perfect union\n",
+    ]
+    targets = encoded_batch(texts)
+    is_token = torch.arange(8) < torch.tensor([len(scored_tokens(text)) for text in texts])[:, None]
+    first, second = torch.rand(2, NUM_ROWS, 8, generator=torch.Generator().manual_seed(0)).where(is_token, NO_TOKEN)
+    return Sample((first, second), targets, SOTU)
+
+
 # A further task needs a sample here.
-SAMPLES = {"classification": classified}
+SAMPLES = {"classification": classified, "language-modeling": read}
 COMMON = {*fields_of(Outcome)}
 
 
@@ -90,6 +109,8 @@ def test_the_verdict_is_what_attacks_try_to_change(name: str, sample: Sample) ->
 
 def test_a_models_own_labels_fool_nobody(name: str, sample: Sample) -> None:
     rules = TASKS[name].rules
+    if TASKS[name].verdict is None:
+        pytest.skip(f"answers of {name} are not right or wrong")
     assert not bool(rules.is_fooled(sample.outputs[0], rules.labels_of(sample.outputs[0])).any())
 
 

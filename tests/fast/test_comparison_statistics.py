@@ -27,7 +27,7 @@ from robench.metrics.bootstrap import resample_counts
 from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.intervals import wilson_interval
 from robench.metrics.paired import exact_p_value, newcombe_interval, tail_p_value
-from robench.testing.metric import NUM_CONDITIONS, classified, columns_of, readings_for, searched
+from robench.testing.metric import NUM_CONDITIONS, classified, columns_of, outcomes_for, readings_for, searched
 
 if TYPE_CHECKING:
     from robench.metrics import Readings
@@ -39,7 +39,7 @@ COUNTS = st.integers(0, 60)
 def readings_of(name: str, seed: int) -> Readings:
     """What a metric reads of a model of its own for each seed."""
     metric = METRICS[name]
-    make = searched if metric.scope in ("search", "distance") else classified
+    make = outcomes_for(metric)
     rows = [make(100 * seed + each) for each in range(NUM_CONDITIONS[metric.scope])]
     if metric.scope == "threat-model":
         # So that some examples survive all attacks.
@@ -197,8 +197,8 @@ class TestPermutation:
         metric, first, second = METRICS[name], readings_of(name, 1), readings_of(name, 2)
         slow = permuted_readings(metric, first, second, 25)
         fast = permuted(paired(metric.contributed(first), metric.contributed(second)), 25)  # type: ignore[arg-type]
-        assert fast.observed == pytest.approx(slow.observed, abs=1e-12)
-        assert fast.drawn == pytest.approx(slow.drawn, abs=1e-12)
+        assert fast.observed == pytest.approx(slow.observed, rel=1e-12, abs=1e-12)
+        assert fast.drawn == pytest.approx(slow.drawn, rel=1e-12, abs=1e-12)
         assert len(set(slow.drawn.tolist())) > 5
 
     def test_a_metric_that_states_no_contributions_is_computed_anew(self) -> None:
@@ -208,7 +208,7 @@ class TestPermutation:
         known = evidence_of(METRICS["fpr95"], first, second, "a column", 19)
         assert (found.p_value, found.worse_p_value) == (known.p_value, known.worse_p_value)
         assert found.paired is None
-        assert found.difference.value == pytest.approx(known.difference.value, abs=1e-12)
+        assert found.difference.value == pytest.approx(known.difference.value, rel=1e-12, abs=1e-12)
         assert found.difference.low is None
 
 
@@ -275,7 +275,9 @@ class TestDifference:
     def test_it_is_that_of_the_metrics_numbers_and_within_its_interval(self, name: str) -> None:
         metric, first, second = METRICS[name], readings_of(name, 1), readings_of(name, 2)
         found = evidence_of(metric, first, second, "a column", 9).difference
-        assert found.value == pytest.approx(metric.compute(first).value - metric.compute(second).value, abs=1e-12)
+        assert found.value == pytest.approx(
+            metric.compute(first).value - metric.compute(second).value, rel=1e-12, abs=1e-12
+        )
         assert found.low is not None
         assert found.high is not None
         assert found.low <= found.value <= found.high

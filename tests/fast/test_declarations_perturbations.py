@@ -47,7 +47,7 @@ class Silent(PerturbationBase):
     ("question", "wanted"),
     [
         ("is_clean", {"clean"}),
-        ("is_attack", PERTURBATIONS.keys() - {"clean", "corruption"}),
+        ("is_attack", PERTURBATIONS.keys() - {"clean", "corruption", "word-swap"}),
         ("is_minimum_norm", {"cw", "fab"}),
         ("is_iterated", {"pgd", "apgd"}),
         ("is_single_step", {"fgsm"}),

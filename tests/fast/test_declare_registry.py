@@ -262,6 +262,7 @@ SHARE = "must be a proportion in [0, 1], 0.97 for 97 per cent, got"
     [
         ("expected: {top1_accuracy: 97}", f"expected.top1_accuracy: {SHARE} 97"),
         ("expected: {top1_accuracy: -0.1}", f"expected.top1_accuracy: {SHARE} -0.1"),
+        ("expected: {perplexity: -1.5}", "expected.perplexity: must be at least 0, got -1.5"),
         ("expected: {top1_accuracy: 97%}", "expected.top1_accuracy: must be a number, got '97%'"),
         (
             "expected: {top1_acuracy: 0.97}",

@@ -278,6 +278,21 @@ def test_a_path_that_cannot_be_is_a_usage_error(tmp_path: Path, name: str) -> No
         read_yaml(tmp_path / name)
 
 
+def test_the_same_content_is_composed_once_and_gives_values_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("entries: {a: [1, two]}\nanchored: &x 1\n")
+    yaml_nodes.compose.cache_clear()
+    first, second = read_yaml(path), read_yaml(path)
+    assert (yaml_nodes.compose.cache_info().misses, yaml_nodes.compose.cache_info().hits) == (1, 1)
+    assert first == second
+    assert len(second.problems) == 1
+    first.list_at("entries", "a").clear()
+    assert second.at("entries", "a", 1) == read_yaml(path).at("entries", "a", 1) == "two"
+    path.write_text("entries: {a: [1, three]}\n")
+    assert read_yaml(path).at("entries", "a", 1) == "three"
+    assert read_yaml(path).problems == ()
+
+
 def test_keys_and_values_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_nodes, "MAX_NODES", 6)
     assert read("a: [1, 2, 3]").problems == ()

@@ -11,9 +11,11 @@ from conftest import ROOT
 
 from examples import HEADER, NEXT_HEADER, record_of
 from robench.core.columns import fields_of
+from robench.core.outcomes import Outcome
 from robench.store import FolderStore
 from robench.store.parquet import LABELS
 from robench.tasks.classification import ClassificationOutcome
+from robench.tasks.language_modeling import LanguageOutcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +26,23 @@ PAGE = (ROOT / "docs" / "results.md").read_text()
 
 
 def test_the_table_has_every_column_in_its_order_with_its_type() -> None:
-    rows = re.findall(r"^\| (\w+) \| ([a-z ]+) \| .+ \|$", PAGE, re.MULTILINE)
+    of_classes, of_texts = (rows_of(part) for part in PAGE.split("Outcomes of [language models]"))
+    assert list(of_classes) == [*LABELS, *types_of(ClassificationOutcome)]
+    assert of_classes.items() >= types_of(ClassificationOutcome).items()
+    own = types_of(LanguageOutcome).items() - types_of(Outcome).items()
+    assert of_texts.items() == own
+    assert list(of_texts) == [name for name in types_of(LanguageOutcome) if name in of_texts]
+
+
+def rows_of(part: str) -> dict[str, str]:
+    found = re.findall(r"^\| (\w+) \| ([a-z ]+) \| .+ \|$", part, re.MULTILINE)
+    return {name: kind for name, kind in found if name != "column"}
+
+
+def types_of(outcome: type[Outcome]) -> dict[str, str]:
+    """Base fields stand first in files; those with a default may follow them in the class."""
     names = {str: "text", bool: "bool", int: "int", float: "float"}
-    fields = fields_of(ClassificationOutcome)
-    # Base fields stand first in files; those with a default may follow them in the class.
-    wanted = {name: names[field.type] + " or null" * field.optional for name, field in fields.items()}
-    assert [name for name, _ in rows if name != "column"] == [*LABELS, *wanted]
-    assert {name: kind for name, kind in rows if name in wanted} == wanted
+    return {name: names[field.type] + " or null" * field.optional for name, field in fields_of(outcome).items()}
 
 
 def test_the_example_reads_a_folder_of_several_measurements(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
 Robench = Any
-ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "8", "--device", "cpu")
+ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "4", "--device", "cpu")
 
 
 def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) -> None:
@@ -22,7 +22,7 @@ def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) ->
 
 
 def test_json_holds_every_flag_and_a_raised_one_ends_with_1(robench: Robench) -> None:
-    ended = robench("audit", "--model", "digits-mom-vit", "--num-examples", "8", "--device", "cpu", "--json")
+    ended = robench("audit", "--model", "digits-mom-vit", "--num-examples", "4", "--device", "cpu", "--json")
     flags = {flag["name"]: flag for flag in json.loads(ended.stdout)}
     assert ended.code == 1
     assert flags["random victim"]["is_raised"]
@@ -58,6 +58,10 @@ def test_what_cannot_be_audited_is_refused_with_its_reason(
         (("--model", "digits-vit", "--epsilon", "8%"), "--epsilon must be a number such as 8/255"),
         (("--model", "digits-vit", "--epsilon", "8"), "epsilon must lie above 0 and at most 1"),
         (("--model", "digits-vit", "--dataset", "digit"), "unknown dataset 'digit'"),
+        (
+            ("--model", "sotu-lm"),
+            "is for language-modeling, which has no audit; audits are of models for classification",
+        ),
         (("--model", "untold", "--registry", "registry.yaml"), "name it with --dataset"),
     ):
         ended = robench("audit", *arguments)

@@ -40,6 +40,20 @@ REGISTRY = """checkpoints:
 """
 
 
+# Runs several commands in one process.
+DRAWING = """
+import ast, sys
+from robench.cli.main import main
+
+for arguments in ast.literal_eval(sys.argv[1]):
+    sys.argv = ["robench", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, end.code
+"""
+
+
 @pytest.fixture
 def asked(tmp_path: Path) -> list[object]:
     """Options for a suite with a sweep and corruptions, of which a store has results."""
@@ -62,9 +76,8 @@ def registry(tmp_path: Path) -> Path:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("suffix", SUFFIXES)
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_each_kind_in_each_format_twice_the_same(
+    @pytest.mark.parametrize(("kind", "suffix"), [("budget", ".svg"), ("corruptions", ".pdf"), ("seeds", ".png")])
+    def test_a_kind_in_a_format_twice_the_same(
         self, robench: Robench, asked: list[object], tmp_path: Path, kind: str, suffix: str
     ) -> None:
         path = tmp_path / "new" / f"figure{suffix}"
@@ -108,12 +121,9 @@ class TestFiles:
         digests = []
         for place, changes in enumerate(environments):
             files = [tmp_path / f"{place}{suffix}" for suffix in SUFFIXES]
-            for path in files:
-                arguments = ["figure", "corruptions", *map(str, asked), "--output", str(path)]
-                environment = {key: value for key, value in os.environ.items() if key != "WAYLAND_DISPLAY"} | changes
-                subprocess.run(
-                    [sys.executable, "-m", "robench", *arguments], check=True, capture_output=True, env=environment
-                )
+            commands = [["figure", "corruptions", *map(str, asked), "--output", str(path)] for path in files]
+            environment = {key: value for key, value in os.environ.items() if key != "WAYLAND_DISPLAY"} | changes
+            subprocess.run([sys.executable, "-c", DRAWING, repr(commands)], check=True, env=environment)
             digests.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
         assert digests[0] == digests[1]
 

@@ -1,4 +1,4 @@
-"""Audits as part of a run: kept like any outcome, the same on any number of workers, and shown where raised."""
+"""Audits as part of a run: kept like any outcome, the same in a worker, and shown where raised."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kept(results: Path) -> dict[str, tuple[Flag, ...]]:
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of two models under a small suite with audits, measured by two workers."""
+    """Results of two models under a small suite with audits, measured by a worker."""
     folder = tmp_path_factory.mktemp("audited")
     suite = {
         "name": "small",
@@ -53,7 +53,8 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
         registry=registry,
         results=folder / "results",
         device="cpu",
-        workers=2,
+        workers=1,
+        executor="processes",
     )
     return folder
 
@@ -68,7 +69,7 @@ def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench
     assert all(len(flags) == 15 for flags in kept(audited / "results").values())
 
 
-def test_a_serial_run_keeps_the_same_flags_as_two_workers(robench: Robench, audited: Path, tmp_path: Path) -> None:
+def test_a_serial_run_keeps_the_same_flags_as_a_worker(robench: Robench, audited: Path, tmp_path: Path) -> None:
     options = (
         "--results",
         tmp_path,
@@ -108,6 +109,8 @@ def test_a_run_without_audits_says_that_there_are_none(
         tmp_path,
         "--device",
         "cpu",
+        "--executor",
+        "serial",
         "--no-audit",
         "--json",
     )

@@ -96,7 +96,7 @@ def test_a_function_that_builds_a_model_cannot_end_the_run_either(robench: Roben
 
 def test_workers_survive_what_a_serial_run_cannot(robench: Robench, folder: Path) -> None:
     # What hangs waits for three timeouts, and is left to tests/slow.
-    ended = robench(*command("honest", "os-exit-3", "print"), "--workers", 2)
+    ended = robench(*command("honest", "os-exit-3", "print"), "--executor", "processes", "--workers", 1)
     assert ended.code == 1
     assert len(json.loads(ended.stdout)["rows"]) == 3
     errors = {failure.shard.checkpoint: failure.error for failure in FolderStore(folder / "r").failures()}
@@ -112,15 +112,9 @@ def test_a_module_that_ends_the_process_on_import_ends_that_of_its_preflight_che
     Path("leaving.py").write_text("import os\n\nos._exit(5)\n")
     text = Path("registry.yaml").read_text()
     Path("registry.yaml").write_text(text.replace("misbehaving_models:build_badly", "leaving:build"))
-    ended = robench(*command("built"), "--workers", 2)
+    ended = robench(*command("built"), "--executor", "processes", "--workers", 1)
     assert (ended.code, ended.stdout) == (2, "")
     assert "ended itself with exit code 5" in ended.stderr
-
-
-def test_with_a_limit_the_preflight_check_survives_it_too(robench: Robench, folder: Path) -> None:
-    ended = robench(*command("os-exit-3-at-once"), "--shard-timeout", 60)
-    assert (ended.code, ended.stdout) == (2, "")
-    assert "model 'os-exit-3-at-once' cannot be checked on digits: the process that checks it ended" in ended.stderr
 
 
 def test_the_audit_names_the_model(robench: Robench, folder: Path) -> None:

@@ -86,10 +86,10 @@ def test_plug_ins_of_others_run_like_robenchs_own(
     dry = ["--model", "halved", "--dry-run", "--results", tmp_path / "dry", "--executor", "serial"]
     assert robench("run", *named, *dry).code == 0
     found: list[dict[str, Record]] = []
-    for workers in (1, 2):
-        results = tmp_path / f"results-{workers}"
-        run = ["--model", "halved", "--results", results, "--device", "cpu", "--workers", workers, "--json"]
-        ended = robench("run", *named, *run, "--executor", "processes" if workers > 1 else "serial")
+    for executor in ("serial", "processes"):
+        results = tmp_path / executor
+        run = ["--model", "halved", "--results", results, "--device", "cpu", "--workers", 1, "--json"]
+        ended = robench("run", *named, *run, "--executor", executor)
         assert ended.code == 0, ended.stderr
         found.append(records_in(results))
     serial, parallel = found
@@ -98,11 +98,13 @@ def test_plug_ins_of_others_run_like_robenchs_own(
     assert {record.provenance.versions.get(owner) for record in [*serial.values(), *parallel.values()]} == (
         {"1.0"} if owner else {None}
     )
-    reports = [robench("report", *named[:2], "--results", tmp_path / f"results-{each}", "--json") for each in (1, 2)]
+    reports = [
+        robench("report", *named[:2], "--results", tmp_path / each, "--json") for each in ("serial", "processes")
+    ]
     rows: list[Any] = [json.loads(report.stdout)["rows"] for report in reports]
     assert rows[0] == rows[1]
     assert all(cell["missing"] == 0 for cell in rows[0][0]["cells"].values())
-    text = robench("report", *named[:2], "--results", tmp_path / "results-1").stdout
+    text = robench("report", *named[:2], "--results", tmp_path / "serial").stdout
     assert "brighten error" in text
     assert "linf-16/255 robust accuracy" in text
 

@@ -374,6 +374,8 @@ def test_the_commands_of_the_page_on_submissions_run(
             options += ["--limit", "2"]
         if options[0] == "run":
             options += ["--executor", "serial", "--no-audit"]
+        if options[0] == "check":
+            options += ["--workers", "1"]
         ended = robench(*options)
         assert ended.code == 0, (command, ended.stderr)
     # It compares the first examples.

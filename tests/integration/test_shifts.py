@@ -48,18 +48,16 @@ def cells(stdout: str) -> dict[str, Any]:
     return {key: cell["value"] for key, cell in row["cells"].items()}
 
 
-def test_one_worker_and_two_give_the_same_bytes(robench: Robench, tmp_path: Path) -> None:
+def test_a_worker_process_and_none_give_the_same_bytes(robench: Robench, tmp_path: Path) -> None:
     suite = suite_of(tmp_path / "s.yaml", COMMON_CORRUPTIONS, ["mean_corruption_error", "corruption_error"])
     outcomes = {}
-    for workers in (1, 2):
-        results = tmp_path / str(workers)
-        ended = robench(
-            "run", "--suite", suite, *VIT, "--limit", 8, "--no-audit", "--workers", workers, "--results", results
-        )
+    for executor in ("serial", "processes"):
+        results, how = tmp_path / executor, ("--executor", executor, "--workers", 1)
+        ended = robench("run", "--suite", suite, *VIT, "--limit", 8, "--no-audit", *how, "--results", results)
         assert ended.code == 0, ended.stderr
         records = FolderStore(results).records(lambda shard: True)
-        outcomes[workers] = ended.stdout, sorted(f"{each.shard.key} {each.outcomes!r}" for each in records)
-    assert outcomes[1] == outcomes[2]
+        outcomes[executor] = ended.stdout, sorted(f"{each.shard.key} {each.outcomes!r}" for each in records)
+    assert outcomes["serial"] == outcomes["processes"]
 
 
 @pytest.mark.parametrize("corruption", ["impulse_noise", "fog"])

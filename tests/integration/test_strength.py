@@ -1,9 +1,8 @@
-"""robench's attacks are as strong as the libraries' at the same settings: a few images of ``make strength``."""
+"""The rules of ``make strength`` and a quick attack beside other libraries'; tests/slow has every comparison."""
 
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -11,53 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from click.testing import CliRunner
-from conftest import ROOT
+from strength_examples import NUM_EXAMPLES, strength
 
 from robench.attacks.backends.served import SERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-SCRIPTS = str(ROOT / "scripts")
-NUM_EXAMPLES = 20
-
-
-@pytest.fixture(scope="module")
-def strength() -> Iterator[Any]:
-    """The script, which imports its neighbours by their bare names."""
-    sys.path.insert(0, SCRIPTS)
-    import strength
-
-    yield strength
-    sys.path.remove(SCRIPTS)
-
-
-@pytest.fixture(scope="module")
-def rows(strength: Any) -> list[Any]:
-    comparisons = [strength.shortened(each) for each in strength.COMPARISONS]
-    return list(strength.compare(["digits-vit"], comparisons, NUM_EXAMPLES))
-
-
-def test_no_attack_is_weaker_or_judges_otherwise(rows: list[Any]) -> None:
-    assert [row for row in rows if row.problem] == []
-
-
-def test_accuracies_are_within_one_image_of_the_best_library(strength: Any, rows: list[Any]) -> None:
-    """The same rule again, without the script's own."""
-    for own in [row for row in rows if row.library == "robench"]:
-        others = [
-            row for row in rows if row.attack == own.attack and (row.attack, row.library) not in strength.EXCEPTIONS
-        ]
-        assert own.accuracy <= min(row.accuracy for row in others) + 1 / NUM_EXAMPLES + 1e-9, own.attack
-
-
-def test_verdicts_without_random_numbers_are_the_same(strength: Any, rows: list[Any]) -> None:
-    deterministic = {each.name for each in strength.COMPARISONS if each.is_deterministic}
-    compared = [row for row in rows if row.attack in deterministic and row.library != "robench"]
-    same = [row for row in compared if (row.attack, row.library) not in strength.EXCEPTIONS]
-    assert len(same) > 20
-    assert min(row.agreement for row in same) >= 1 - 1 / NUM_EXAMPLES - 1e-9
+__all__ = ["strength"]
 
 
 def test_every_library_and_kind_is_compared(strength: Any) -> None:
@@ -205,12 +165,13 @@ class TestAgreement:
         assert "| digits-vit, inputs quantised | 200 |" in ended.output
 
 
-def test_the_script_writes_its_table_and_what_it_rests_on(strength: Any, tmp_path: Path) -> None:
+def test_an_attack_is_as_strong_as_the_libraries_and_the_script_writes_its_table(strength: Any, tmp_path: Path) -> None:
     arguments = ["--attack", "fgsm l2", "--model", "digits-vit", "--num-examples", "10", "--output", str(tmp_path)]
     ended = CliRunner().invoke(strength.main, arguments)
     assert ended.exit_code == 0, ended.output
     document = json.loads((tmp_path / "strength.json").read_text())
     assert {row["library"] for row in document["rows"]} == {"robench", "foolbox", "cleverhans", "art"}
+    assert [row["problem"] for row in document["rows"] if row["problem"]] == []
     assert {"torch", "foolbox", "cleverhans", "pyautoattack", "torchattacks"} <= document["manifest"]["versions"].keys()
     assert document["manifest"]["settings"]["fgsm l2"]["epsilon"] == "7/8"
     assert (document["manifest"]["seed"], document["manifest"]["num_examples"]) == (0, 10)

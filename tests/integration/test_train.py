@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from conftest import Robench
 
 
-def own_registry(folder: Path) -> Path:
+def own_registry(folder: Path, num_epochs: int = 2) -> Path:
     text = shipped_registry().read_text().split("  digits-symvit:\n")[1].split("\n\n")[0]
     text = text.split("    seeds:\n")[0].rstrip()
     assert "num_epochs: 100" in text
     path = folder / "mine.yaml"
-    entry = text.replace("num_epochs: 100", "num_epochs: 2")
+    entry = text.replace("num_epochs: 100", f"num_epochs: {num_epochs}")
     path.write_text(f"# my own\ncheckpoints:\n  mine:\n{entry}  # kept\n")
     return path
 
@@ -57,7 +57,7 @@ def test_a_folder_that_cannot_be_written_is_named(robench: Robench, tmp_path: Pa
 
 
 def test_further_seeds_become_one_row_with_their_entry(robench: Robench, tmp_path: Path) -> None:
-    registry = own_registry(tmp_path)
+    registry = own_registry(tmp_path, num_epochs=1)
     assert robench("train", "mine", "--registry", registry, "--seeds", "0-1,3").code == 0
     found = {name: each for name, each in read_registry(registry).items() if name.startswith("mine")}
     assert {"mine", "mine@1", "mine@3"} <= found.keys()

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,10 +36,6 @@ def cells(stdout: str) -> dict[str, dict[str, Any]]:
 
 def times(results: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in results.rglob("*") if path.is_file()}
-
-
-def kept(results: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (results / "adversarial").rglob("*.safetensors")}
 
 
 @pytest.fixture
@@ -93,23 +84,6 @@ def test_off_the_diagonal_is_what_the_target_makes_of_the_kept_images(
     cell = matrix[TARGET][f"from/{MODELS[0]}/top1_accuracy"]
     assert (cell["value"], cell["num_examples"], cell["missing"]) == (right / 100, 100, 0)
     assert cell["low"] < cell["value"] < cell["high"]
-
-
-def test_one_worker_and_two_give_the_same_bytes(transfer: Callable[..., Ended], tmp_path: Path) -> None:
-    asked = ("--format", "csv", *options((MODELS[0], TARGET), "--target"), "--limit", 50)
-    one = transfer(*asked, *SERIAL, models=MODELS[:1], results="one")
-    two = transfer(*asked, "--workers", "2", models=MODELS[:1], results="two")
-    assert one.code == two.code == 0
-    assert one.stdout == two.stdout
-    assert kept(tmp_path / "one") == kept(tmp_path / "two")
-    assert len(kept(tmp_path / "one")) == 1
-
-
-def test_the_order_of_the_models_changes_no_number(transfer: Callable[..., Ended]) -> None:
-    lines = transfer("--format", "csv", *SERIAL, results="one").stdout.splitlines()
-    turned = transfer("--format", "csv", *SERIAL, models=MODELS[::-1], results="turned").stdout.splitlines()
-    assert turned != lines
-    assert sorted(turned) == sorted(lines)
 
 
 def test_the_same_command_again_measures_nothing_in_whatever_format(
@@ -292,34 +266,6 @@ class TestRefused:
         # The same weights, which all but share their adversarial examples.
         assert abs(values[0] - values[1]) < 0.1
         assert max(values) < 0.8
-
-
-def test_an_interrupt_keeps_what_is_done_and_shows_what_is_missing(
-    small_suite: Callable[..., Path], tmp_path: Path
-) -> None:
-    suite = small_suite(**{"num_steps: 4": "num_steps: 60", "num_examples: 150": "num_examples: 300"})
-    asked = [
-        "transfer",
-        "--suite",
-        str(suite),
-        "--condition",
-        "pgd",
-        *options(MODELS),
-        "--results",
-        str(tmp_path / "r"),
-    ]
-    run = subprocess.Popen(
-        [sys.executable, "-m", "robench", *asked, *SERIAL], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    while not list(tmp_path.rglob("*.safetensors")):
-        time.sleep(0.02)
-    os.kill(run.pid, signal.SIGINT)
-    stdout, stderr = run.communicate()
-    assert run.returncode == 130
-    assert "missing" in stdout
-    assert "the same command goes on from there" in stderr
-    assert "scoring" not in stderr
-    assert "Traceback" not in stderr
 
 
 def test_python_programs_get_the_same_report(

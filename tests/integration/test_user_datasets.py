@@ -98,11 +98,11 @@ def outcomes_of(results: Path) -> dict[str, list[Any]]:
 
 
 class TestRun:
-    def test_two_workers_and_none_give_equal_outcomes(self, robench: Robench, folder: Path, tmp_path: Path) -> None:
+    def test_a_worker_and_none_give_equal_outcomes(self, robench: Robench, folder: Path, tmp_path: Path) -> None:
         asked = ("run", "--suite", "smoke", "--dataset", "photos", "--registry", folder / "my.yaml", "--model", "cnn")
         serial = robench(*asked, "--executor", "serial", "--results", tmp_path / "a")
         assert (serial.code, serial.stderr.count("failed")) == (0, 0), serial.stderr
-        workers = robench(*asked, "--workers", 2, "--results", tmp_path / "b")
+        workers = robench(*asked, "--executor", "processes", "--workers", 1, "--results", tmp_path / "b")
         assert workers.code == 0, workers.stderr
         assert workers.stdout == serial.stdout
         found = outcomes_of(tmp_path / "a")
@@ -262,12 +262,11 @@ class TestCatalogue:
 class TestPython:
     def test_run_takes_the_dataset_by_name(self, folder: Path, tmp_path: Path) -> None:
         registry = folder / "my.yaml"
-        report = robench.run(
-            "smoke", ["cnn"], dataset="photos", registry=registry, results=tmp_path, limit=8, device="cpu"
-        )
+        options: dict[str, Any] = {"registry": registry, "results": tmp_path, "limit": 8, "executor": "serial"}
+        report = robench.run("smoke", ["cnn"], dataset="photos", **options)
         assert report.provenance["dataset"] == "photos"
         loaded = robench.load_suite("smoke", dataset="photos", registry=registry)
-        again = robench.run(loaded, ["cnn"], registry=registry, results=tmp_path, limit=8, device="cpu")
+        again = robench.run(loaded, ["cnn"], **options)
         assert again == report
         with pytest.raises(UsageError, match="dataset must be left out beside a loaded suite"):
             robench.run(loaded, ["cnn"], dataset="photos", registry=registry, results=tmp_path)

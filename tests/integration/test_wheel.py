@@ -41,7 +41,7 @@ def test_suites_and_models_are_listed_from_any_folder(installed: Path, tmp_path:
 
 
 def test_a_published_checkpoint_is_measured_from_any_folder(installed: Path, tmp_path: Path) -> None:
-    asked = ("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", "1", "--no-audit")
+    asked = ("run", "--suite", "smoke", "--dataset", "digits", "--model", "digits-vit", "--limit", "1", "--no-audit")
     report = json.loads(run(installed, tmp_path, *asked, "--executor", "serial", "--json"))
     assert report["rows"][0]["cells"]["clean/top1_accuracy"]["missing"] == 0
     assert (tmp_path / "results" / "records").is_dir()

@@ -66,7 +66,7 @@ def place(
     torch.manual_seed(0)
     state = {f"head.{name}": value for name, value in torch.nn.Linear(3072, 10).state_dict().items()}
     save_file(state, tmp_path / "wanderer.safetensors")
-    small_suite()
+    small_suite(**{"num_examples: 150": "num_examples: 50"})
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -80,7 +80,7 @@ def check_place(place: Path, num_records: int) -> None:
     assert sorted(path.name for path in place.rglob("records")) == ["records"]
 
 
-@pytest.mark.parametrize("executor", [("--executor", "serial"), ("--executor", "processes", "--workers", "2")])
+@pytest.mark.parametrize("executor", [("--executor", "serial"), ("--executor", "processes", "--workers", "1")])
 def test_results_of_a_run_are_in_one_place(
     robench: Robench, place: Path, monkeypatch: pytest.MonkeyPatch, executor: tuple[str, ...]
 ) -> None:
@@ -88,11 +88,11 @@ def test_results_of_a_run_are_in_one_place(
     kept = ("--keep-adversarial", "float32")
     first = robench(*command, *kept, *executor)
     assert first.code == 0, first.stderr
-    check_place(place, 9)
-    assert len(AdversarialFolder(place / "r").keys()) == 6
+    check_place(place, 3)
+    assert len(AdversarialFolder(place / "r").keys()) == 2
     monkeypatch.chdir(place)
     plan = json.loads(robench(*command, *kept, "--dry-run", "--json").stdout)
-    assert (plan["kept"], plan["todo"]) == (9, 0)
+    assert (plan["kept"], plan["todo"]) == (3, 0)
 
 
 def test_results_of_the_python_api_are_in_one_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_results_of_the_python_api_are_in_one_place(place: Path, monkeypatch: py
         )
         assert report.is_complete
         counts.append(max(done))
-    assert counts == [9, 0]
-    check_place(place, 9)
+    assert counts == [3, 0]
+    check_place(place, 3)
 
 
 class TestPaths:

@@ -8,12 +8,15 @@ import sys
 import pytest
 
 from robench.datasets import DATASETS
+from robench.datasets.base import DatasetBase, PublishedFolder
 from robench.datasets.digits import DIGITS
 from robench.datasets.imagenet_folder import VALIDATION, Layout, class_indices
 from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.wikitext import WIKITEXT_103
 
 ON_DISK = [declared for declared in DATASETS.values() if declared.folder is not None]
+IMAGES = [declared for declared in ON_DISK if isinstance(declared, PublishedFolder)]
 
 
 def layout(name: str) -> Layout:
@@ -53,7 +56,7 @@ def test_the_size_of_imagenet_c_is_that_of_its_five_archives() -> None:
 
 
 def test_every_set_says_where_it_is_to_be_had_and_on_what_terms() -> None:
-    assert all(each.where and each.licence and each.num_bytes > 10**8 for each in PUBLISHED_SETS.values())
+    assert all(each.where and each.licence and each.num_bytes > 10**6 for each in PUBLISHED_SETS.values())
 
 
 def test_knowing_the_sets_needs_no_torch() -> None:
@@ -63,7 +66,7 @@ def test_knowing_the_sets_needs_no_torch() -> None:
 
 
 class TestLayouts:
-    @pytest.mark.parametrize("declared", ON_DISK, ids=lambda declared: declared.name)
+    @pytest.mark.parametrize("declared", IMAGES, ids=lambda declared: declared.name)
     def test_each_dataset_on_disk_has_one_that_wants_its_size(self, declared: object) -> None:
         found = layout_of(declared)  # type: ignore[arg-type]  # a declaration
         assert found.num_images == declared.num_examples  # type: ignore[attr-defined]  # as above
@@ -87,7 +90,7 @@ class TestLayouts:
         assert "ImageNet-C/fog/5" in layout("imagenet-c/fog/5").places
 
     def test_the_data_root_itself_is_taken_for_imagenet_1k_alone(self) -> None:
-        others = [layout_of(declared) for declared in ON_DISK if declared.folder != "imagenet-1k"]
+        others = [layout_of(declared) for declared in IMAGES if declared.folder != "imagenet-1k"]
         assert not any("." in found.places or "val" in found.places for found in others)
 
     def test_the_classes_of_v2_are_numbers(self) -> None:
@@ -103,10 +106,11 @@ class TestLayouts:
         assert layout(name).classes == class_indices()
 
     def test_the_example_is_of_a_class_that_the_dataset_has(self) -> None:
-        for declared in ON_DISK:
+        for declared in IMAGES:
             found = layout_of(declared)
             assert found.example.split("/")[-2] in found.classes
 
-    def test_an_embedded_dataset_has_none(self) -> None:
-        with pytest.raises(ValueError, match="'digits' lies in no folder"):
-            layout_of(DIGITS)
+    @pytest.mark.parametrize("declared", [DIGITS, WIKITEXT_103], ids=lambda declared: declared.name)
+    def test_an_embedded_dataset_and_texts_have_none(self, declared: DatasetBase) -> None:
+        with pytest.raises(ValueError, match=f"{declared.name!r} has no class folders"):
+            layout_of(declared)

@@ -134,12 +134,12 @@ class TestDeclaration:
 
     def test_what_is_no_residual_and_an_unknown_backbone_are_refused(self) -> None:
         class Unheard(DeclarationBase):
-            kind = "plane"
+            kind = "unheard"
 
         with pytest.raises(FieldsError, match="residual must be a declaration of the type ResidualBase, got "):
             build(replace(SMALL, residual=Unheard()))
         with pytest.raises(
-            UnknownNameError, match=r"unknown backbone 'plane'\. Known: fan, python, quantized-vit, timm, vit"
+            UnknownNameError, match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, timm, vit"
         ):
             build(Unheard())
 

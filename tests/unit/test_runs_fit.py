@@ -15,8 +15,8 @@ from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
 from robench.datasets.base import stand_in
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_R
-from robench.runs.fit import NUM_EXAMPLES, chance_of_at_most, check_fit
-from robench.tasks.classification_impl import are_probabilities
+from robench.runs.fit import NUM_EXAMPLES, check_fit
+from robench.tasks.classification_impl import are_probabilities, chance_of_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

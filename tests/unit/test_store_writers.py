@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from robench.core.shard import ShardHeader
 
 SPAWN = multiprocessing.get_context("spawn")
-NUM_KILLS = 10
+NUM_KILLS = 3
 NUM_SHARED = 40
 NUM_OWN = 20
 

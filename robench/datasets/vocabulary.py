@@ -1,0 +1,40 @@
+"""Vocabularies of words, made of training texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from robench.tasks.language_modeling_impl import END_OF_LINE, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# Models of robench's recipe have the unknown word second; in the papers' code it has the rank of its frequency.
+UNKNOWN_SECOND = (END_OF_LINE, UNKNOWN)
+UNKNOWN_BY_FREQUENCY = (END_OF_LINE,)
+
+
+def vocabulary_of(
+    texts: Iterable[str], size: int | None = None, min_count: int = 1, first: Sequence[str] = UNKNOWN_SECOND
+) -> list[str]:
+    r"""Return the words of texts: those of ``first``, and then the most frequent ones, ties by first occurrence.
+
+    Args:
+        texts: read once, one after the other.
+        size: number of words at most, those of ``first`` included; None for all.
+        min_count: number of times that a word occurs at least.
+        first: words that come first, whether they occur or not.
+
+    >>> vocabulary_of(["a b b\n", "c c a\nd"], 5, 2)
+    ['\n', '<unk>', 'a', 'b', 'c']
+    >>> vocabulary_of(["a <unk> b <unk> b\n"], first=UNKNOWN_BY_FREQUENCY)
+    ['\n', '<unk>', 'b', 'a']
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text.split())
+    # Of equal counts the first that occurs comes first, as Counter and a stable sort have it.
+    frequent = sorted((word for word, count in counts.items() if count >= min_count), key=lambda word: -counts[word])
+    leading = set(first)
+    return [*first, *(word for word in frequent if word not in leading)][:size]

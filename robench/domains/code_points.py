@@ -1,0 +1,66 @@
+"""Strings as tensors of Unicode code points, so that batches of texts are tensors like all others.
+
+A text is (T,) int32; in a batch (B, T) shorter texts are padded on the right. A model reads texts through ``decoded``,
+so that padding cannot matter to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+PADDING = -1
+# A text after this sign is scored, what is before it is context alone: U+001E, "information separator two".
+CONTEXT_END = "\x1e"
+
+
+def encoded(text: str) -> Tensor:
+    """Return the code points (T,) of a text.
+
+    >>> encoded("Sí").tolist()
+    [83, 237]
+    """
+    return torch.from_numpy(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<i4").copy())
+
+
+def padded(texts: Sequence[Tensor], length: int | None = None) -> Tensor:
+    """Return texts (T,) as one batch (B, T), as long as the longest or as ``length``."""
+    longest = max([length or 0, *(len(text) for text in texts)])
+    batch = torch.full((len(texts), longest), PADDING, dtype=torch.int32)
+    for row, text in zip(batch, texts, strict=True):
+        row[: len(text)] = text
+    return batch
+
+
+def decoded(points: Tensor) -> list[str]:
+    r"""Return the texts of a batch (B, T).
+
+    >>> decoded(padded([encoded("Sí"), encoded("no\n")]))
+    ['Sí', 'no\n']
+    """
+    rows = points.cpu().numpy().astype("<i4", copy=False)
+    return [row[row != PADDING].tobytes().decode("utf-32-le", "surrogatepass") for row in rows]
+
+
+def encoded_batch(texts: Sequence[str]) -> Tensor:
+    """Return strings as one batch (B, T)."""
+    return padded([encoded(text) for text in texts])
+
+
+def lines_of(text: str) -> list[list[str]]:
+    r"""Return the words of each line of a text: what is between white space. A last line without words is left out.
+
+    >>> lines_of("We the People\n\n  of the U.S.\n")
+    [['We', 'the', 'People'], [], ['of', 'the', 'U.S.']]
+    """
+    lines = text.split("\n")
+    if not lines[-1].strip():
+        lines.pop()
+    return [line.split() for line in lines]

@@ -1,0 +1,11 @@
+"""Declaration of the domain of texts: strings, as their Unicode code points."""
+
+from __future__ import annotations
+
+from robench.domains.base import Domain
+
+TEXTS = Domain(
+    name="texts",
+    title="Texts, code points (T,) int32",
+    implementation="robench.domains.texts_impl:RULES",
+)

@@ -1,0 +1,105 @@
+"""Rules of texts: batches of code points, and the number of words that a perturbation changed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import ContractError
+from robench.core.providers import title_of
+from robench.domains.code_points import CONTEXT_END, PADDING, decoded, encoded, lines_of, padded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Model
+
+_LARGEST = 0x10FFFF
+# Words of an excerpt: whole texts can be long books.
+_EXCERPT = re.compile(r"(?:\s*\S+){0,100}")
+_SURROGATES = range(0xD800, 0xE000)
+
+
+class TextRules:
+    """Rules of texts; see ``domains.base``."""
+
+    dtype = torch.int32
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Refuse: texts are no numbers.
+
+        Raises:
+            ContractError: always.
+        """
+        raise ContractError("texts have no smallest and largest value; take an attack that changes words")
+
+    def collate(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Return texts (T,) as one batch (B, T), padded on the right."""
+        return padded(inputs)
+
+    def excerpt(self, inputs: Tensor) -> Tensor:
+        """Return the first 100 words, without context."""
+        (text,) = decoded(inputs[None])
+        scored = text.rpartition(CONTEXT_END)[2]
+        found = _EXCERPT.match(scored)
+        return inputs[:0] if found is None else encoded(found[0])
+
+    def check_clean(self, inputs: Tensor, dataset: str) -> None:
+        """Refuse what is no batch of texts (B, T): other numbers than code points, or padding within a text.
+
+        Raises:
+            ContractError: the message says what was found.
+        """
+        _check_points(inputs, f"dataset {dataset!r} gave inputs")
+
+    def check_perturbed(
+        self, perturbed: Tensor, clean: Tensor, declaration: PerturbationDeclaration, model: Model
+    ) -> Mapping[str, Tensor]:
+        """Return the number of words that differ (B,), as ``num_changed``; texts with other numbers of words have none.
+
+        Raises:
+            ContractError: the inputs are no texts, or not as many as the clean ones.
+        """
+        title = title_of("perturbation", declaration, declaration.kind)
+        _check_points(perturbed, f"{title} returned inputs")
+        if len(perturbed) != len(clean):
+            raise ContractError(f"{title} returned {len(perturbed)} texts, wanted {len(clean)}")
+        if torch.equal(perturbed, clean):
+            return {"num_changed": torch.zeros(len(clean), dtype=torch.int64)}
+        pairs = zip(decoded(perturbed), decoded(clean), strict=True)
+        return {"num_changed": torch.tensor([num_changed(*pair) for pair in pairs])}
+
+
+RULES = TextRules()
+
+
+def num_changed(first: str, second: str) -> int:
+    """Return the number of words that differ, place by place in each line; further words and lines count too.
+
+    >>> num_changed("We the People", "We AAA People of")
+    2
+    """
+    lines = [lines_of(text.replace(CONTEXT_END, "")) for text in (first, second)]
+    count = sum(len(line) for each in lines for line in each[min(map(len, lines)) :])
+    for one, other in zip(*lines, strict=False):
+        count += abs(len(one) - len(other)) + sum(a != b for a, b in zip(one, other, strict=False))
+    return count
+
+
+def _check_points(inputs: Tensor, subject: str) -> None:
+    if inputs.ndim != 2 or inputs.dtype != torch.int32:
+        raise ContractError(
+            f"{subject} {tuple(inputs.shape)} of {inputs.dtype}, wanted texts (B, T) as int32 code points"
+        )
+    is_padding = inputs == PADDING
+    if bool((is_padding[:, :-1] & ~is_padding[:, 1:]).any()):
+        raise ContractError(f"{subject} with padding before the end of a text, wanted it after the text alone")
+    is_surrogate = (inputs >= _SURROGATES.start) & (inputs < _SURROGATES.stop)
+    if bool(((inputs < 0) & ~is_padding | (inputs > _LARGEST) | is_surrogate).any()):
+        raise ContractError(f"{subject} with numbers that are no Unicode code points")

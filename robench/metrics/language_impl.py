@@ -1,0 +1,146 @@
+"""Perplexity and loss of language models: sums of losses over sums of tokens, with intervals over whole texts.
+
+Perplexity is exp(summed negative log-likelihood / number of tokens), over all texts together. Words of one text are
+not independent, so that a resample draws texts. Below 30 of them the bootstrap covers far less than its 95 %, and there
+is no interval; above, ``language.INTERVAL`` states its simulated coverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import fsum, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from robench.core.errors import IncompleteError
+from robench.core.report import Estimate
+from robench.metrics.accuracy_impl import only_condition
+from robench.metrics.bootstrap import percentile_interval, resampled_sums
+from robench.metrics.contributions import Contributions, Sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings
+
+    # Losses in nats and numbers of tokens (N,) of the texts.
+    Sums = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+FEWEST_TEXTS = 30
+_OF_BITS = 1 / log(2)
+
+
+def perplexity(readings: Readings) -> Estimate:
+    """Return exp of the mean loss of a token.
+
+    Raises:
+        IncompleteError: there are no outcomes, or no tokens.
+        ContractError: there is not exactly one condition, or its outcomes are not a language model's.
+    """
+    return _estimate(readings, _all, np.exp, "perplexity")
+
+
+def token_loss(readings: Readings) -> Estimate:
+    """Return the mean loss of a token in nats; raises like ``perplexity``."""
+    return _estimate(readings, _all, _same, "nats")
+
+
+def bits_per_token(readings: Readings) -> Estimate:
+    """Return the mean loss of a token in bits; raises like ``perplexity``."""
+    return _estimate(readings, _all, _bits, "bits")
+
+
+def kept_perplexity(readings: Readings) -> Estimate:
+    """Return the perplexity of the words that are as in the clean text; raises like ``perplexity``."""
+    return _estimate(readings, _kept, np.exp, "perplexity")
+
+
+def swapped_perplexity(readings: Readings) -> Estimate:
+    """Return the perplexity of the words that are not as in the clean text; raises like ``perplexity``."""
+    return _estimate(readings, _swapped, np.exp, "perplexity")
+
+
+def perplexity_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of tokens of each text; raises like ``perplexity``."""
+    return _contributions(readings, _all, np.exp)
+
+
+def token_loss_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of tokens of each text; raises like ``perplexity``."""
+    return _contributions(readings, _all, _same)
+
+
+def bits_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of tokens of each text; raises like ``perplexity``."""
+    return _contributions(readings, _all, _bits)
+
+
+def kept_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of kept words of each text; raises like ``perplexity``."""
+    return _contributions(readings, _kept, np.exp)
+
+
+def swapped_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of swapped words of each text; raises like ``perplexity``."""
+    return _contributions(readings, _swapped, np.exp)
+
+
+def _all(outcomes: Outcomes) -> Sums:
+    return outcomes.column("loss_nats"), outcomes.column("num_tokens").astype(np.float64)
+
+
+def _kept(outcomes: Outcomes) -> Sums:
+    return outcomes.column("kept_loss_nats"), outcomes.column("num_kept").astype(np.float64)
+
+
+def _swapped(outcomes: Outcomes) -> Sums:
+    (loss, count), (kept_loss, kept_count) = _all(outcomes), _kept(outcomes)
+    return loss - kept_loss, count - kept_count
+
+
+def _same(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    return means
+
+
+def _bits(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    return means * _OF_BITS
+
+
+def _estimate(
+    readings: Readings,
+    sums_of: Callable[[Outcomes], Sums],
+    of_mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    unit: str,
+) -> Estimate:
+    outcomes = only_condition(readings)
+    losses, counts = sums_of(outcomes)
+    if not counts.sum():
+        raise IncompleteError("no token is counted, so that there is no mean over them")
+    # The exact sum does not depend on the order of the texts.
+    value = float(of_mean(np.array(fsum(losses) / fsum(counts))))
+    low, high = None, None
+    if len(outcomes) >= FEWEST_TEXTS:
+        drawn_counts = resampled_sums(outcomes.ids, counts)
+        # A resample without any swapped word has no mean.
+        drawn = resampled_sums(outcomes.ids, losses)[drawn_counts > 0] / drawn_counts[drawn_counts > 0]
+        low, high = percentile_interval(of_mean(drawn))
+    return Estimate(value=value, low=low, high=high, num_examples=len(outcomes), unit=unit)
+
+
+def _contributions(
+    readings: Readings,
+    sums_of: Callable[[Outcomes], Sums],
+    of_mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> Contributions:
+    outcomes = only_condition(readings)
+    losses, counts = sums_of(outcomes)
+
+    def statistic(samples: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        drawn_losses, drawn_counts = samples
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return of_mean(drawn_losses.sum(-1) / drawn_counts.sum(-1))
+
+    # Both have the same ids and the same draws: a text's loss and number of tokens stay together.
+    return Contributions((Sample(outcomes.ids, losses), Sample(outcomes.ids, counts)), statistic)

@@ -1,0 +1,48 @@
+"""Declaration of word swap: some words of a text are replaced by one word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Le
+
+from robench.declarations.perturbation_base import PerturbationBase
+from robench.domains.texts import TEXTS
+
+if TYPE_CHECKING:
+    from robench.core.declared import DatasetDeclaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordSwap(PerturbationBase):
+    """Replacement of random words by one word, which a vocabulary may not have.
+
+    On a vocabulary of words without the replacement it is a replacement by the unknown word.
+
+    Attributes:
+        rate: part of the words of a line, or of a text, that is replaced.
+        replacement: word in their place.
+        count: ``exact``: rate times the number of words, rounded down, at least one in a line with any (the authors'
+            code); ``share``: the same, rounded at random so that its mean is exact; ``independent``: each word with
+            the probability ``rate``.
+        per: unit in which words are counted.
+        keeps_stop_words: whether the 179 stop words of NLTK's English list stay, as in TextAttack; case counts.
+    """
+
+    kind: ClassVar[str] = "word-swap"
+    implementation: ClassVar[str] = "robench.perturbations.word_swap_impl:swapped"
+    domain: ClassVar[str] = TEXTS.name
+
+    rate: Annotated[Fraction, Ge(0), Le(1)]
+    replacement: str = "AAA"
+    count: Literal["exact", "share", "independent"] = "share"
+    per: Literal["line", "text"] = "line"
+    keeps_stop_words: bool = True
+
+    def problem_on(self, dataset: DatasetDeclaration) -> str:
+        """Return why it cannot be applied to a dataset of other inputs."""
+        if dataset.domain == self.domain:
+            return ""
+        return f"must serve texts, got dataset {dataset.name} of {dataset.domain}"

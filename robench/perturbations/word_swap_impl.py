@@ -1,0 +1,91 @@
+"""Word swap as TextAttack means it: words are replaced where they stand, and everything else stays.
+
+A word is a run of letters, digits and the signs ``' - _ * @``, without those signs at its ends, as in TextAttack 0.3.11
+(``textattack.shared.utils.words_from_text``): ``U.S.`` has two words, ``<unk>`` one. TextAttack counts three further
+signs that look like letters or digits, and segments Chinese, which is one word here. Each line has draws of its
+own, so that the first lines of a text are the same whatever follows. The released code of RPC-Attention and Elliptical
+attention swaps max(int(rate x words), 1) words of each line, headings and targets included (``count: exact``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from robench.core.protocols import Perturbed
+from robench.core.seeds import Stream
+from robench.domains.code_points import decoded, encoded_batch
+from robench.perturbations.stop_words import STOP_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from robench.core.protocols import Batch, Draws, Model
+    from robench.perturbations.word_swap import WordSwap
+
+_RUN = re.compile(r"[\w'\-*@`\u00d7\u02d7]+")
+_NOT_AT_ENDS = "'-_*@"
+_LINE_END = re.compile(r"(?<=\n)")
+
+
+def swapped(declaration: WordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
+    """Return the texts with some words replaced; the model plays no part."""
+    del model
+    texts = []
+    # Draws of the same unit of all texts at once.
+    units = [_LINE_END.split(text) if declaration.per == "line" else [text] for text in decoded(batch.inputs)]
+    seeds = [draws.seeds(Stream(purpose="word swap", draw=place)) for place in range(max(map(len, units)))]
+    for row, parts in enumerate(units):
+        texts.append("".join(_swapped(part, declaration, seeds[place][row]) for place, part in enumerate(parts)))
+    return Perturbed(inputs=encoded_batch(texts).to(batch.inputs.device))
+
+
+def words_of(text: str, *, without_stop_words: bool) -> list[tuple[int, int]]:
+    """Return the start and stop of each word that may be replaced.
+
+    >>> [("the U.S. <unk> re-elected"[a:b]) for a, b in words_of("the U.S. <unk> re-elected", without_stop_words=True)]
+    ['U', 'S', 'unk', 're-elected']
+    """
+    spans = []
+    for match in _RUN.finditer(text):
+        start = match.end() - len(match[0].lstrip(_NOT_AT_ENDS))
+        stop = start + len(text[start : match.end()].rstrip(_NOT_AT_ENDS))
+        if start < stop and not (without_stop_words and text[start:stop] in STOP_WORDS):
+            spans.append((start, stop))
+    return spans
+
+
+def _swapped(text: str, declaration: WordSwap, seed: int) -> str:
+    spans = words_of(text, without_stop_words=declaration.keeps_stop_words)
+    if not spans:
+        return text
+    chosen = _chosen(len(spans), len(words_of(text, without_stop_words=False)), declaration, seed)
+    pieces, end = [], 0
+    for place in chosen:
+        start, stop = spans[place]
+        pieces += [text[end:start], declaration.replacement]
+        end = stop
+    return "".join([*pieces, text[end:]])
+
+
+def _chosen(num_words: int, num_all: int, declaration: WordSwap, seed: int) -> Sequence[int]:
+    """Return the places of the words to replace, ascending, of ``num_words`` that may be, of ``num_all`` in all."""
+    uniform = _uniform(seed, num_words + 1)
+    if declaration.count == "independent":
+        return np.flatnonzero(uniform[:-1] < float(declaration.rate)).tolist()
+    wanted = declaration.rate * num_all
+    count = max(int(wanted), 1)
+    if declaration.count == "share":
+        count = int(wanted) + int(uniform[-1] < float(wanted - int(wanted)))
+    order: list[int] = np.argsort(uniform[:-1], kind="stable").tolist()
+    return sorted(order[:count])
+
+
+def _uniform(seed: int, count: int) -> NDArray[np.float64]:
+    """Return values in [0, 1), multiples of 2**-53; of raw words, which no release of numpy draws otherwise."""
+    words = np.random.Philox(key=seed).random_raw(count)
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

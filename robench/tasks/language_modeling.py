@@ -1,0 +1,35 @@
+"""Declaration of language modeling: the probability of every word of a text after those before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from robench.core.outcomes import Outcome
+from robench.tasks.base import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageOutcome(Outcome):
+    """Outcome of a language model on one text.
+
+    Attributes:
+        loss_nats: negative log-likelihood of the scored tokens, summed, in nats.
+        num_tokens: number of scored tokens: words, and an end at each line.
+        kept_loss_nats: the same of the tokens that are as in the clean text; ``num_kept``: their number. None if a line
+            has not as many words as in the clean text, so that tokens cannot be compared.
+    """
+
+    loss_nats: float
+    num_tokens: int
+    kept_loss_nats: float | None = None
+    num_kept: int | None = None
+
+
+LANGUAGE_MODELING = Task(
+    name="language-modeling",
+    title="The probability of each word of a text after the words before it",
+    outcome=LanguageOutcome,
+    implementation="robench.tasks.language_modeling_impl:RULES",
+    metric="perplexity",
+    contradiction="robench.tasks.language_modeling_impl:contradiction",
+)

@@ -1,0 +1,150 @@
+"""Rules of language modeling: outputs are negative log-likelihoods (B, T), targets are the clean texts' code points.
+
+A row of outputs has a number for each scored token of its text, in order: each word, then the end of each line; and
+then ``NO_TOKEN``. Tokens before ``CONTEXT_END`` are not scored.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from robench.core.columns import Values
+from robench.core.errors import ContractError
+from robench.domains.code_points import CONTEXT_END, decoded, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from robench.tasks.base import Loss, Scoring
+
+NO_TOKEN = -1.0
+# The word that no text has: words are what is between white space.
+END_OF_LINE = "\n"
+UNKNOWN = "<unk>"
+# First words of texts have little context, and are harder than the average; untrained weights are worse by more.
+MOST_EXCESS_NATS = 1.5
+
+
+class LanguageRules:
+    """Rules of language modeling; see ``tasks.base.TaskRules``."""
+
+    losses: Mapping[str, Loss] = {}
+
+    @staticmethod
+    def objective(outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean negative log-likelihood of each text's tokens (B,)."""
+        is_token = outputs != NO_TOKEN
+        total: Tensor = torch.where(is_token, outputs, 0.0).sum(1)
+        return total / is_token.sum(1)
+
+    def outputs_of(self, output: object, num_rows: int) -> Tensor:
+        """Return the negative log-likelihoods (B, T) that a module returned.
+
+        Raises:
+            ContractError: it returned something else.
+        """
+        if not isinstance(output, torch.Tensor) or output.ndim != 2 or len(output) != num_rows:
+            found = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+            raise ContractError(
+                f"the model returned {found} for {num_rows} texts, wanted the negative log-likelihoods of each text's "
+                f"tokens (B, T)"
+            )
+        return output
+
+    def check_outputs(self, outputs: Tensor, num_rows: int, model: str) -> None:
+        """Refuse numbers that are no negative log-likelihoods.
+
+        Raises:
+            ContractError: one is NaN, infinite or negative; a text has no token; or there is not a row for each text.
+        """
+        if outputs.ndim != 2 or len(outputs) != num_rows:
+            raise ContractError(f"model {model!r} returned shape {tuple(outputs.shape)}, wanted ({num_rows}, tokens)")
+        is_token = outputs != NO_TOKEN
+        valid = (outputs.isfinite() & (outputs >= 0)) | ~is_token
+        if not bool(valid.all()):
+            rows = int((~valid).any(1).sum())
+            raise ContractError(
+                f"model {model!r} gave tokens of {rows} of {num_rows} texts a likelihood that is NaN, 0 or above 1"
+            )
+        if not bool(is_token.any(1).all()):
+            raise ContractError(f"a text has no word to predict, so that model {model!r} has no loss on it")
+
+    def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
+        """Return the losses and numbers of tokens, (B,) each, of the first prediction."""
+        losses = outputs[0].double().cpu().numpy()
+        is_token = losses != NO_TOKEN
+        columns = {
+            "loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)),
+            "num_tokens": Values(is_token.sum(1)),
+        }
+        if scoring.inputs is None or (scoring.inputs.shape == targets.shape and torch.equal(scoring.inputs, targets)):
+            return columns | {"kept_loss_nats": columns["loss_nats"], "num_kept": columns["num_tokens"]}
+        return {**columns, **_kept(losses, decoded(scoring.inputs), decoded(targets))}
+
+    def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str) -> None:
+        """Accept every model: its vocabulary is its own."""
+
+    def labels_of(self, outputs: Tensor) -> Any:
+        """Refuse: a language model predicts no label.
+
+        Raises:
+            ContractError: always.
+        """
+        raise ContractError("language models predict no labels; take the labels of the data")
+
+    def is_fooled(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return (B,) false: a likelihood is neither right nor wrong."""
+        return torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+
+
+RULES = LanguageRules()
+
+
+def contradiction(outputs: Tensor, targets: Sequence[Tensor], expected: float, dataset: str) -> str:
+    """Return whether the loss is far above the expected perplexity's; see ``tasks.base``."""
+    del targets  # Outputs are losses already.
+    is_token = outputs != NO_TOKEN
+    loss = float(outputs[is_token].double().mean())
+    if loss <= log(expected) + MOST_EXCESS_NATS:
+        return ""
+    return (
+        f"has a loss of {loss:.2f} nats a token at the beginning of the first {len(outputs)} texts of {dataset!r}, "
+        f"where its registry entry expects a perplexity of {expected:g}, which is a loss of {log(expected):.2f}: check "
+        "its weights and its vocabulary"
+    )
+
+
+def scored_tokens(text: str) -> list[str]:
+    r"""Return the tokens of a text that are scored: each word, and ``END_OF_LINE`` after each line.
+
+    >>> scored_tokens("We the\x1e People\nof")
+    ['People', '\n', 'of', '\n']
+    """
+    return tokens_of(text.rpartition(CONTEXT_END)[2])
+
+
+def tokens_of(text: str) -> list[str]:
+    """Return the words of a text, with ``END_OF_LINE`` after each line."""
+    return [token for line in lines_of(text) for token in (*line, END_OF_LINE)]
+
+
+def _kept(losses: np.ndarray[Any, Any], perturbed: Sequence[str], clean: Sequence[str]) -> Mapping[str, Values]:
+    """Return the loss and number of the tokens that are those of the clean text; missing where lengths differ."""
+    sums, counts = np.zeros(len(losses)), np.zeros(len(losses), np.int64)
+    missing = np.zeros(len(losses), np.bool_)
+    for row, pair in enumerate(zip(perturbed, clean, strict=True)):
+        one, other = ([len(line) for line in lines_of(text)] for text in pair)
+        if one != other:
+            missing[row] = True
+            continue
+        tokens, wanted = (scored_tokens(text) for text in pair)
+        is_kept = np.array([a == b for a, b in zip(tokens, wanted, strict=True)], np.bool_)
+        sums[row], counts[row] = losses[row, : len(tokens)][is_kept].sum(), is_kept.sum()
+    absent = missing if missing.any() else None
+    return {"kept_loss_nats": Values(sums, absent), "num_kept": Values(counts, absent)}

@@ -1,0 +1,89 @@
+"""Perplexity and loss of language models by hand, and their intervals over whole texts."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from examples import readings
+from robench.core.errors import ContractError, IncompleteError
+from robench.core.report import Estimate
+from robench.metrics import METRICS
+from robench.tasks.language_modeling import LanguageOutcome
+
+
+def texts(*numbers: tuple[float, int, float | None, int | None]) -> list[LanguageOutcome]:
+    return [
+        LanguageOutcome(example_id=f"a/{place}", loss_nats=a, num_tokens=b, kept_loss_nats=c, num_kept=d)
+        for place, (a, b, c, d) in enumerate(numbers)
+    ]
+
+
+def measured(name: str, *numbers: tuple[float, int, float | None, int | None]) -> Estimate:
+    return METRICS[name].compute(readings(texts(*numbers)))
+
+
+TWO = ((30.0, 10, 16.0, 8), (25.0, 5, 8.0, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "unit"),
+    [
+        ("perplexity", exp(55 / 15), "perplexity"),
+        ("token_loss", 55 / 15, "nats"),
+        ("bits_per_token", 55 / 15 / log(2), "bits"),
+        ("kept_perplexity", exp(24 / 12), "perplexity"),
+        ("swapped_perplexity", exp(31 / 3), "perplexity"),
+    ],
+)
+def test_losses_and_tokens_of_all_texts_are_summed_first(name: str, value: float, unit: str) -> None:
+    found = measured(name, *TWO)
+    assert found.value == pytest.approx(value, rel=1e-14)
+    assert (found.unit, found.num_examples) == (unit, 2)
+    assert METRICS[name].unit == unit
+
+
+@pytest.mark.parametrize(
+    "name", ["perplexity", "kept_perplexity", "swapped_perplexity", "token_loss", "bits_per_token"]
+)
+def test_there_is_no_interval_below_30_texts(name: str) -> None:
+    numbers = [(30.0 + place % 7, 10, 16.0 + place % 5, 8) for place in range(30)]
+    assert measured(name, *numbers[:29]).low is None
+    found = measured(name, *numbers)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+
+
+def test_the_interval_resamples_whole_texts() -> None:
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(1000, 30_000, 200)
+    losses = lengths * generator.normal(4.5, 0.3, 200)
+    found = measured("perplexity", *[(float(a), int(b), None, None) for a, b in zip(losses, lengths, strict=True)])
+    drawn = generator.integers(0, 200, (4000, 200))
+    wanted = np.percentile(np.exp(losses[drawn].sum(1) / lengths[drawn].sum(1)), [2.5, 97.5])
+    assert (found.low, found.high) == pytest.approx(tuple(wanted), rel=0.01)
+    # Were words drawn one by one, 3 million of them would leave almost no width.
+    assert found.high is not None
+    assert found.low is not None
+    assert found.high - found.low > 3
+
+
+def test_swapped_words_of_clean_texts_have_no_perplexity() -> None:
+    with pytest.raises(IncompleteError, match="no token is counted, so that there is no mean over them"):
+        measured("swapped_perplexity", (30.0, 10, 30.0, 10), (25.0, 5, 25.0, 5))
+
+
+def test_texts_whose_words_cannot_be_compared_have_no_kept_perplexity() -> None:
+    with pytest.raises(ContractError, match="kept_loss_nats"):
+        measured("kept_perplexity", (30.0, 10, None, None), (25.0, 5, 8.0, 4))
+    assert measured("perplexity", (30.0, 10, None, None), (25.0, 5, 8.0, 4)).value == pytest.approx(exp(55 / 15))
+
+
+def test_they_are_paired_by_text_in_comparisons() -> None:
+    contributions = METRICS["perplexity"].contributed(readings(texts(*TWO)))
+    assert contributions is not None
+    samples = [sample.values[None, :] for sample in contributions.samples]
+    assert contributions.statistic(samples)[0] == pytest.approx(exp(55 / 15))

@@ -1,0 +1,85 @@
+"""Language models through the word-swap suite: the same outcomes however they are measured, and numbers by hand."""
+
+from __future__ import annotations
+
+import json
+from math import exp
+from typing import TYPE_CHECKING
+
+import pytest
+
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+MODELS = ("--model", "sotu-rpc-lm")
+SUITE = """
+name: short-swap
+version: 1
+description: Two conditions on addresses.
+task: language-modeling
+dataset: sotu
+seed: 0
+batch_size: 1
+batches_per_shard: 1
+conditions:
+  - {name: clean}
+  - {name: swap, perturbation: {kind: word-swap, rate: 0.1}}
+metrics: [perplexity, token_loss, bits_per_token, kept_perplexity, swapped_perplexity]
+"""
+
+
+def measured(robench: Robench, folder: Path, *options: object) -> list[tuple[object, ...]]:
+    suite = folder.parent / "suite.yaml"
+    suite.write_text(SUITE)
+    ended = robench("run", "--suite", suite, *MODELS, "--results", folder, *options)
+    assert ended.code == 0, ended.stderr
+    records = FolderStore(folder).records(lambda header: True)
+    return sorted((each.shard.key, *(str(outcome) for outcome in each.outcomes)) for each in records)
+
+
+def test_workers_and_an_earlier_part_change_no_outcome(robench: Robench, tmp_path: Path) -> None:
+    serial = measured(robench, tmp_path / "serial", "--limit", 2, "--executor", "serial")
+    two = measured(robench, tmp_path / "two", "--limit", 2, "--workers", 2)
+    measured(robench, tmp_path / "resumed", "--limit", 1, "--executor", "serial")
+    resumed = measured(robench, tmp_path / "resumed", "--limit", 2, "--executor", "serial")
+    assert serial == two == resumed
+    assert len(serial) == 2 * 2
+    ended = robench(
+        *("report", "--suite", tmp_path / "suite.yaml", *MODELS, "--limit", 2, "--format", "json"),
+        *("--results", tmp_path / "serial"),
+    )
+    rows = json.loads(ended.stdout)["rows"]
+    assert [row["model"] for row in rows] == ["sotu-rpc-lm"]
+    for cells in (row["cells"] for row in rows):
+        loss, bits = cells["swap/token_loss"]["value"], cells["swap/bits_per_token"]["value"]
+        assert cells["swap/perplexity"]["value"] == pytest.approx(exp(loss))
+        assert 2**bits == pytest.approx(exp(loss))
+        # Two texts have no interval.
+        assert cells["swap/perplexity"]["low"] is None
+        # What no word was swapped for has no column.
+        assert not {"clean/kept_perplexity", "clean/swapped_perplexity"} & cells.keys()
+
+
+def test_a_model_of_images_is_refused_before_anything_is_measured(robench: Robench, tmp_path: Path) -> None:
+    ended = robench("run", "--suite", "sotu-swap", "--model", "digits-vit", "--results", tmp_path)
+    assert ended.code == 2
+    assert "digits-vit" in ended.stderr
+
+
+def test_attacks_in_a_norm_are_refused_on_texts(robench: Robench, tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITE.replace("{kind: word-swap, rate: 0.1}", "{kind: fgsm, epsilon: 8/255}"))
+    ended = robench("run", "--suite", suite, "--model", "sotu-lm", "--results", tmp_path / "results")
+    assert ended.code != 0
+    assert "sotu" in ended.stderr
+
+
+@pytest.mark.parametrize("command", [("run", "--keep-adversarial", "float32"), ("rescore",)])
+def test_swapped_texts_are_not_kept(robench: Robench, tmp_path: Path, command: tuple[str, ...]) -> None:
+    ended = robench(*command, "--suite", "sotu-swap", "--model", "sotu-lm", "--results", tmp_path)
+    assert ended.code == 2
+    assert "perturbed texts of dataset 'sotu' are not kept, only inputs of real numbers are" in ended.stderr

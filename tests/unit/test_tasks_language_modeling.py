@@ -1,0 +1,95 @@
+"""Language modeling: outcomes by hand, and outputs that are no likelihoods."""
+
+from __future__ import annotations
+
+from math import inf, log, nan
+
+import pytest
+import torch
+
+from robench.core.errors import ContractError
+from robench.datasets import DATASETS
+from robench.domains.code_points import CONTEXT_END, encoded_batch
+from robench.tasks import TASKS
+from robench.tasks.base import Scoring
+from robench.tasks.language_modeling_impl import MOST_EXCESS_NATS, NO_TOKEN, contradiction, scored_tokens
+
+TASK = TASKS["language-modeling"]
+RULES = TASK.rules
+TEXTS = ["we the people\nof\n", "the union\n"]
+# One number a token: (we, the, people, end, of, end) and (the, union, end).
+OUTPUTS = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.5, 2.5, 0.5, NO_TOKEN, NO_TOKEN, NO_TOKEN]])
+
+
+def columns(perturbed: list[str] | None) -> dict[str, list[object]]:
+    inputs = None if perturbed is None else encoded_batch(perturbed)
+    found = RULES.columns([OUTPUTS], encoded_batch(TEXTS), Scoring(dataset=DATASETS["sotu"], inputs=inputs))
+    return {
+        name: [
+            None if values.missing is not None and values.missing[row] else value
+            for row, value in enumerate(values.array)
+        ]
+        for name, values in found.items()
+    }
+
+
+@pytest.mark.parametrize("inputs", [None, TEXTS])
+def test_all_tokens_of_clean_texts_are_kept(inputs: list[str] | None) -> None:
+    found = columns(inputs)
+    assert found["loss_nats"] == found["kept_loss_nats"] == [21.0, 4.5]
+    assert found["num_tokens"] == found["num_kept"] == [6, 3]
+
+
+def test_kept_tokens_are_those_of_the_clean_text() -> None:
+    found = columns(["AAA the people\nBBB\n", "the union\n"])
+    assert (found["loss_nats"], found["num_tokens"]) == ([21.0, 4.5], [6, 3])
+    assert (found["kept_loss_nats"], found["num_kept"]) == ([15.0, 4.5], [4, 3])
+
+
+def test_lines_with_other_numbers_of_words_cannot_be_compared() -> None:
+    found = columns(["we the people of\n\n", "the AAA\n"])
+    assert found["loss_nats"] == [21.0, 4.5]
+    assert (found["kept_loss_nats"], found["num_kept"]) == ([None, 2.0], [None, 2])
+
+
+def test_context_is_no_scored_token() -> None:
+    assert scored_tokens(f"we the{CONTEXT_END} people\n\nof") == ["people", "\n", "\n", "of", "\n"]
+
+
+def test_the_objective_is_the_mean_loss_of_a_token() -> None:
+    torch.testing.assert_close(RULES.objective(OUTPUTS, encoded_batch(TEXTS)), torch.tensor([3.5, 1.5]))
+
+
+@pytest.mark.parametrize("wrong", [nan, inf, -0.5])
+def test_numbers_that_are_no_likelihoods_are_refused(wrong: float) -> None:
+    outputs = OUTPUTS.clone()
+    outputs[0, 1] = wrong
+    with pytest.raises(
+        ContractError, match="model 'mine' gave tokens of 1 of 2 texts a likelihood that is NaN, 0 or above 1"
+    ):
+        RULES.check_outputs(outputs, 2, "mine")
+    RULES.check_outputs(OUTPUTS, 2, "mine")
+
+
+def test_texts_without_a_word_are_refused() -> None:
+    with pytest.raises(ContractError, match="a text has no word to predict, so that model 'mine' has no loss on it"):
+        RULES.check_outputs(torch.full((2, 3), NO_TOKEN), 2, "mine")
+
+
+@pytest.mark.parametrize("output", [torch.zeros(3, 4), torch.zeros(2), [1.0]])
+def test_modules_must_return_a_row_a_text(output: object) -> None:
+    with pytest.raises(ContractError, match=r"for 2 texts, wanted the negative log-likelihoods of each text's tokens"):
+        RULES.outputs_of(output, 2)
+
+
+def test_a_loss_far_above_the_expected_perplexity_contradicts_the_entry() -> None:
+    # The mean loss of the nine tokens is 25.5 / 9 = 2.83 nats.
+    limit = 25.5 / 9 - MOST_EXCESS_NATS
+    assert TASK.metric == "perplexity"
+    assert not contradiction(OUTPUTS, [], torch.tensor(limit + 0.01).exp().item(), "sotu")
+    found = contradiction(OUTPUTS, [], torch.tensor(limit - 0.01).exp().item(), "sotu")
+    assert found.startswith(
+        "has a loss of 2.83 nats a token at the beginning of the first 2 texts of 'sotu', where its registry"
+    )
+    assert "check its weights and its vocabulary" in found
+    assert log(1) == 0
