@@ -125,8 +125,12 @@ def _find(declared: TokenFiles, data_root: Path | None, split: str) -> Path:
     if data_root is None:
         raise MissingDataError(f"{title} needs a folder. {how}")
     path = data_root.expanduser() / wanted
-    if not path.parent.is_dir():
-        found = "not a folder" if path.parent.exists() else "absent"
+    try:
+        found = "" if path.parent.is_dir() else "not a folder" if path.parent.exists() else "absent"
+    except OSError as error:
+        # Such as a name that is too long.
+        found = f"not readable ({error.strerror})"
+    if found:
         raise MissingDataError(f"{title} not found: {path.parent} is {found}. {how}")
     if not path.exists():
         raw = path.with_suffix(".raw")

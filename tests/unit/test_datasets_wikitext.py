@@ -459,6 +459,10 @@ class TestRefusals:
             "wikitext-103-v1.zip. Give DIR by --data-root DIR or the variable ROBENCH_DATA"
         )
 
+    def test_a_name_that_is_too_long_is_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(MissingDataError, match=r"wikitext-2 is not readable \(File name too long\)\. Wanted"):
+            open_dataset("wikitext-2", data_root=tmp_path / ("x" * 300), preprocessing=None)
+
     def test_a_missing_folder_and_a_missing_file_are_told_apart(self, tmp_path: Path) -> None:
         folder = tmp_path / "wikitext-2"
         for make, found in [
