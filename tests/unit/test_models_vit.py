@@ -139,7 +139,8 @@ class TestDeclaration:
         with pytest.raises(FieldsError, match="residual must be a declaration of the type ResidualBase, got "):
             build(replace(SMALL, residual=Unheard()))
         with pytest.raises(
-            UnknownNameError, match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, timm, vit"
+            UnknownNameError,
+            match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, timm, vit",
         ):
             build(Unheard())
 
