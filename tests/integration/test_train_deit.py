@@ -196,7 +196,8 @@ def test_all_means_the_models_of_embedded_data(robench: Robench, monkeypatch: py
     )
     assert robench("train", "--all").code == 0
     assert len(trained) >= 30
-    assert all(name.startswith("digits-") for name in trained)
+    assert all(name.startswith(("digits-", "sotu-")) for name in trained)
+    assert {name.partition("-")[0] for name in trained} == {"digits", "sotu"}
 
 
 def test_the_commands_of_the_readme_are_taken(robench: Robench) -> None:
