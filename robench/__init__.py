@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from robench.api import (
         ImagePreprocessing,
+        build_leaderboard,
         build_model,
         check,
         compare,
         load_checkpoint,
         load_dataset,
         load_suite,
+        paper_table,
         run,
         transfer,
         write_baseline,
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ImagePreprocessing",
+    "build_leaderboard",
     "build_model",
     "check",
     "compare",
     "load_checkpoint",
     "load_dataset",
     "load_suite",
+    "paper_table",
     "run",
     "transfer",
     "write_baseline",

@@ -22,7 +22,7 @@ PACKAGES = (
     *("core", "declarations", "domains", "tasks", "attention", "attacks", "corruptions"),
     *("models", "datasets", "perturbations", "metrics", "store", "evaluation", "training"),
     *("declare", "scheduling", "reports", "comparison", "papers", "exports", "leaderboard", "runs", "figures"),
-    *("cli", "testing", ""),
+    *("cli", "api", "testing", ""),
 )
 
 

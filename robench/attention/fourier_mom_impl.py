@@ -46,9 +46,13 @@ class FourierMomAttention(ProjectedAttention):
         q_BHND, k_BHND, v_BHND = heads
         log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
         log_kernel_BHNN = self.declaration.power * log_products_BHNN
-        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
-        formula = self.declaration.formula
-        compared_BHNN = log_kernel_BHNN if formula == "paper" else gaussian_scores(q_BHND, k_BHND, self.precision)
-        members_BHNN = median_members(compared_BHNN, members_BLN, formula)
+        by_kernel = self.declaration.formula == "paper"
+        compared_BHNN = log_kernel_BHNN if by_kernel else gaussian_scores(q_BHND, k_BHND, self.precision)
+        members_BHNN = self.median_members(compared_BHNN, k_BHND, state)
         weights_BHNN = weights_above(log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf), FLOOR)
         return weights_BHNN @ v_BHND
+
+    def median_members(self, compared_BHNN: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
+        """Return a mask of the keys in each query's median subset, (B, H, N, N) or of a shape that expands to it."""
+        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
+        return median_members(compared_BHNN, members_BLN, self.declaration.formula)

@@ -17,25 +17,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from robench.attention.kernels import gaussian_scores, unit
 from robench.attention.mom_impl import MomAttention
 from robench.attention.prefix_subsets import median_prefix_members, prefix_subsets_of
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from robench.attention.state import ForwardState
 
 
 class CausalMomAttention(MomAttention):
     """Causal median-of-means attention over tokens (B, N, C) -> (B, N, C)."""
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D); random subsets come from the state's seeds."""
-        q_BHND, k_BHND, v_BHND = heads
-        log_kernel_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
+    def median_members(self, log_kernel_BHNN: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
+        """Return a mask of the keys in each query's median subset, (B, H, N, N)."""
         members_BLNN = prefix_subsets_of(self.declaration, k_BHND, self.layer, state)
-        members_BHNN = median_prefix_members(log_kernel_BHNN, members_BLNN, self.declaration.formula)
-        weights_BHNN = log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf).softmax(dim=-1)
-        return weights_BHNN @ v_BHND
+        return median_prefix_members(log_kernel_BHNN, members_BLNN, self.declaration.formula)

@@ -49,10 +49,14 @@ class MomAttention(ProjectedAttention):
         """Return (B, H, N, D); random subsets come from the state's seeds."""
         q_BHND, k_BHND, v_BHND = heads
         log_kernel_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
-        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
-        members_BHNN = median_members(log_kernel_BHNN, members_BLN, self.declaration.formula)
+        members_BHNN = self.median_members(log_kernel_BHNN, k_BHND, state)
         weights_BHNN = log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf).softmax(dim=-1)
         return weights_BHNN @ v_BHND
+
+    def median_members(self, log_kernel_BHNN: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
+        """Return a mask of the keys in each query's median subset, (B, H, N, N) or of a shape that expands to it."""
+        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
+        return median_members(log_kernel_BHNN, members_BLN, self.declaration.formula)
 
 
 def subsets_of(declaration: MedianOfMeans, k_BHND: Tensor, layer: int, state: ForwardState | None) -> Tensor:

@@ -24,7 +24,7 @@ from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole
 from robench.declare import find_suites, read_registries
-from robench.leaderboard import RENDERERS, SUFFIXES, leaderboard_of
+from robench.leaderboard import MANIFEST_NAME, RENDERERS, SUFFIXES, leaderboard_of, render_manifest
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -85,8 +85,12 @@ def command(
         checkpoints=read_registries(registries),
         average_seeds=all_seeds,
     )
-    for name, path in zip(names, paths, strict=True):
-        _put(RENDERERS[name](board), path)
+    texts = [RENDERERS[name](board) for name in names]
+    for text, path in zip(texts, paths, strict=True):
+        _put(text, path)
+    if output is not None and _is_folder(output):
+        files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
+        _put(render_manifest(board, files), output / MANIFEST_NAME)
     if not board.rows:
         say(f"No results for {board.title} in {results}: measure them with 'robench run'.")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,31 +13,26 @@ from robench.cli.options import AbsolutePath, option, registry_option, results_o
 from robench.cli.terminal import out, out_document
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import write_whole
-from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
+from robench.declare import published_tables
 from robench.papers import (
     FORMATS,
-    Basis,
     archived,
-    authors_models,
+    existing_tables,
     files_of,
+    find_published,
     manifest_of,
-    measured_models,
-    models_by_suite,
+    measured_of_tables,
     num_measured,
-    reports_for,
-    table_of,
+    tables_of,
 )
-from robench.papers.archive_file import SUFFIX, packed, unpacked
+from robench.papers.archive_file import SUFFIX, is_archive, packed, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robench.core.published import PublishedTable
-    from robench.core.records import Manifest, Record
-    from robench.papers import PaperTable
-
-_NAME = re.compile(r"([a-z0-9-]+):([1-9][0-9]*)")
+    from robench.core.records import Record
+    from robench.papers import Measured, PaperTable
 
 
 @click.command("table")
@@ -82,12 +76,8 @@ def command(
     Each number has a verdict or, if it is not measured, the command that measures it. No model, data or GPU is needed.
     --results may be an archive too.
     """
-    with unpacked(results) if _is_archive(results) else nullcontext(results) as folder:
+    with unpacked(results) if is_archive(results) else nullcontext(results) as folder:
         return _tables(names, every, folder, registries, "json" if as_json else format_name, output, archive)
-
-
-def _is_archive(path: Path) -> bool:
-    return path.name.endswith(SUFFIX)
 
 
 def _tables(
@@ -99,66 +89,28 @@ def _tables(
     output: Path | None,
     archive: Path | None,
 ) -> int:
-    published = _asked(names, every)
-    models = models_by_suite(published)
-    datasets = find_datasets(registries)
-    suites = {name: find_suite(name, datasets) for name in sorted(models)}
-    checkpoints = read_registries(registries)
+    if every == bool(names):
+        found = "both" if names else "neither"
+        raise UsageError(f"name tables, such as rpc:1, or give --all, got {found}; there are {existing_tables()}")
+    published = find_published(names)
     store = FolderStore(results)
-    manifests = list(store.manifests())
-    of_authors = authors_models(checkpoints.values(), manifests)
-    measured = measured_models(models, suites, manifests, of_authors)
+    measured = measured_of_tables(published, store, registries)
     if archive is not None:
-        _add(archived(measured, suites, store, manifests), archive)
+        _add(archived(measured.models, measured.suites, store, measured.manifests), archive)
         return 0
-    basis = Basis(
-        reports=reports_for(measured, suites, store),
-        suites=suites,
-        checkpoints=checkpoints,
-        of_authors=of_authors,
-        registries=registries,
-    )
-    tables = [table_of(each, basis) for each in published]
+    tables = tables_of(published, measured, store, registries)
     if output is None:
         render = FORMATS[format_name]
         for table in tables:
             out_document(render(table))
     else:
-        _write(tables, basis, results, manifests, output)
+        _write(tables, measured, results, output)
     return 0
-
-
-def _asked(names: tuple[str, ...], every: bool) -> list[PublishedTable]:
-    """Return the requested printed tables, each once.
-
-    Raises:
-        UsageError: no table is named, or a name is malformed.
-        UnknownNameError: there is no such table.
-    """
-    if every == bool(names):
-        found = "both" if names else "neither"
-        raise UsageError(f"name tables, such as rpc:1, or give --all, got {found}; there are {_existing()}")
-    keys = list(published_tables()) if every else [_key(name) for name in dict.fromkeys(names)]
-    return [load_published(paper, number) for paper, number in keys]
-
-
-def _key(name: str) -> tuple[str, int]:
-    parts = _NAME.fullmatch(name)
-    if parts is None:
-        raise UsageError(f"a table is PAPER:NUMBER, such as rpc:1, got {name!r}; there are {_existing()}")
-    return parts[1], int(parts[2])
-
-
-def _existing() -> str:
-    numbers: dict[str, list[int]] = {}
-    for paper, number in published_tables():
-        numbers.setdefault(paper, []).append(number)
-    return ", ".join(f"{paper}:{min(each)} to {paper}:{max(each)}" for paper, each in numbers.items())
 
 
 def _add(records: Iterator[Record], archive: Path) -> None:
     """Add records to an archive, which is made where there is none; one that it has stays as it is."""
-    if not _is_archive(archive):
+    if not is_archive(archive):
         raise UsageError(f"--archive must be a file ending in {SUFFIX}, got {archive.name!r}")
     kept = unpacked(archive) if archive.exists() else TemporaryDirectory(prefix="robench-archive-")
     with kept as folder:
@@ -175,13 +127,13 @@ def _add(records: Iterator[Record], archive: Path) -> None:
     out(f"{count} files of results are in {archive}, {len(content):,} bytes")
 
 
-def _write(tables: list[PaperTable], basis: Basis, results: Path, manifests: list[Manifest], output: Path) -> None:
+def _write(tables: list[PaperTable], measured: Measured, results: Path, output: Path) -> None:
     published = {f"{paper}:{number}": path for (paper, number), path in published_tables().items()}
-    files = files_of(tables, manifest_of(tables, published, basis.suites, results, manifests))
+    files = files_of(tables, manifest_of(tables, published, measured.suites, results, measured.manifests))
     try:
         for name, text in files.items():
             write_whole(output / name, text.encode())
     except OSError as error:
         raise StoreUnwritableError(f"cannot write tables to {output}: {error.strerror}") from error
-    measured, printed = num_measured(tables)
-    out(f"{measured:,} of {printed:,} printed numbers are measured; {len(tables)} tables in {output}")
+    filled, printed = num_measured(tables)
+    out(f"{filled:,} of {printed:,} printed numbers are measured; {len(tables)} tables in {output}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from robench.core.rendered import Rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,12 +74,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Rendered):
     """Leaderboard: rows of cells under columns, with what the numbers are based on.
 
     Attributes:
         notes: sentences about the whole table, such as that it is of a smoke run.
     """
+
+    renderers: ClassVar[str] = "robench.reports:RENDERERS"
 
     suite: str
     version: int

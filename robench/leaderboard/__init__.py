@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from robench.leaderboard.board import Leaderboard
 from robench.leaderboard.build import leaderboard_of
 from robench.leaderboard.document import render_json
+from robench.leaderboard.manifest import MANIFEST_NAME, render_manifest
 from robench.leaderboard.page import render_html
 from robench.leaderboard.tables import render_csv, render_latex, render_markdown
 
@@ -24,4 +25,4 @@ RENDERERS: Mapping[str, Renderer] = {
 }
 SUFFIXES: Mapping[str, str] = {"html": ".html", "md": ".md", "csv": ".csv", "json": ".json", "latex": ".tex"}
 
-__all__ = ["RENDERERS", "SUFFIXES", "Leaderboard", "Renderer", "leaderboard_of"]
+__all__ = ["MANIFEST_NAME", "RENDERERS", "SUFFIXES", "Leaderboard", "Renderer", "leaderboard_of", "render_manifest"]

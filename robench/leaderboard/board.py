@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from robench.core.rendered import Rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,7 +196,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaderboard:
+class Leaderboard(Rendered):
     """Table over one or several suites.
 
     Attributes:
@@ -202,6 +204,8 @@ class Leaderboard:
             empty above ``pairing.MOST_PAIRED_ROWS`` rows.
         curves: metrics against the budget or distance; ``profiles``: accuracy against the severity of a corruption.
     """
+
+    renderers: ClassVar[str] = "robench.leaderboard:RENDERERS"
 
     suites: tuple[BoardSuite, ...]
     columns: tuple[BoardColumn, ...]

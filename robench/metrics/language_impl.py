@@ -72,17 +72,17 @@ def token_loss_contributions(readings: Readings) -> Contributions:
     return _contributions(readings, _all, _same)
 
 
-def bits_contributions(readings: Readings) -> Contributions:
+def bits_per_token_contributions(readings: Readings) -> Contributions:
     """Return loss and number of tokens of each text; raises like ``perplexity``."""
     return _contributions(readings, _all, _bits)
 
 
-def kept_contributions(readings: Readings) -> Contributions:
+def kept_perplexity_contributions(readings: Readings) -> Contributions:
     """Return loss and number of kept words of each text; raises like ``perplexity``."""
     return _contributions(readings, _kept, np.exp)
 
 
-def swapped_contributions(readings: Readings) -> Contributions:
+def swapped_perplexity_contributions(readings: Readings) -> Contributions:
     """Return loss and number of swapped words of each text; raises like ``perplexity``."""
     return _contributions(readings, _swapped, np.exp)
 

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from robench.papers.archive import archived
 from robench.papers.collection import files_of, manifest_of
+from robench.papers.reading import Measured, existing_tables, find_published, measured_of_tables, tables_of
 from robench.papers.render import FORMATS
-from robench.papers.sources import authors_models, measured_models, models_by_suite, reports_for
-from robench.papers.table import Basis, PaperTable, num_measured, table_of
+from robench.papers.table import PaperTable, num_measured
 
 __all__ = [
     "FORMATS",
-    "Basis",
+    "Measured",
     "PaperTable",
     "archived",
-    "authors_models",
+    "existing_tables",
     "files_of",
+    "find_published",
     "manifest_of",
-    "measured_models",
-    "models_by_suite",
+    "measured_of_tables",
     "num_measured",
-    "reports_for",
-    "table_of",
+    "tables_of",
 ]

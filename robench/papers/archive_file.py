@@ -26,6 +26,11 @@ _MEMBER = re.compile(r"records/[0-9a-f]{32}/[0-9A-Za-z_][0-9A-Za-z_.-]{0,80}")
 _LARGEST_MEMBER = 1 << 30
 
 
+def is_archive(path: Path) -> bool:
+    """Return whether a path is that of an archive, by its suffix."""
+    return path.name.endswith(SUFFIX)
+
+
 def packed(results: Path) -> bytes:
     """Return the content of the file of a results folder, whose failures and temporary files are left out."""
     file = io.BytesIO()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.checkpoint import entry_name
+from robench.core.rendered import Rendered
 from robench.papers.cost import command_of, cost_of
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.verdicts import PER_CENT, Evidence, Verdict, judged
@@ -91,8 +92,10 @@ class TwinRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperTable:
+class PaperTable(Rendered):
     """Printed table with measured numbers and verdicts; ``twins`` has only the rows with any."""
+
+    renderers: ClassVar[str] = "robench.papers:FORMATS"
 
     name: str
     title: str

@@ -1,6 +1,6 @@
 """Training on embedded data, by the ``training`` fields of a registry entry.
 
-AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) on the cross-entropy, linear warm-up, cosine decay to zero. The
+AdamW on the cross-entropy, linear warm-up, cosine decay to zero. The
 same entry gives the same bytes on one kind of CPU and one release of torch.
 """
 
@@ -23,6 +23,7 @@ from robench.training.augmentation import noisy, shifted
 from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
 from robench.training.base import EpochReport
 from robench.training.embedded import Training
+from robench.training.optimization import adamw, reproducible, saved, set_learning_rate
 from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
@@ -50,15 +51,8 @@ def train(
         raise DeclarationError(
             f"checkpoint {checkpoint.name!r} has no 'training' fields; add them to its entry to train it"
         )
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(training.seed)
-        # One thread: sums in a fixed order, so that the published bytes are reproducible.
-        torch.set_num_threads(1)
-        try:
-            return _train(checkpoint, training, checkpoint.preprocessing, on_epoch)
-        finally:
-            torch.set_num_threads(threads)
+    with reproducible(training.seed):
+        return _train(checkpoint, training, checkpoint.preprocessing, on_epoch)
 
 
 def _train(
@@ -79,7 +73,8 @@ def _train(
         started, total = time.perf_counter(), 0.0
         batches = list(_batches(len(dataset), training.batch_size, generator))
         for i, rows in enumerate(batches):
-            _set_learning_rate(optimizer, training, epoch + i / len(batches))
+            share = _share_of_peak(training, epoch + i / len(batches))
+            set_learning_rate(optimizer, training.learning_rate * share)
             images = shifted(everything.inputs[rows], training.max_shift, generator)
             images, targets = noisy(images, training.noise_scale, generator), everything.targets[rows]
             images = adversarial(images, partial(_loss_at, model, mean, std, targets), training, generator)
@@ -101,13 +96,7 @@ def _train(
                 validation=None if validation is None else validation.scores(model),
             )
         )
-    return {name: _saved(value, training) for name, value in model.state_dict().items()}
-
-
-def _saved(value: Tensor, training: Training) -> Tensor:
-    """Return a tensor as the file of weights has it; counts stay whole numbers."""
-    kept = value.to(torch.float16) if training.saved_as == "float16" and value.is_floating_point() else value
-    return kept.detach().contiguous()
+    return saved(model.state_dict(), training.saved_as)
 
 
 def _loss_at(model: nn.Module, mean: Tensor, std: Tensor, targets: Tensor, images: Tensor) -> Tensor:
@@ -121,16 +110,11 @@ def _batches(num_examples: int, batch_size: int, generator: torch.Generator) -> 
 def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:
     """Return AdamW with weight decay for matrices alone: biases, norms and single scalars are excluded."""
     decayed = [value for value in model.parameters() if value.ndim >= 2]
-    others = [value for value in model.parameters() if value.ndim < 2]
-    groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=training.learning_rate)
+    return adamw(model.parameters(), decayed, learning_rate=training.learning_rate, weight_decay=training.weight_decay)
 
 
-def _set_learning_rate(optimizer: torch.optim.Optimizer, training: Training, epoch: float) -> None:
+def _share_of_peak(training: Training, epoch: float) -> float:
     if epoch < training.warmup_epochs:
-        share = (epoch + 1e-3) / training.warmup_epochs
-    else:
-        progress = (epoch - training.warmup_epochs) / max(1, training.num_epochs - training.warmup_epochs)
-        share = 0.5 * (1 + cos(pi * progress))
-    for group in optimizer.param_groups:
-        group["lr"] = training.learning_rate * share
+        return (epoch + 1e-3) / training.warmup_epochs
+    progress = (epoch - training.warmup_epochs) / max(1, training.num_epochs - training.warmup_epochs)
+    return 0.5 * (1 + cos(pi * progress))

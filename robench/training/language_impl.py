@@ -1,6 +1,6 @@
 """Training of language models on embedded texts, by the ``training`` fields of a registry entry.
 
-AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) on the mean negative log-likelihood of windows, linear warm-up,
+AdamW on the mean negative log-likelihood of windows, linear warm-up,
 cosine decay to zero. The training texts follow each other, in their order. The same entry gives the same bytes on one
 kind of CPU and one release of torch.
 """
@@ -20,6 +20,7 @@ from robench.models.build import build
 from robench.models.language_impl import END_ID, LanguageModel
 from robench.training.base import EpochReport
 from robench.training.language import LanguageTraining
+from robench.training.optimization import adamw, reproducible, saved, set_learning_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,18 +48,11 @@ def train(
     training = checkpoint.training
     if not isinstance(training, LanguageTraining):
         raise DeclarationError(f"checkpoint {checkpoint.name!r} has no fields of language-training; add them")
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(training.seed)
-        # One thread: sums in a fixed order, so that the published bytes are reproducible.
-        torch.set_num_threads(1)
-        try:
-            model = build(checkpoint.architecture).train()
-            if not isinstance(model, LanguageModel):
-                raise DeclarationError(f"checkpoint {checkpoint.name!r} is no language model; take backbone language")
-            return _train(model, training, on_epoch)
-        finally:
-            torch.set_num_threads(threads)
+    with reproducible(training.seed):
+        model = build(checkpoint.architecture).train()
+        if not isinstance(model, LanguageModel):
+            raise DeclarationError(f"checkpoint {checkpoint.name!r} is no language model; take backbone language")
+        return _train(model, training, on_epoch)
 
 
 def _train(
@@ -75,7 +69,8 @@ def _train(
         started, total, count = time.perf_counter(), 0.0, 0
         batches = list(_batches(len(ids), architecture.context, training.batch_size, generator))
         for place, starts_B in enumerate(batches):
-            _set_learning_rate(optimizer, training, (epoch + place / len(batches)) / training.num_epochs)
+            done = (epoch + place / len(batches)) / training.num_epochs
+            set_learning_rate(optimizer, training.learning_rate * _share_of_peak(training, done))
             windows_BL = ids[starts_B[:, None] + torch.arange(architecture.context + 1)]
             loss = _loss(model, windows_BL)
             optimizer.zero_grad(set_to_none=True)
@@ -92,7 +87,7 @@ def _train(
                 examples_per_second=count / seconds,
             )
         )
-    return {name: _saved(value, training) for name, value in model.state_dict().items()}
+    return saved(model.state_dict(), training.saved_as)
 
 
 def _loss(model: LanguageModel, windows_BL: Tensor) -> Tensor:
@@ -111,21 +106,10 @@ def _optimizer(model: LanguageModel, training: LanguageTraining) -> torch.optim.
     decayed = [
         value for name, value in model.named_parameters() if value.ndim >= 2 and not name.startswith("embedding")
     ]
-    kept = {id(value) for value in decayed}
-    others = [value for value in model.parameters() if id(value) not in kept]
-    groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=training.learning_rate)
+    return adamw(model.parameters(), decayed, learning_rate=training.learning_rate, weight_decay=training.weight_decay)
 
 
-def _set_learning_rate(optimizer: torch.optim.Optimizer, training: LanguageTraining, done: float) -> None:
+def _share_of_peak(training: LanguageTraining, done: float) -> float:
     if done < training.warmup_share:
-        share = (done + 1e-4) / training.warmup_share
-    else:
-        share = 0.5 * (1 + cos(pi * (done - training.warmup_share) / (1 - training.warmup_share + 1e-9)))
-    for group in optimizer.param_groups:
-        group["lr"] = training.learning_rate * share
-
-
-def _saved(value: Tensor, training: LanguageTraining) -> Tensor:
-    kept = value.to(torch.float16) if training.saved_as == "float16" and value.is_floating_point() else value
-    return kept.detach().contiguous()
+        return (done + 1e-4) / training.warmup_share
+    return 0.5 * (1 + cos(pi * (done - training.warmup_share) / (1 - training.warmup_share + 1e-9)))

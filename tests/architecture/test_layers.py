@@ -88,8 +88,8 @@ def test_every_layer_exists() -> None:
         ("perturbations/clean.py", "from robench.attention import rpc"),
         ("attacks/pgd.py", "from robench.corruptions import TYPES"),
         ("leaderboard/page.py", "from robench.figures import rendered"),
-        ("api.py", "from robench import cli"),
-        ("api.py", "from robench.testing import check_attack"),
+        ("api/reading.py", "from robench import cli"),
+        ("api/reading.py", "from robench.testing import check_attack"),
     ],
 )
 def test_a_planted_import_is_found(tmp_path: Path, module: str, statement: str) -> None:

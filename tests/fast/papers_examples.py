@@ -16,7 +16,7 @@ from robench.core.report import Cell, Estimate, Report, Row
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Suite
 from robench.declare import find_suite, read_registries
-from robench.papers import Basis
+from robench.papers.table import Basis
 from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from html.parser import HTMLParser
 import pytest
 from papers_examples import CLEAN, FLAG, TWIN, basis_with, cell_of, printed, report_with, table_with
 
-from robench.papers import FORMATS, PaperTable, table_of
+from robench.papers import FORMATS, PaperTable
 from robench.papers.layout import TWINS, page_of
+from robench.papers.table import table_of
 from robench.reports.grid import ONE_CHECKPOINT
 
 READERS = [name for name in FORMATS if name not in ("json", "csv")]

@@ -24,8 +24,9 @@ from robench.core.checkpoint import Weights
 from robench.core.published import PublishedCell
 from robench.core.report import Cell
 from robench.declare import find_suite, load_published, published_tables
-from robench.papers import Basis, authors_models, measured_models, models_by_suite, num_measured, reports_for, table_of
-from robench.papers.table import PaperTable, TableCell
+from robench.papers import num_measured
+from robench.papers.sources import authors_models, measured_models, models_by_suite, reports_for
+from robench.papers.table import Basis, PaperTable, TableCell, table_of
 from robench.store import MemoryStore
 
 TABLES = list(published_tables())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +47,38 @@ def test_all_formats_go_into_a_folder(robench: Robench, asked: list[object], tmp
     folder.mkdir()
     formats = [option for name in RENDERERS for option in ("--format", name)]
     assert robench(*asked, *formats, "--output", folder).code == 0
-    assert {path.name for path in folder.iterdir()} == {f"leaderboard{suffix}" for suffix in SUFFIXES.values()}
+    tables = {f"leaderboard{suffix}" for suffix in SUFFIXES.values()}
+    assert {path.name for path in folder.iterdir()} == {*tables, "manifest.json"}
     document = json.loads((folder / "leaderboard.json").read_text())
     assert [suite["name"] for suite in document["suites"]] == ["adv", "shift"]
     assert [row["model"] for row in document["rows"]] == ["digits-symvit", "digits-vit"]
     assert document["rows"][0]["entry"]["attention"] == "symmetric"
+
+
+def test_the_manifest_has_keys_and_digests_and_is_the_same_twice(
+    robench: Robench, asked: list[object], tmp_path: Path
+) -> None:
+    folder = tmp_path / "boards"
+    folder.mkdir()
+    assert robench(*asked, "--format", "csv", "--format", "md", "--output", folder).code == 0
+    text = (folder / "manifest.json").read_text()
+    manifest = json.loads(text)
+    assert manifest["files"] == {
+        name: {"sha256": hashlib.sha256((folder / name).read_bytes()).hexdigest()}
+        for name in ("leaderboard.csv", "leaderboard.md")
+    }
+    assert [(suite["name"], suite["version"]) for suite in manifest["suites"]] == [("adv", 1), ("shift", 2)]
+    kept = {each.shard.measurement_key: each.shard for each in FolderStore(tmp_path / "results").manifests()}
+    listed = {each["measurement_key"]: each for each in manifest["measurements"]}
+    assert set(listed) == {key for key, shard in kept.items() if shard.checkpoint in {"digits-vit", "digits-symvit"}}
+    for key, shard in kept.items():
+        found = listed[key]
+        assert (found["model"], found["weights_digest"]) == (shard.checkpoint, shard.weights_digest)
+        assert (found["dataset"], found["fingerprint"]) == (shard.dataset.name, shard.dataset.fingerprint)
+        assert "finished_at" not in found
+    assert str(tmp_path) not in text
+    assert robench(*asked, "--format", "csv", "--format", "md", "--output", folder).code == 0
+    assert (folder / "manifest.json").read_text() == text
 
 
 def test_one_format_is_printed_without_a_file(robench: Robench, asked: list[object]) -> None:

@@ -306,7 +306,9 @@ class TestNumbersThatAreNone:
             return linear(Scaled.apply(inputs, factor))
 
         found = measured(spoilt)
-        assert (found.among_others.logits, found.among_others.gradients) == (0, 1)
+        # Products of matrices of other sizes round differently on some CPUs.
+        assert found.among_others.logits == pytest.approx(0, abs=1e-6)
+        assert found.among_others.gradients == 1
 
     def test_constant_logits_are_not_coupled(self) -> None:
         assert measured(lambda inputs: 0 * linear(inputs)).excess == 0

@@ -110,7 +110,8 @@ def test_context_is_read_and_not_scored() -> None:
     before, after = "we the people\nof the union ,\nwe\n", "the people of\nwe\n"
     with torch.no_grad():
         whole, scored = alone(model, before + after), alone(model, before + CONTEXT_END + after)
-    assert torch.equal(scored, whole[-len(ids_of(after)) :])
+    # Products of matrices of other sizes round differently on some CPUs.
+    assert torch.allclose(scored, whole[-len(ids_of(after)) :], rtol=0, atol=1e-12)
 
 
 def test_words_that_the_vocabulary_has_not_are_the_unknown_word() -> None:

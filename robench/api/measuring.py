@@ -1,67 +1,32 @@
-"""Python interface of robench: the functions of ``import robench``."""
+"""Functions of ``import robench`` that load and measure models."""
 
 from __future__ import annotations
 
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.comparison import baseline_of, check_results, compare_models
-from robench.core.errors import UnknownNameError, UsageError
-from robench.core.files import absolute
+from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
+from robench.core.errors import UnknownNameError
 from robench.datasets import open_dataset
-from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declare import (
-    find_checkpoints,
-    find_datasets,
-    find_suite,
-    find_suites,
-    parse_architecture,
-    seeds_of_models,
-)
+from robench.declare import find_checkpoints, find_datasets, find_suite, parse_architecture
 from robench.models.build import build
-from robench.models.loading import load_model as _load_model
-from robench.runs import (
-    ChosenModels,
-    RunRequest,
-    check_request,
-    choose_models,
-    prepare,
-    prepare_transfer,
-    smoke_request,
-    suites_to_check,
-)
+from robench.models.loading import load_model
+from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, smoke_request
 from robench.runs.chosen_models import listed, names_of
 from robench.store import FolderStore, MemoryStore
-from robench.store.baseline import read_baseline
-from robench.store.baseline import write_baseline as _write_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torch import nn
 
-    from robench.comparison import Check, Comparison
     from robench.core.protocols import Dataset, Model
     from robench.core.report import Report
     from robench.core.suite import Suite
+    from robench.declarations.preprocessing import ImagePreprocessing
     from robench.runs.chosen_models import Keys, Models
     from robench.runs.request import ExecutorName, KeptDtype
     from robench.scheduling import Progress
-
-__all__ = [
-    "ImagePreprocessing",
-    "build_model",
-    "check",
-    "compare",
-    "load_checkpoint",
-    "load_dataset",
-    "load_suite",
-    "run",
-    "transfer",
-    "write_baseline",
-]
-DEFAULT_RESULTS = "results"
 
 
 def build_model(architecture: Mapping[str, object]) -> nn.Module:
@@ -80,8 +45,8 @@ def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = 
         UnknownNameError: no registry file has it.
         WeightsError: its weights are missing, or differ from the registry's.
     """
-    (checkpoint,) = find_checkpoints([name], _registries(registry))
-    return _load_model(checkpoint, device)
+    (checkpoint,) = find_checkpoints([name], registries_of(registry))
+    return load_model(checkpoint, device)
 
 
 def load_dataset(
@@ -103,11 +68,11 @@ def load_dataset(
         MissingDataError: its files are not below ``data_root``, or not where its registry says.
         DeclarationError: a registry file is invalid, or a dataset contradicts its entry.
     """
-    datasets = find_datasets(_registries(registry))
+    datasets = find_datasets(registries_of(registry))
     if name not in datasets:
         raise UnknownNameError("dataset", name, datasets)
     return open_dataset(
-        datasets[name], data_root=_data_root(data_root), preprocessing=preprocessing, decode_workers=decode_workers
+        datasets[name], data_root=data_root_of(data_root), preprocessing=preprocessing, decode_workers=decode_workers
     )
 
 
@@ -124,7 +89,7 @@ def load_suite(
         DeclarationError: the file is invalid; all problems are listed.
         UsageError: there is no such file; or a dataset is given, and the suite names its own.
     """
-    return find_suite(str(name_or_path), find_datasets(_registries(registry)), dataset)
+    return find_suite(str(name_or_path), find_datasets(registries_of(registry)), dataset)
 
 
 def run(
@@ -167,8 +132,8 @@ def run(
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
-    registries = _registries(registry)
-    loaded = _suite(suite, registries, dataset)
+    registries = registries_of(registry)
+    loaded = suite_of(suite, registries, dataset)
     chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
     request = RunRequest(
         suites=(loaded,),
@@ -179,13 +144,13 @@ def run(
         workers=workers,
         executor=_executor(executor, chosen),
         shard_timeout=shard_timeout,
-        data_root=_data_root(data_root),
+        data_root=data_root_of(data_root),
         audit=audit,
         keep_adversarial=keep_adversarial,
         modules=chosen.modules,
         all_seeds=all_seeds,
     )
-    return _smoke(request, results, on_progress) if smoke else _reported(request, _folder_store(results), on_progress)
+    return _smoke(request, results, on_progress) if smoke else _reported(request, folder_store(results), on_progress)
 
 
 def transfer(
@@ -215,8 +180,8 @@ def transfer(
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
-    registries = _registries(registry)
-    loaded = _suite(suite, registries, dataset)
+    registries = registries_of(registry)
+    loaded = suite_of(suite, registries, dataset)
     everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = RunRequest(
@@ -228,115 +193,15 @@ def transfer(
         workers=workers,
         executor=_executor(executor, everyone),
         shard_timeout=shard_timeout,
-        data_root=_data_root(data_root),
+        data_root=data_root_of(data_root),
         modules=everyone.modules,
     )
-    store = _folder_store(results)
+    store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
     prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
     scores = prepared.scorable(store)
     scores.measure(store, scores.executor(store), on_progress)
     return prepared.report(store)
-
-
-def compare(
-    first: str,
-    second: str,
-    suite: str | Path | Suite | Sequence[str | Path | Suite],
-    *,
-    dataset: str | None = None,
-    registry: str | Path | Sequence[str | Path] = (),
-    results: str | Path | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-    all_seeds: bool = False,
-) -> Comparison:
-    """Compare two models on the same examples, from what ``results`` holds, by default ``results``.
-
-    Each column of the suite, or of several, has the number of both, the first less the second with its 95 % interval,
-    and the p-value of a paired test, also corrected by Holm for all columns (docs/comparing.md). With ``all_seeds`` the
-    numbers are means over training seeds.
-
-    Raises:
-        RobenchError: see ``core.errors``; ``IncomparableError`` where the two were measured on different data.
-    """
-    registries = _registries(registry)
-    suites = _suites(suite, registries, dataset)
-    seeds = seeds_of_models((first, second), registries) if all_seeds else None
-    return compare_models(suites, FolderStore(_or_default(results)), first, second, limit=limit, seed=seed, seeds=seeds)
-
-
-def write_baseline(
-    path: str | Path,
-    suite: str | Path | Suite | Sequence[str | Path | Suite],
-    models: str | Sequence[str],
-    *,
-    dataset: str | None = None,
-    registry: str | Path | Sequence[str | Path] = (),
-    results: str | Path | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-) -> None:
-    """Write the outcomes of models under a suite, or several, to a file that ``check`` reads.
-
-    Raises:
-        RobenchError: see ``core.errors``; ``IncompleteError`` where examples are missing.
-    """
-    suites = _suites(suite, _registries(registry), dataset)
-    names = [models] if isinstance(models, str) else list(models)
-    baseline = baseline_of(suites, FolderStore(_or_default(results)), names, limit=limit, seed=seed)
-    _write_baseline(absolute(path, "path"), baseline)
-
-
-def check(
-    baseline: str | Path,
-    suite: str | Path | Suite | Sequence[str | Path | Suite] = (),
-    models: str | Sequence[str] = (),
-    *,
-    run: bool = False,
-    dataset: str | None = None,
-    registry: str | Path | Sequence[str | Path] = (),
-    results: str | Path | None = None,
-    seed: int | None = None,
-    device: str = "auto",
-    workers: int | None = 1,
-    data_root: str | Path | None = None,
-    tolerance: float | None = None,
-) -> Check:
-    """Check results against a baseline: which numbers are significantly worse, and which are gone.
-
-    Without ``suite`` and ``models`` all that the baseline holds is checked. ``run`` first measures what ``results``
-    lacks, with the weights of the registry. ``tolerance``, in points, is a second rule, by which any larger loss fails.
-
-    Raises:
-        RobenchError: see ``core.errors``; ``IncomparableError`` where data, protocol, seed or plug-ins are not those of
-            the baseline.
-    """
-    registries = _registries(registry)
-    kept = read_baseline(absolute(baseline, "baseline"))
-    names = [models] if isinstance(models, str) else list(models)
-    given = _listed_suites(suite)
-    loaded = [each for each in given if not isinstance(each, (str, PathLike))]
-    texts = [str(each) for each in given if isinstance(each, (str, PathLike))]
-    found = (*loaded, *(suites_to_check(kept, texts, registries, dataset) if texts or not loaded else ()))
-    store = FolderStore(_or_default(results))
-    measurements = None
-    if run:
-        store.check_writable()
-        request = check_request(
-            kept,
-            found,
-            names,
-            registries,
-            seed=seed,
-            device=device,
-            workers=workers,
-            data_root=_data_root(data_root),
-        )
-        prepared = prepare(request)
-        prepared.measure(store, prepared.executor(store))
-        measurements = {each.name: prepared.keys(each) for each in found}
-    return check_results(kept, found, store, models=names, seed=seed, measurements=measurements, tolerance=tolerance)
 
 
 def _executor(executor: ExecutorName, chosen: ChosenModels) -> ExecutorName:
@@ -354,41 +219,3 @@ def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress
     prepared = prepare(request)
     prepared.measure(store, prepared.executor(store), on_progress)
     return prepared.report(request.suites[0], store)
-
-
-def _or_default(results: str | Path | None) -> str | Path:
-    return DEFAULT_RESULTS if results is None else results
-
-
-def _folder_store(results: str | Path | None) -> FolderStore:
-    store = FolderStore(_or_default(results))
-    store.check_writable()
-    return store
-
-
-def _suite(suite: str | Path | Suite, registries: Sequence[Path], dataset: str | None) -> Suite:
-    if isinstance(suite, (str, PathLike)):
-        (found,) = find_suites([str(suite)], registries, dataset)
-        return found
-    if dataset is not None:
-        raise UsageError("dataset must be left out beside a loaded suite; give it to load_suite")
-    return suite
-
-
-def _listed_suites(suite: str | Path | Suite | Sequence[str | Path | Suite]) -> list[str | Path | Suite]:
-    return list(suite) if isinstance(suite, (list, tuple)) else [suite]  # type: ignore[list-item]  # no sequence itself
-
-
-def _suites(
-    suite: str | Path | Suite | Sequence[str | Path | Suite], registries: Sequence[Path], dataset: str | None
-) -> list[Suite]:
-    return [_suite(each, registries, dataset) for each in _listed_suites(suite)]
-
-
-def _registries(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    given = [paths] if isinstance(paths, str | Path) else paths
-    return [absolute(path, "registry") for path in given]
-
-
-def _data_root(path: str | Path | None) -> Path | None:
-    return None if path is None else absolute(path, "data_root")

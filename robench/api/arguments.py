@@ -1,0 +1,72 @@
+"""Arguments of the functions of ``import robench``: names, paths, or one or several of them."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UsageError
+from robench.core.files import absolute
+from robench.declare import find_suites
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.suite import Suite
+
+DEFAULT_RESULTS = "results"
+
+
+def or_default(results: str | Path | None) -> str | Path:
+    """Return the results folder, the default one if None is given."""
+    return DEFAULT_RESULTS if results is None else results
+
+
+def folder_store(results: str | Path | None) -> FolderStore:
+    """Return the store of a results folder.
+
+    Raises:
+        StoreUnwritableError: the folder cannot be written.
+    """
+    store = FolderStore(or_default(results))
+    store.check_writable()
+    return store
+
+
+def suite_of(suite: str | Path | Suite, registries: Sequence[Path], dataset: str | None) -> Suite:
+    """Return a suite by its name, or as it is given.
+
+    Raises:
+        UsageError: a dataset is given beside a loaded suite.
+    """
+    if isinstance(suite, (str, PathLike)):
+        (found,) = find_suites([str(suite)], registries, dataset)
+        return found
+    if dataset is not None:
+        raise UsageError("dataset must be left out beside a loaded suite; give it to load_suite")
+    return suite
+
+
+def listed_suites(suite: str | Path | Suite | Sequence[str | Path | Suite]) -> list[str | Path | Suite]:
+    """Return one suite or several as a list."""
+    return list(suite) if isinstance(suite, (list, tuple)) else [suite]  # type: ignore[list-item]  # no sequence itself
+
+
+def suites_of(
+    suite: str | Path | Suite | Sequence[str | Path | Suite], registries: Sequence[Path], dataset: str | None
+) -> list[Suite]:
+    """Return suites by their names, or as they are given; see ``suite_of``."""
+    return [suite_of(each, registries, dataset) for each in listed_suites(suite)]
+
+
+def registries_of(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return one path of a registry or several as absolute paths."""
+    given = [paths] if isinstance(paths, str | Path) else paths
+    return [absolute(path, "registry") for path in given]
+
+
+def data_root_of(path: str | Path | None) -> Path | None:
+    """Return the folder of datasets as an absolute path."""
+    return None if path is None else absolute(path, "data_root")

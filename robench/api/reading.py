@@ -1,0 +1,180 @@
+"""Functions of ``import robench`` that read kept results: leaderboards, tables, comparisons and checks."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suites_of
+from robench.comparison import baseline_of, check_results, compare_models
+from robench.core.files import absolute
+from robench.declare import find_checkpoints, read_registries, seeds_of_models
+from robench.leaderboard import leaderboard_of
+from robench.papers import find_published, measured_of_tables, tables_of
+from robench.papers.archive_file import is_archive, unpacked
+from robench.runs import check_request, prepare, suites_to_check
+from robench.store import FolderStore
+from robench.store.baseline import read_baseline
+from robench.store.baseline import write_baseline as write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.comparison import Check, Comparison
+    from robench.core.suite import Suite
+    from robench.leaderboard import Leaderboard
+    from robench.papers import PaperTable
+
+
+def build_leaderboard(
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    models: str | Sequence[str] = (),
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    all_seeds: bool = False,
+) -> Leaderboard:
+    """Return one table over a suite, or several, from what ``results`` holds, by default ``results``.
+
+    Rows are ``models``, or all models with results. With ``all_seeds`` a row is the mean over a model's training seeds.
+    ``save`` of the leaderboard writes the page, or another format, to a file (docs/leaderboard.md).
+
+    Raises:
+        RobenchError: see ``core.errors``.
+    """
+    registries = registries_of(registry)
+    names = [models] if isinstance(models, str) else list(models)
+    if all_seeds:
+        names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
+    return leaderboard_of(
+        suites_of(suite, registries, dataset),
+        FolderStore(or_default(results)),
+        models=names or None,
+        limit=limit,
+        seed=seed,
+        checkpoints=read_registries(registries),
+        average_seeds=all_seeds,
+    )
+
+
+def paper_table(
+    name: str, *, registry: str | Path | Sequence[str | Path] = (), results: str | Path | None = None
+) -> PaperTable:
+    """Return a paper's printed table, such as ``rpc:1``, beside the measured numbers and verdicts (docs/tables.md).
+
+    ``results`` is a results folder, by default ``results``, or an archive of results (``.tar.xz``).
+
+    Raises:
+        RobenchError: see ``core.errors``; ``UnknownNameError`` if there is no such table.
+    """
+    registries, folder = registries_of(registry), absolute(or_default(results), "results")
+    published = find_published([name])
+    with unpacked(folder) if is_archive(folder) else nullcontext(folder) as found:
+        store = FolderStore(found)
+        (table,) = tables_of(published, measured_of_tables(published, store, registries), store, registries)
+    return table
+
+
+def compare(
+    first: str,
+    second: str,
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    all_seeds: bool = False,
+) -> Comparison:
+    """Compare two models on the same examples, from what ``results`` holds, by default ``results``.
+
+    Each column of the suite, or of several, has the number of both, the first less the second with its 95 % interval,
+    and the p-value of a paired test, also corrected by Holm for all columns (docs/comparing.md). With ``all_seeds`` the
+    numbers are means over training seeds.
+
+    Raises:
+        RobenchError: see ``core.errors``; ``IncomparableError`` where the two were measured on different data.
+    """
+    registries = registries_of(registry)
+    suites = suites_of(suite, registries, dataset)
+    seeds = seeds_of_models((first, second), registries) if all_seeds else None
+    return compare_models(suites, FolderStore(or_default(results)), first, second, limit=limit, seed=seed, seeds=seeds)
+
+
+def write_baseline(
+    path: str | Path,
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    models: str | Sequence[str],
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> None:
+    """Write the outcomes of models under a suite, or several, to a file that ``check`` reads.
+
+    Raises:
+        RobenchError: see ``core.errors``; ``IncompleteError`` where examples are missing.
+    """
+    suites = suites_of(suite, registries_of(registry), dataset)
+    names = [models] if isinstance(models, str) else list(models)
+    baseline = baseline_of(suites, FolderStore(or_default(results)), names, limit=limit, seed=seed)
+    write_file(absolute(path, "path"), baseline)
+
+
+def check(
+    baseline: str | Path,
+    suite: str | Path | Suite | Sequence[str | Path | Suite] = (),
+    models: str | Sequence[str] = (),
+    *,
+    run: bool = False,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    workers: int | None = 1,
+    data_root: str | Path | None = None,
+    tolerance: float | None = None,
+) -> Check:
+    """Check results against a baseline: which numbers are significantly worse, and which are gone.
+
+    Without ``suite`` and ``models`` all that the baseline holds is checked. ``run`` first measures what ``results``
+    lacks, with the weights of the registry. ``tolerance``, in points, is a second rule, by which any larger loss fails.
+
+    Raises:
+        RobenchError: see ``core.errors``; ``IncomparableError`` where data, protocol, seed or plug-ins are not those of
+            the baseline.
+    """
+    registries = registries_of(registry)
+    kept = read_baseline(absolute(baseline, "baseline"))
+    names = [models] if isinstance(models, str) else list(models)
+    given = listed_suites(suite)
+    loaded = [each for each in given if not isinstance(each, (str, PathLike))]
+    texts = [str(each) for each in given if isinstance(each, (str, PathLike))]
+    found = (*loaded, *(suites_to_check(kept, texts, registries, dataset) if texts or not loaded else ()))
+    store = FolderStore(or_default(results))
+    measurements = None
+    if run:
+        store.check_writable()
+        request = check_request(
+            kept,
+            found,
+            names,
+            registries,
+            seed=seed,
+            device=device,
+            workers=workers,
+            data_root=data_root_of(data_root),
+        )
+        prepared = prepare(request)
+        prepared.measure(store, prepared.executor(store))
+        measurements = {each.name: prepared.keys(each) for each in found}
+    return check_results(kept, found, store, models=names, seed=seed, measurements=measurements, tolerance=tolerance)

@@ -1,0 +1,56 @@
+"""Parts that trainings on embedded data share: reproducible sums and draws, AdamW, and the type of saved weights.
+
+AdamW is Loshchilov & Hutter 2019, arXiv:1711.05101.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from torch import Tensor, nn
+
+
+@contextmanager
+def reproducible(seed: int) -> Iterator[None]:
+    """Seed torch's generator and compute with one thread, so that sums have a fixed order; restore both at the end."""
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+def adamw(
+    parameters: Iterable[nn.Parameter], decayed: Iterable[nn.Parameter], *, learning_rate: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """Return AdamW over ``parameters``, of which those of ``decayed`` alone have weight decay."""
+    decayed = list(decayed)
+    chosen = {id(value) for value in decayed}
+    others = [value for value in parameters if id(value) not in chosen]
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=learning_rate)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Set the learning rate of all parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+
+
+def saved(state: Mapping[str, Tensor], saved_as: str) -> dict[str, Tensor]:
+    """Return the tensors as a file of weights has them: ``float32`` or ``float16``; counts stay whole numbers."""
+    return {name: _saved(value, saved_as) for name, value in state.items()}
+
+
+def _saved(value: Tensor, saved_as: str) -> Tensor:
+    kept = value.to(torch.float16) if saved_as == "float16" and value.is_floating_point() else value
+    return kept.detach().contiguous()

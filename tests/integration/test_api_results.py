@@ -1,0 +1,79 @@
+"""Leaderboards and papers' tables from Python are those of the commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
+
+import robench
+from robench.core.errors import UnknownNameError, UsageError
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ARCHIVE = ROOT / "reports" / "archive.tar.xz"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two suites, and a store with results of both."""
+    for name, suite in (("adv", ADV), ("shift", SHIFT)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(suite))
+    store = FolderStore(tmp_path / "results")
+    fill(store, adv_suite(), {"digits-vit": 0.5, "digits-vit@1": 0.7, "digits-symvit": 0.6})
+    fill(store, shift_suite(), {"digits-vit": 0.5})
+    return tmp_path
+
+
+def test_a_leaderboard_is_that_of_the_command(robench: Any, folder: Path) -> None:
+    suites = [folder / "adv.yaml", folder / "shift.yaml"]
+    board = _package().build_leaderboard(suites, ["digits-vit", "digits-symvit"], results=folder / "results")
+    assert [suite.name for suite in board.suites] == ["adv", "shift"]
+    board.save(folder / "board.html")
+    options = [each for path in suites for each in ("--suite", path)]
+    models = ("--model", "digits-vit", "--model", "digits-symvit")
+    done = robench("leaderboard", *options, *models, "--results", folder / "results")
+    assert (folder / "board.html").read_text() == done.stdout
+
+
+def test_one_suite_and_one_model_are_names_alone(folder: Path) -> None:
+    board = _package().build_leaderboard(str(folder / "adv.yaml"), "digits-symvit", results=folder / "results")
+    assert [row.model for row in board.rows] == ["digits-symvit"]
+    everyone = _package().build_leaderboard(folder / "adv.yaml", results=folder / "results")
+    assert {row.model for row in everyone.rows} == {"digits-vit", "digits-vit@1", "digits-symvit"}
+
+
+def test_rows_over_seeds_are_means(folder: Path) -> None:
+    board = _package().build_leaderboard(folder / "adv.yaml", "digits-vit", results=folder / "results", all_seeds=True)
+    (row,) = board.rows
+    assert row.model == "digits-vit"
+    assert row.seeds == ("digits-vit", *(f"digits-vit@{seed}" for seed in range(1, 5)))
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_table_is_that_of_the_command(robench: Any, tmp_path: Path, as_text: bool) -> None:
+    table = _package().paper_table("rpc:1", results=str(ARCHIVE) if as_text else ARCHIVE)
+    assert table.name == "rpc:1"
+    assert any(cell.ours.measured is not None for row in table.twins for cell in row.cells.values())
+    table.save(tmp_path / "table.json")
+    done = robench("table", "rpc:1", "--results", ARCHIVE, "--json")
+    assert (tmp_path / "table.json").read_text() == done.stdout
+
+
+def test_tables_and_suites_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a table is PAPER:NUMBER, such as rpc:1, got 'rpc'"):
+        _package().paper_table("rpc", results=tmp_path)
+    with pytest.raises(UnknownNameError):
+        _package().paper_table("rpc:99", results=tmp_path)
+    with pytest.raises(UnknownNameError):
+        _package().build_leaderboard("digits-advv", results=tmp_path)
+
+
+def _package() -> Any:
+    """The package, since ``robench`` is the fixture of the command here."""
+    return robench
