@@ -19,7 +19,7 @@ from robench.datasets.image_list import ImageList
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.map_style import MapStyle
 from robench.datasets.python_target import PythonTarget
-from robench.datasets.sotu import SOTU, SOTU_SHIFT
+from robench.datasets.sotu import SOTU, SOTU_DELIVERY, SOTU_ERAS, SOTU_SHIFT
 from robench.datasets.user import UserDataset
 from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_103
 from robench.declarations.preprocessing import PreprocessingBase
@@ -39,7 +39,7 @@ _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared
     for declared in (
         *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS),
-        *(SOTU, SOTU_SHIFT, WIKITEXT_103, WIKITEXT_2),
+        *(SOTU, SOTU_SHIFT, SOTU_ERAS, SOTU_DELIVERY, WIKITEXT_103, WIKITEXT_2),
     )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)

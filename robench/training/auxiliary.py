@@ -13,10 +13,12 @@ import torch
 from robench.core.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor, nn
 
 
-def logits_and_auxiliary(model: nn.Module, images: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
+def logits_and_auxiliary(model: Callable[..., Tensor], images: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
     """Return logits (B, num_classes), and (B,) ``weight`` times the mean of the layers' losses; None for no weight."""
     if not weight:
         return model(images), None

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
-from annotated_types import Ge, Gt, Le, Lt
-
-from robench.declarations.base import LARGEST, SEEDS
-from robench.training.base import Count, NotNegative, Share, TrainingBase
+from robench.training.words import WordTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageTraining(TrainingBase):
-    """Training by AdamW with linear warm-up and cosine decay on windows of one dataset's training texts.
+class LanguageTraining(WordTraining):
+    """Training of language models on windows of texts, ``batch_size`` windows of the model's context a step.
 
-    The vocabulary is made of the training texts: the words that occur at least ``min_count`` times, by frequency, ties
-    by first occurrence, and at most as many as the model has.
-
-    Attributes:
-        num_epochs: number of times that all windows are passed; windows begin at a new random place in each epoch.
-        batch_size: number of windows of the model's context.
-        learning_rate: peak learning rate; ``weight_decay``: weight decay of matrices, embeddings excluded.
-        warmup_share: part of all steps over which the learning rate increases from zero.
-        saved_as: type of the numbers in the file of weights.
+    An epoch passes all windows, which begin at a new random place in each epoch.
     """
 
     kind: ClassVar[str] = "language-training"
     implementation: ClassVar[str] = "robench.training.language_impl:train"
-    is_embedded: ClassVar[bool] = True
-
-    dataset: str
-    seed: Annotated[int, Ge(0), Lt(SEEDS)]
-    num_epochs: Count
-    batch_size: Count
-    learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
-    weight_decay: NotNegative = 0.05
-    warmup_share: Share = 0.05
-    min_count: Count = 3
-    saved_as: Literal["float32", "float16"] = "float16"

@@ -8,7 +8,6 @@ kind of CPU and one release of torch.
 from __future__ import annotations
 
 import time
-from math import cos, pi
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -17,10 +16,18 @@ from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
 from robench.datasets.vocabulary import vocabulary_of
 from robench.models.build import build
-from robench.models.language_impl import END_ID, LanguageModel
+from robench.models.language_impl import LanguageModel
+from robench.models.word_transformer_impl import END_ID
 from robench.training.base import EpochReport
 from robench.training.language import LanguageTraining
-from robench.training.optimization import adamw, reproducible, saved, set_learning_rate
+from robench.training.optimization import (
+    adamw,
+    matrices_but_embeddings,
+    reproducible,
+    saved,
+    set_learning_rate,
+    share_of_peak,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,14 +70,19 @@ def _train(
     model.set_vocabulary(vocabulary_of(dataset.texts, architecture.vocabulary_size, training.min_count))
     ids = torch.cat([model.tokens(text)[0][1:] for text in dataset.texts])
     ids = torch.cat([torch.tensor([END_ID]), ids])
-    optimizer = _optimizer(model, training)
+    optimizer = adamw(
+        model.parameters(),
+        matrices_but_embeddings(model),
+        learning_rate=training.learning_rate,
+        weight_decay=training.weight_decay,
+    )
     generator = torch.Generator().manual_seed(training.seed)
     for epoch in range(training.num_epochs):
         started, total, count = time.perf_counter(), 0.0, 0
         batches = list(_batches(len(ids), architecture.context, training.batch_size, generator))
         for place, starts_B in enumerate(batches):
             done = (epoch + place / len(batches)) / training.num_epochs
-            set_learning_rate(optimizer, training.learning_rate * _share_of_peak(training, done))
+            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
             windows_BL = ids[starts_B[:, None] + torch.arange(architecture.context + 1)]
             loss = _loss(model, windows_BL)
             optimizer.zero_grad(set_to_none=True)
@@ -100,16 +112,3 @@ def _batches(num_tokens: int, context: int, batch_size: int, generator: torch.Ge
     first = int(torch.randint(context, (1,), generator=generator))
     starts = torch.arange(first, num_tokens - context - 1, context)
     yield from starts[torch.randperm(len(starts), generator=generator)].split(batch_size)
-
-
-def _optimizer(model: LanguageModel, training: LanguageTraining) -> torch.optim.Optimizer:
-    decayed = [
-        value for name, value in model.named_parameters() if value.ndim >= 2 and not name.startswith("embedding")
-    ]
-    return adamw(model.parameters(), decayed, learning_rate=training.learning_rate, weight_decay=training.weight_decay)
-
-
-def _share_of_peak(training: LanguageTraining, done: float) -> float:
-    if done < training.warmup_share:
-        return (done + 1e-4) / training.warmup_share
-    return 0.5 * (1 + cos(pi * (done - training.warmup_share) / (1 - training.warmup_share + 1e-9)))

@@ -6,6 +6,7 @@ AdamW is Loshchilov & Hutter 2019, arXiv:1711.05101.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from math import cos, pi
 from typing import TYPE_CHECKING
 
 import torch
@@ -38,6 +39,22 @@ def adamw(
     others = [value for value in parameters if id(value) not in chosen]
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=learning_rate)
+
+
+def matrices_but_embeddings(model: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters with two or more axes, embeddings of words excluded."""
+    return [value for name, value in model.named_parameters() if value.ndim >= 2 and not name.startswith("embedding")]
+
+
+def share_of_peak(done: float, warmup_share: float) -> float:
+    """Return the learning rate over its peak when a part ``done`` of all steps is made: warm-up, cosine decay.
+
+    >>> [round(share_of_peak(done, 0.5), 2) for done in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if done < warmup_share:
+        return (done + 1e-4) / warmup_share
+    return 0.5 * (1 + cos(pi * (done - warmup_share) / (1 - warmup_share + 1e-9)))
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:

@@ -91,8 +91,9 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
         monkeypatch.setattr(digits, "load_digits", lambda: scans)
 
     def add_a_word() -> None:
-        first = opened_once(declared.name).ids[5]
-        changed = {**sotu_impl.addresses(), first: sotu_impl.addresses()[first] + "further\n"}
+        # To each paragraph of an address, which may be an example of its own.
+        first = "/".join(opened_once(declared.name).ids[5].split("/")[:2])
+        changed = {**sotu_impl.addresses(), first: sotu_impl.addresses()[first].replace("\n", " further\n")}
         monkeypatch.setattr(sotu_impl, "addresses", lambda: changed)
 
     def draw_otherwise() -> None:

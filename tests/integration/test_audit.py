@@ -62,6 +62,7 @@ def test_what_cannot_be_audited_is_refused_with_its_reason(
             ("--model", "sotu-lm"),
             "is for language-modeling, which has no audit; audits are of models for classification",
         ),
+        (("--model", "sotu-eras-softmax"), "is for texts, which have no audit; audits are of inputs that can be moved"),
         (("--model", "untold", "--registry", "registry.yaml"), "name it with --dataset"),
     ):
         ended = robench("audit", *arguments)

