@@ -64,7 +64,10 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(dim) if architecture.norm == "pre" else nn.Identity()
         self.output = AdaptiveSoftmax(architecture.vocabulary_size, dim, architecture.cutoffs)
         self.dropout = nn.Dropout(architecture.dropout)
-        self.register_buffer("positions", sinusoids(architecture.context, dim), persistent=False)
+        positions = sinusoids(architecture.context, dim)
+        if architecture.positions == "backward":
+            positions = positions.flip(0)
+        self.register_buffer("positions", positions, persistent=False)
         self._ids: Mapping[int, int] = {}
         self._init_weights()
 
