@@ -31,8 +31,8 @@ class Language(ArchitectureBase):
         norm: ``pre``: each branch begins with a LayerNorm, and another follows the last block, as in GPT-2; ``post``:
             a LayerNorm follows each residual connection, as in Vaswani et al. 2017 and the papers' models.
         activation: activation of the MLP.
-        positions: numbers of a window's positions; ``forward``: from 0 at its first word; ``backward``: down to 0 at its
-            last place, as in the code of Transformer-XL and of the papers' models.
+        positions: numbers of a window's positions; ``forward``: from 0 at its first word; ``backward``: down to 0 at
+            its last place, as in the code of Transformer-XL and of the papers' models.
         dropout: probability with which training zeroes values of embedded words, and of each branch.
         cutoffs: vocabulary sizes at which a new cluster of the adaptive softmax begins, ascending; none for a softmax
             over all words. ``(20000, 40000, 200000)`` in the papers' models.

@@ -6,8 +6,8 @@ The authors' code is lmtool-fwp (``src/mem_transformer.py``), after Transformer-
 - ``q_net`` and ``kv_net``, in its rows keys before values, are robench's ``qkv``. They and ``o_net`` have no bias,
   robench's is then zero. The symmetric models have a ``q_net`` that they do not use.
 - Cluster i of the adaptive softmax, from 1, is read from entry -i of the head: robench has the clusters in reverse.
-- Positions count down to 0 at the last word of a window (``positions: backward``). Where a text is shorter than a window,
-  robench counts from where the window would end, and the authors' code from the end of the text.
+- Positions count down to 0 at the last word of a window (``positions: backward``). Where a text is shorter than a
+  window, robench counts from where the window would end, and the authors' code from the end of the text.
 
 Tensors do not tell the number of heads, the cutoffs and whether a LayerNorm comes first. These are attributes of the
 modules, and compared with the declared model. Which attention a module computes is in its class alone.
@@ -74,7 +74,7 @@ def language_weights(
             " entry"
         )
     left_out = _left_out(saved, architecture, wanted)
-    sources = _sources(architecture, {*saved.tensors} - {*left_out})
+    sources = _sources(saved, architecture, wanted)
     missing = [name for names in sources.values() for name in names if name not in saved.tensors]
     used = {name for names in sources.values() for name in names}
     others = [name for name in saved.tensors if name not in used and name not in left_out and name != _TIED]
@@ -100,7 +100,7 @@ def language_weights(
     return ConvertedWeights(tensors=tensors | _zero_biases(tensors, wanted), left_out=left_out)
 
 
-def _sources(architecture: Language, found: set[str]) -> dict[str, tuple[str, ...]]:
+def _sources(saved: SavedModule, architecture: Language, wanted: Mapping[str, Tensor]) -> dict[str, tuple[str, ...]]:
     """Return for each of robench's names those of the file, whose rows follow each other in it."""
     sources: dict[str, tuple[str, ...]] = {
         "embedding.weight": (EMBEDDING,),
@@ -111,13 +111,14 @@ def _sources(architecture: Language, found: set[str]) -> dict[str, tuple[str, ..
     for layer in range(architecture.depth):
         ours, theirs = f"blocks.{layer}", f"layers.{layer}"
         attention = f"{theirs}.dec_attn"
-        projections = [f"{attention}.{each}" for each in ("q_net", "kv_net")]
-        used = [each for each in projections if f"{each}.weight" in found] or projections
+        used = [f"{attention}.{each}" for each in ("q_net", "kv_net")]
+        if not _has_queries(architecture, wanted, layer):
+            used = used[1:]
         sources[f"{ours}.attn.qkv.weight"] = tuple(f"{each}.weight" for each in used)
         sources[f"{ours}.attn.proj.weight"] = (f"{attention}.o_net.weight",)
-        if any(f"{each}.bias" in found for each in used):
+        if any(f"{each}.bias" in saved.tensors for each in used):
             sources[f"{ours}.attn.qkv.bias"] = tuple(f"{each}.bias" for each in used)
-        if f"{attention}.o_net.bias" in found:
+        if f"{attention}.o_net.bias" in saved.tensors:
             sources[f"{ours}.attn.proj.bias"] = (f"{attention}.o_net.bias",)
         for our, their in _SAME_FORM.items():
             for kind in ("weight", "bias"):
@@ -137,14 +138,18 @@ _SAME_FORM: Final[Mapping[str, str]] = {
 def _left_out(saved: SavedModule, architecture: Language, wanted: Mapping[str, Tensor]) -> dict[str, str]:
     """Return the names of tensors that the declared model has no need of, with the reason."""
     left_out = {_FREQUENCIES: "positions are computed"} if _FREQUENCIES in saved.tensors else {}
+    reason = f"attention {architecture.attention.kind} has no queries of its own"
     for layer in range(architecture.depth):
-        attention = f"layers.{layer}.dec_attn"
-        query, both = f"{attention}.q_net.weight", saved.tensors.get(f"{attention}.kv_net.weight")
-        ours = wanted.get(f"blocks.{layer}.attn.qkv.weight")
-        if query in saved.tensors and both is not None and ours is not None and both.shape[:1] == ours.shape[:1]:
-            reason = f"attention {architecture.attention.kind} has no queries of its own"
-            left_out |= {name: reason for name in (query, f"{attention}.q_net.bias") if name in saved.tensors}
+        if not _has_queries(architecture, wanted, layer):
+            names = [f"layers.{layer}.dec_attn.q_net.{kind}" for kind in ("weight", "bias")]
+            left_out |= {name: reason for name in names if name in saved.tensors}
     return left_out
+
+
+def _has_queries(architecture: Language, wanted: Mapping[str, Tensor], layer: int) -> bool:
+    """Return whether the declared attention projects more than keys and values."""
+    projections = wanted.get(f"blocks.{layer}.attn.qkv.weight")
+    return projections is None or len(projections) > 2 * architecture.dim
 
 
 def _sizes_that_differ(

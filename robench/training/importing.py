@@ -94,7 +94,7 @@ def _words(dataset: TokenFiles, texts: Path) -> list[str]:
     path = texts.parent / there.file_of("train")
     if not path.is_file():
         raise MissingDataError(
-            f"{path} is not a file; wanted is the folder with the token files of {dataset.name}, whose training texts give"
-            f" the vocabulary: unpack {dataset.archive}, and name the folder by --vocabulary"
+            f"{path} is not a file; wanted is the folder with the token files of {dataset.name}, whose training"
+            f" texts give the vocabulary: unpack {dataset.archive}, and name the folder by --vocabulary"
         )
     return vocabulary(there, texts.parent)
