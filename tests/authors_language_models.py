@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from typing import TYPE_CHECKING
 
 import torch
@@ -150,12 +151,6 @@ class MemTransformerLM(nn.Module):
         return torch.cat([self.losses(windows[0]), *(self.losses(each)[-1:] for each in windows[1:])])
 
 
-CLASSES = (
-    *(MultiHeadAttn, PositionwiseFF, DecoderLayer, AdaptiveEmbedding, PositionalEmbedding),
-    *(ProjectedAdaptiveLogSoftmax, MemTransformerLM),
-)
-
-
 def made(*, is_symmetric: bool = False, cutoffs: tuple[int, ...] = CUTOFFS) -> MemTransformerLM:
     """Return a model in double precision, of which each number matters."""
     with torch.random.fork_rng():
@@ -166,14 +161,23 @@ def made(*, is_symmetric: bool = False, cutoffs: tuple[int, ...] = CUTOFFS) -> M
     return model
 
 
+def classes_of(model: nn.Module) -> set[type]:
+    """Return the classes of a model that are the authors'; a hostile one has parts that are no modules."""
+    inner = (classes_of(part) for part in model._modules.values() if isinstance(part, nn.Module))
+    return set().union({type(model)} if type(model).__module__ == MODULE else set(), *inner)
+
+
 def save_whole(model: nn.Module, path: Path, *, is_zip: bool = True) -> Path:
     """Save a model as its authors do; its classes can be imported by nobody afterwards."""
     module = types.ModuleType(MODULE)
-    for each in (*CLASSES, type(model)):
+    for each in classes_of(model):
         setattr(module, each.__name__, each)
     sys.modules[MODULE] = module
     try:
-        torch.save(model, path, _use_new_zipfile_serialization=is_zip)
+        with warnings.catch_warnings():
+            # In the older form torch saves the classes' source too, which no file has.
+            warnings.simplefilter("ignore")
+            torch.save(model, path, _use_new_zipfile_serialization=is_zip)
     finally:
         del sys.modules[MODULE]
     return path

@@ -20,7 +20,6 @@ from robench.declare import find_checkpoints
 @registry_option
 @option(
     "--vocabulary",
-    "texts",
     type=AbsolutePath(),
     required=True,
     metavar="FOLDER",
@@ -28,7 +27,7 @@ from robench.declare import find_checkpoints
 )
 @option("--output", type=AbsolutePath(), required=True, metavar="WEIGHTS", help="The safetensors file to be written.")
 @json_option
-def command(file: Path, name: str, registries: tuple[Path, ...], texts: Path, output: Path, as_json: bool) -> int:
+def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Path, output: Path, as_json: bool) -> int:
     """Convert FILE, a language model that its authors saved whole by torch.save(model), into safetensors.
 
     Nothing that the file names is imported or run. Names, sizes and settings of the model must be those of the entry
@@ -42,7 +41,7 @@ def command(file: Path, name: str, registries: tuple[Path, ...], texts: Path, ou
 
     from robench.training.importing import import_weights
 
-    imported = import_weights(file, checkpoint, texts)
+    imported = import_weights(file, checkpoint, vocabulary)
     content = save(dict(imported.tensors))
     try:
         write_whole(output, content)

@@ -225,7 +225,7 @@ def _name(module: Value, name: Value) -> Name:
 
 
 def _made(of: Value, arguments: Value) -> Value:
-    """Return what an instruction that calls or creates makes: a tensor, a container, or an inert object."""
+    """Return the value of an instruction that calls or creates: a tensor, a container, or an inert object."""
     if type(of) is not Name:
         raise PickleProblem(f"its pickle calls a {type(of).__name__}")
     if type(arguments) not in (tuple, list):
