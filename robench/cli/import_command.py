@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import click
@@ -34,7 +35,8 @@ def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Pat
     NAME; the vocabulary is made of the texts in FOLDER. An existing WEIGHTS is replaced when all is converted.
     """
     (checkpoint,) = find_checkpoints([name], registries)
-    if output.resolve() == file.resolve():
+    # pathlib raises for links that lead to themselves.
+    if os.path.realpath(output) == os.path.realpath(file):
         raise UsageError(f"--output is the file to be converted, {file}; name another one")
     # Imported here, so that help needs no torch.
     from safetensors.torch import save

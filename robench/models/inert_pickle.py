@@ -6,9 +6,9 @@ attribute of a value is looked up or set, so that no ``__setstate__``, ``__reduc
 The exceptions are containers (``dict``, ``list``, ``tuple``, ``set``, ``OrderedDict``, which becomes a dict) and what
 torch writes for a tensor, which becomes a ``SavedTensor``; the numbers are elsewhere in the file.
 
-Pickles of a module have some ten thousand instructions. More than ``MAX_INSTRUCTIONS`` or ``MAX_BYTES`` are refused;
-within them memory is bounded, as each instruction makes one value at most. Values may contain one another many times
-over, or themselves: readers must not walk, print or compare them whole.
+Pickles of a module have some ten thousand instructions. More than ``MAX_INSTRUCTIONS`` or ``MAX_BYTES`` are refused,
+and items that instructions copy count as instructions, so that time and memory are bounded. Values may contain one
+another many times over, or themselves: readers must not walk, print or compare them whole.
 """
 
 from __future__ import annotations
@@ -86,9 +86,8 @@ def unpickled(content: bytes) -> Value:
         raise PickleProblem(f"its pickle has {len(content):,} bytes, at most {MAX_BYTES:,} are read")
     machine = _Machine()
     try:
-        for count, (instruction, argument, _) in enumerate(pickletools.genops(content)):
-            if count >= MAX_INSTRUCTIONS:
-                raise PickleProblem(f"its pickle has more than {MAX_INSTRUCTIONS:,} instructions")
+        for instruction, argument, _ in pickletools.genops(content):
+            machine.charge(1)
             machine.run(instruction.name, argument)
         return machine.pop()
     except PickleProblem:
@@ -105,6 +104,7 @@ class _Machine:
         self.stack: list[Value] = []
         self.marks: list[list[Value]] = []
         self.memo: dict[int, Value] = {}
+        self.charged = 0
         self.instructions: Mapping[str, Callable[[Value], None]] = {
             **dict.fromkeys(_CONSTANTS, self.push),
             **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda _: None),
@@ -125,7 +125,7 @@ class _Machine:
             "SETITEMS": lambda _: self.update(self.items()),
             "GLOBAL": lambda argument: self.push(Name(*argument.split(" ", 1))),
             "STACK_GLOBAL": lambda _: self.push(_name(*[self.pop(), self.pop()][::-1])),
-            "INST": lambda argument: self.push(_made(Name(*argument.split(" ", 1)), self.items())),
+            "INST": lambda argument: self.make_of(Name(*argument.split(" ", 1)), self.items()),
             "OBJ": lambda _: self.make_of_items(),
             "REDUCE": lambda _: self.make(),
             "NEWOBJ": lambda _: self.make(),
@@ -139,6 +139,12 @@ class _Machine:
         if name not in self.instructions:
             raise PickleProblem(f"its pickle has the instruction {name}, which no pickle of a module has")
         self.instructions[name](argument)
+
+    def charge(self, count: int) -> None:
+        """Count instructions, or items that one copies."""
+        self.charged += count
+        if self.charged > MAX_INSTRUCTIONS:
+            raise PickleProblem(f"its pickle has more than {MAX_INSTRUCTIONS:,} instructions, or items that they copy")
 
     def push(self, value: Value) -> None:
         """Put a value on the stack."""
@@ -192,11 +198,19 @@ class _Machine:
         for _ in range(num_dropped):
             self.pop()
         arguments, of = self.pop(), self.pop()
-        self.push(_made(of, arguments))
+        self.make_of(of, arguments)
 
     def make_of_items(self) -> None:
         """Replace the items since the last mark, a name and arguments, by an object of that name."""
         of, *arguments = self.items()
+        self.make_of(of, arguments)
+
+    def make_of(self, of: Value, arguments: Value) -> None:
+        """Put an object of a name on the stack, made with arguments that may be large and used many times."""
+        if type(arguments) in (tuple, list):
+            self.charge(len(arguments))
+            for each in arguments:
+                self.charge(len(each) if type(each) in (tuple, list) else 0)
         self.push(_made(of, arguments))
 
     def build(self, state: Value) -> None:
@@ -206,6 +220,7 @@ class _Machine:
             # Of a class with slots it is a pair.
             for part in state if type(state) is tuple and len(state) == 2 else (state,):
                 if type(part) is dict:
+                    self.charge(len(part))
                     target.state.update(part)
 
     def _pushing(self, make: Callable[[], Value]) -> Callable[[Value], None]:

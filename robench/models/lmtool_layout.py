@@ -38,6 +38,7 @@ _FREQUENCIES: Final = "pos_emb.inv_freq"
 _ACTIVATIONS: Final = {"relu": "ReLU", "gelu": "GELU"}
 _EPSILON: Final = 1e-5
 _MOST_SHOWN: Final = 20
+_MOST_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ def language_weights(
         )
     if sizes := [*_sizes_that_differ(sources, saved, wanted)]:
         raise WeightsError(f"{title} has other sizes than the declared model: {listed(sizes)}. Correct the entry")
-    if not torch.equal(saved.tensors[_TIED], saved.tensors[EMBEDDING]):
+    if not _are_equal(saved.tensors[_TIED], saved.tensors[EMBEDDING]):
         raise WeightsError(
             f"{title}: {_TIED} differs from {EMBEDDING}, wanted the same, as robench's output is tied to the embedding"
         )
@@ -197,6 +198,8 @@ def _settings_that_differ(saved: SavedModule, architecture: Language) -> Iterato
 
 
 def _differing_in_layer(saved: SavedModule, architecture: Language, layer: str) -> Iterator[str]:
+    if saved.has(f"{layer}.dec_attn", "n_head"):
+        yield from _differing(saved, f"{layer}.dec_attn", "n_head", architecture.num_heads, "num_heads")
     for part in ("dec_attn", "pos_ff"):
         if saved.setting(f"{layer}.{part}", "pre_lnorm"):
             yield f"{layer}.{part} has its LayerNorm first (pre_lnorm), in the entry it comes last (norm post)"
@@ -229,9 +232,16 @@ def _is_same(found: Value, wanted: Value) -> bool:
 
 
 def _shown(value: Value) -> str:
+    # Python does not write numbers of more than some thousand digits.
+    if type(value) is int and value.bit_length() > _MOST_BITS:
+        return f"a number of more than {_MOST_BITS} bits"
     if type(value) in (list, tuple) and len(value) <= _MOST_SHOWN and all(type(each) in SCALARS for each in value):
-        return "[" + ", ".join(f"{each!r:.20}" for each in value) + "]"
+        return "[" + ", ".join(_shown(each) for each in value) + "]"
     return f"{value!r:.40}" if type(value) in SCALARS else f"of type {type(value).__name__}"
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def _is_as_computed(frequencies: Tensor, dim: int) -> bool:

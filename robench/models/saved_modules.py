@@ -60,9 +60,9 @@ def load_module(path: Path) -> SavedModule:
     """
     with opened_archive(path) as archive:
         parts = dict(_parts(archive.content))
-        saved = {name: tensor for place, part in parts.items() for name, tensor in _tensors(place, part)}
-        if len(saved) > MAX_TENSORS:
-            raise PickleProblem(f"it has {len(saved):,} tensors, at most {MAX_TENSORS:,} are read")
+        saved: dict[str, SavedTensor] = {}
+        for place, part in parts.items():
+            saved.update(_tensors(place, part, MAX_TENSORS - len(saved)))
         tensors = {name: archive.tensor(each) for name, each in saved.items()}
     return SavedModule(tensors=tensors, parts=parts)
 
@@ -85,10 +85,11 @@ def _parts(root: Value) -> Iterator[tuple[str, InertObject]]:
             f"it holds {kind} and no whole module; a state dict needs no import, but an entry's weights.layout"
         )
     waiting: list[tuple[str, InertObject, int]] = [("", root, 0)]
-    count = 0
+    count = 1
     while waiting:
         place, part, depth = waiting.pop()
-        count += 1
+        # Many modules may share one dict of many others.
+        count += len(part.state["_modules"])
         if count > MAX_PARTS or depth > MAX_DEPTH:
             raise PickleProblem(f"it has more than {MAX_PARTS:,} modules, or more than {MAX_DEPTH} within each other")
         yield place, part
@@ -98,8 +99,10 @@ def _parts(root: Value) -> Iterator[tuple[str, InertObject]]:
         waiting += [(name, each, depth + 1) for name, each in reversed(inner)]
 
 
-def _tensors(place: str, part: InertObject) -> Iterator[tuple[str, SavedTensor]]:
-    """Yield a module's own parameters and persistent buffers."""
+def _tensors(place: str, part: InertObject, most: int) -> Iterator[tuple[str, SavedTensor]]:
+    """Yield a module's own parameters and persistent buffers, at most ``most``."""
+    if sum(len(part.state[each]) for each in ("_parameters", "_buffers")) > most:
+        raise PickleProblem(f"it has more than {MAX_TENSORS:,} tensors")
     passing = part.state.get("_non_persistent_buffers_set")
     left_out = passing if type(passing) is set else set()
     own = [*_items(part, "_parameters"), *(each for each in _items(part, "_buffers") if each[0] not in left_out)]

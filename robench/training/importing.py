@@ -5,6 +5,7 @@ The vocabulary is not in such a file; it is made of the texts that the model was
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from robench.datasets import DATASETS
 from robench.datasets.wikitext import TokenFiles
 from robench.datasets.wikitext_impl import vocabulary
 from robench.models.build import build
+from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
 from robench.models.lmtool_layout import language_weights
 from robench.models.loading import load_strictly
@@ -55,17 +57,19 @@ def import_weights(path: Path, checkpoint: Checkpoint, texts: Path) -> Imported:
         MissingDataError: there is no such token file, or it is not the published one.
         WeightsError: the file cannot be read, or does not fit the entry; or the vocabulary has another size.
     """
-    model = build(checkpoint.architecture)
-    if not isinstance(model, LanguageModel):
+    architecture = checkpoint.architecture
+    if not isinstance(architecture, Language):
         raise DeclarationError(
-            f"model {checkpoint.name!r} has backbone {checkpoint.architecture.kind}; language models alone are imported"
+            f"model {checkpoint.name!r} has backbone {architecture.kind}; language models alone are imported"
         )
     dataset = _dataset_of(checkpoint)
     saved = load_module(path)
+    model = build(architecture)
+    assert isinstance(model, LanguageModel)  # the declaration's own
     title = f"{path} (for {checkpoint.name})"
-    converted = language_weights(saved, model.architecture, model.state_dict(), title)
+    converted = language_weights(saved, architecture, model.state_dict(), title)
     words = _words(dataset, texts)
-    size = model.architecture.vocabulary_size
+    size = architecture.vocabulary_size
     if len(words) != size:
         raise WeightsError(
             f"the training texts of {dataset.name} have {len(words):,} different words, ends of lines included, but"
@@ -92,7 +96,8 @@ def _words(dataset: TokenFiles, texts: Path) -> list[str]:
     """Return the vocabulary, of a folder that may have another name than the dataset's."""
     there = replace(dataset, folder=texts.name)
     path = texts.parent / there.file_of("train")
-    if not path.is_file():
+    # pathlib raises for a name that is too long.
+    if not os.path.isfile(path):  # noqa: PTH113
         raise MissingDataError(
             f"{path} is not a file; wanted is the folder with the token files of {dataset.name}, whose training"
             f" texts give the vocabulary: unpack {dataset.archive}, and name the folder by --vocabulary"

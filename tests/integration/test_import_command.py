@@ -377,6 +377,15 @@ class TestOtherProblems:
         folder.output.symlink_to(folder.file)
         assert "--output is the file to be converted" in folder.refused(code=2)
 
+    def test_links_that_lead_to_themselves(self, folder: Folder) -> None:
+        folder.file.unlink()
+        folder.file.symlink_to(folder.file)
+        assert "model.pt cannot be read (Too many levels of symbolic links)" in folder.refused()
+
+    def test_a_name_that_is_too_long(self, folder: Folder) -> None:
+        folder.texts = folder.path / ("x" * 300)
+        assert "is not a file; wanted is the folder" in folder.refused()
+
     def test_an_output_that_cannot_be_written(self, folder: Folder) -> None:
         folder.output.unlink()
         folder.output.mkdir()

@@ -293,6 +293,27 @@ class TestBounds:
         with pytest.raises(PickleProblem, match="its pickle has more than 100 instructions"):
             unpickled(b"N0" * 50 + b"N.")
 
+    @pytest.mark.parametrize(
+        "again",
+        [
+            b"cbuiltins\nset\ng0\n\x85R0",
+            b"ccollections\nOrderedDict\ng2\n\x85R0",
+            b"(cbuiltins\nset\ng0\no0",
+            b"cos\nsystem\ng1\nR0",
+            b"cos\nsystem\n)\x81g3\nb0",
+        ],
+    )
+    def test_items_that_are_copied_again_and_again_count(self, monkeypatch: pytest.MonkeyPatch, again: bytes) -> None:
+        monkeypatch.setattr(inert_pickle, "MAX_INSTRUCTIONS", 2_000)
+        items = b"".join(f"I{number}\n".encode() for number in range(100))
+        pairs = b"".join(f"(I{number}\nNt".encode() for number in range(100))
+        entries = b"".join(f"I{number}\nN".encode() for number in range(100))
+        # A list, a tuple, a list of pairs and a dict.
+        made = b"(" + items + b"lp0\n0(" + items + b"tp1\n0(" + pairs + b"lp2\n0(" + entries + b"dp3\n0"
+        assert unpickled(made + again + b"N.") is None
+        with pytest.raises(PickleProblem, match="more than 2,000 instructions, or items that they copy"):
+            unpickled(made + again * 20 + b"N.")
+
     def test_more_bytes_are_refused_before_they_are_read(self) -> None:
         with pytest.raises(PickleProblem, match=r"its pickle has 16,777,217 bytes, at most 16,777,216 are read"):
             unpickled(b"." * (MAX_BYTES + 1))

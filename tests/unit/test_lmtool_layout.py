@@ -73,6 +73,8 @@ def problem(model: nn.Module, folder: Path, architecture: Language = DECLARED) -
     return message
 
 
+# Python does not write it in digits.
+HUGE = 1 << 100_000
 # All clusters, their ends included, and more words than a window has.
 IDS = torch.tensor([0, 7, 8, 14, 15, 21, 22, 29, 3, 27, 12, 18, 0, 9, 23, 5])
 
@@ -231,6 +233,11 @@ class TestProblems:
         change(model)
         assert found in problem(model, tmp_path)
 
+    def test_an_output_of_another_type_is_not_tied(self, tmp_path: Path) -> None:
+        model = made()
+        model.crit.out_layers[0].weight = nn.Parameter(model.word_emb.emb_layers[0].weight.detach().float())
+        assert "crit.out_layers.0.weight differs from word_emb.emb_layers.0.weight" in problem(model, tmp_path)
+
     def test_another_number_of_layers(self, tmp_path: Path) -> None:
         more = problem(made(), tmp_path, replace(DECLARED, depth=DEPTH - 1))
         assert "11 tensors have no counterpart: layers.1.dec_attn.q_net.weight, " in more
@@ -262,6 +269,9 @@ class TestProblems:
         [
             ("n_head", "2", "it has n_head '2', the entry num_heads 2"),
             ("n_head", True, "it has n_head True, the entry num_heads 2"),
+            ("n_head", HUGE, "it has n_head a number of more than 64 bits, the entry num_heads 2"),
+            ("crit.cutoffs", [HUGE], "it has crit.cutoffs [a number of more than 64 bits], the entry"),
+            ("layers.1.dec_attn.n_head", 4, "it has layers.1.dec_attn.n_head 4, the entry num_heads 2"),
             ("n_head", [2] * 100, "it has n_head of type list, the entry num_heads 2"),
             ("crit.cutoffs", "8", "it has crit.cutoffs '8', the entry cutoffs [8, 15, 22, 30]"),
             ("crit.div_val", 4, "it has crit.div_val 4, the entry no div_val but 1"),
@@ -277,6 +287,7 @@ class TestProblems:
             ),
             ("pos_emb.inv_freq", torch.ones(4), "pos_emb.inv_freq are not the frequencies"),
         ],
+        ids=lambda value: value if isinstance(value, str) else "",
     )
     def test_a_setting_that_contradicts_the_entry(self, tmp_path: Path, path: str, value: object, found: str) -> None:
         model = made()
@@ -352,6 +363,20 @@ class TestModules:
         for _ in range(MAX_DEPTH - 1):
             model = nn.Sequential(model, model)
         assert "it has more than 10,000 modules" in self.problem(model, tmp_path)
+
+    def test_modules_that_share_a_dict_of_many(self, tmp_path: Path) -> None:
+        model = nn.Sequential(*(nn.Sequential() for _ in range(100)))
+        shared = {str(number): nn.ReLU() for number in range(101)}
+        for part in model:
+            part._modules = shared  # type: ignore[assignment]
+        assert "it has more than 10,000 modules" in self.problem(model, tmp_path)
+
+    def test_modules_that_share_many_tensors(self, tmp_path: Path) -> None:
+        model = nn.Sequential(*(nn.Sequential() for _ in range(100)))
+        shared = dict.fromkeys(map(str, range(101)), nn.Parameter(torch.ones(1)))
+        for part in model:
+            part._parameters = shared  # type: ignore[assignment]
+        assert "it has more than 10,000 tensors" in self.problem(model, tmp_path)
 
     def test_a_tensor_of_another_class_is_refused(self, tmp_path: Path) -> None:
         model = nn.Linear(2, 2)
