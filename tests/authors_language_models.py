@@ -162,9 +162,15 @@ def made(*, is_symmetric: bool = False, cutoffs: tuple[int, ...] = CUTOFFS) -> M
 
 
 def classes_of(model: nn.Module) -> set[type]:
-    """Return the classes of a model that are the authors'; a hostile one has parts that are no modules."""
-    inner = (classes_of(part) for part in model._modules.values() if isinstance(part, nn.Module))
-    return set().union({type(model)} if type(model).__module__ == MODULE else set(), *inner)
+    """Return the classes of a model that are the authors'; a hostile one has parts that are no modules, or itself."""
+    seen: dict[int, nn.Module] = {}
+    waiting = [model]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen[id(part)] = part
+            waiting += [each for each in part._modules.values() if isinstance(each, nn.Module)]
+    return {type(part) for part in seen.values() if type(part).__module__ == MODULE}
 
 
 def save_whole(model: nn.Module, path: Path, *, is_zip: bool = True) -> Path:
