@@ -51,6 +51,7 @@ COMMANDS = {
     "doctor": "Check the installation and give advice.",
     "data": "List, verify and unpack datasets.",
     "train": "Train models of the registry.",
+    "import": "Convert a language model of its authors into safetensors.",
     "timm": "Run a timm script with the models of the registry.",
 }
 

@@ -24,6 +24,8 @@ class Language(WordTransformer):
         stride: number of words that a window moves on.
         norm: ``pre``: each branch begins with a LayerNorm, and another follows the last block, as in GPT-2; ``post``:
             a LayerNorm follows each residual connection, as in Vaswani et al. 2017 and the papers' models.
+        positions: numbers of a window's positions; ``forward``: from 0 at its first word; ``backward``: down to 0 at
+            its last place, as in the code of Transformer-XL and of the papers' models.
         cutoffs: vocabulary sizes at which a new cluster of the adaptive softmax begins, ascending; none for a softmax
             over all words. ``(20000, 40000, 200000)`` in the papers' models.
     """
@@ -33,6 +35,7 @@ class Language(WordTransformer):
 
     stride: Annotated[int, Ge(1), Le(65_536)] = 1
     norm: Literal["pre", "post"] = "pre"
+    positions: Literal["forward", "backward"] = "forward"
     cutoffs: Annotated[tuple[Annotated[int, Ge(1), Le(LARGEST)], ...], MaxLen(16)] = ()
 
     def contradictions(self) -> list[FieldProblem]:

@@ -54,7 +54,10 @@ class LanguageModel(WordModel):
         self.norm = nn.LayerNorm(dim) if architecture.norm == "pre" else nn.Identity()
         self.output = AdaptiveSoftmax(architecture.vocabulary_size, dim, architecture.cutoffs)
         self.dropout = nn.Dropout(architecture.dropout)
-        self.register_buffer("positions", sinusoids(architecture.context, dim), persistent=False)
+        positions = sinusoids(architecture.context, dim)
+        if architecture.positions == "backward":
+            positions = positions.flip(0)
+        self.register_buffer("positions", positions, persistent=False)
         self._init_weights(self.embedding)
 
     def forward(self, points: Tensor, seeds: Sequence[int] | None = None) -> Tensor:

@@ -144,6 +144,12 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("train", "digits-vit", "--device", "T"),
         ("train", "deit-tiny", "--data-root", "T", "--output", "T"),
     ],
+    "import": [
+        ("import", "T", "--model", "T", "--vocabulary", "T", "--output", "T"),
+        ("import", "T", "--model", "sotu-lm", "--vocabulary", "T", "--output", "x"),
+        ("import", "x.py", "--model", "digits-vit", "--vocabulary", "T", "--output", "T"),
+        ("import", "x.py", "--model", "sotu-lm", "--registry", "T", "--vocabulary", "x", "--output", "x"),
+    ],
     "timm": [("timm", "T"), ("timm", "--registry", "T", "x.py")],
 }
 

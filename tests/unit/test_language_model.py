@@ -68,6 +68,7 @@ def one_at_a_time(model: LanguageModel, text: str) -> torch.Tensor:
         {"stride": 1},
         {"stride": 5},
         {"norm": "post", "activation": "relu"},
+        {"positions": "backward"},
         {"cutoffs": (3, 6)},
         {"residual": Boost()},
         {"residual": Boost(), "norm": "post"},

@@ -1,0 +1,72 @@
+"""``robench import``: converts a file of a language model's authors into weights of a registry entry."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import click
+
+from robench.cli.options import AbsolutePath, json_option, option, registry_option
+from robench.cli.terminal import out, out_json, say
+from robench.core.errors import StoreUnwritableError, UsageError
+from robench.core.files import write_whole
+from robench.declare import find_checkpoints
+
+
+@click.command("import")
+@click.argument("file", type=AbsolutePath())
+@option("--model", "name", required=True, metavar="NAME", help="The entry of the registry that the file must fit.")
+@registry_option
+@option(
+    "--vocabulary",
+    type=AbsolutePath(),
+    required=True,
+    metavar="FOLDER",
+    help="Folder with the token files that the model was trained on, such as wiki.train.tokens.",
+)
+@option("--output", type=AbsolutePath(), required=True, metavar="WEIGHTS", help="The safetensors file to be written.")
+@json_option
+def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Path, output: Path, as_json: bool) -> int:
+    """Convert FILE, a language model that its authors saved whole by torch.save(model), into safetensors.
+
+    Nothing that the file names is imported or run. Names, sizes and settings of the model must be those of the entry
+    NAME; the vocabulary is made of the texts in FOLDER. An existing WEIGHTS is replaced when all is converted.
+    """
+    (checkpoint,) = find_checkpoints([name], registries)
+    # pathlib raises for links that lead to themselves.
+    if os.path.realpath(output) == os.path.realpath(file):
+        raise UsageError(f"--output is the file to be converted, {file}; name another one")
+    # Imported here, so that help needs no torch.
+    from safetensors.torch import save
+
+    from robench.training.importing import import_weights
+
+    imported = import_weights(file, checkpoint, vocabulary)
+    content = save(dict(imported.tensors))
+    try:
+        write_whole(output, content)
+    except OSError as error:
+        raise StoreUnwritableError(f"cannot write the weights to {output}: {error.strerror}") from error
+    digest = hashlib.sha256(content).hexdigest()
+    num_numbers = sum(each.numel() for each in imported.tensors.values())
+    if as_json:
+        out_json(
+            {
+                "model": checkpoint.name,
+                "file": str(file),
+                "weights": str(output),
+                "sha256": digest,
+                "num_tensors": len(imported.tensors),
+                "num_numbers": num_numbers,
+                "classes": list(imported.class_names),
+                "left_out": dict(imported.left_out),
+            }
+        )
+        return 0
+    out(f"{checkpoint.name}: {len(imported.tensors)} tensors, {num_numbers:,} numbers, sha256 {digest}, {output}")
+    say(f"Classes in the file, none of which was run: {', '.join(imported.class_names)}")
+    for each, reason in imported.left_out.items():
+        say(f"Left out: {each}, as {reason}")
+    return 0
