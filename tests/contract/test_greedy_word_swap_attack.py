@@ -359,30 +359,3 @@ def test_confident_models_are_ranked_all_the_same() -> None:
 
     result = classified(DELETE, ["bad film"], [0], Confident())
     assert decoded(result.inputs) == ["awful film"]
-
-
-def test_other_tasks_and_domains_are_refused() -> None:
-    assert DELETE.problem_on(DATASETS["sotu"]) == ""
-    assert DELETE.problem_on(DATASETS["digits"]) == "must serve texts, got dataset digits of images"
-    other: Any = type("Other", (), {"domain": "texts", "task": "regression", "name": "prices"})
-    assert DELETE.problem_on(other) == (
-        "must serve classification or language-modeling, got dataset prices of regression"
-    )
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"substitutions": "table", "table": {}}, "table must list substitutes of words with substitutions table"),
-        ({"substitutions": "typos"}, "table must be left out with substitutions typos"),
-        ({"unknown": "two words"}, "unknown must be one word without white space, got 'two words'"),
-        ({"unknown": ""}, "unknown must be one word"),
-        ({"table": {"film": ("movie", "motion picture")}}, "table.film must have other single words"),
-        ({"table": {"film": ("film",)}}, "table.film must have other single words.* got 'film'"),
-        ({"num_queries": 0}, "num_queries must be at least 1, got 0"),
-        ({"most_changed": Fraction(3, 2)}, "most_changed must be at most 1, got 3/2"),
-    ],
-)
-def test_fields_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(DELETE, **fields)

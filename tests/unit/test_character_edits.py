@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 
 from robench.core.protocols import Batch
 from robench.datasets import DATASETS
+from robench.datasets.sotu_impl import by_address
 from robench.domains.code_points import decoded, encoded_batch
 from robench.domains.texts_impl import num_changed
+from robench.models.language_impl import word_hash
 from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
@@ -153,3 +157,17 @@ def test_it_serves_texts_alone() -> None:
     assert HALF.problem_on(DATASETS["digits"]) == "must serve texts, got dataset digits of images"
     with pytest.raises(ValueError, match="rate must be at most 1, got 3/2"):
         replace(HALF, rate=Fraction(3, 2))
+
+
+@pytest.mark.parametrize("edit", EDITED)
+def test_shares_of_unknown_words_are_those_of_the_page(edit: Any) -> None:
+    root = Path(__file__).parents[2]
+    known = set(load_file(root / "checkpoints" / "sotu-lm.safetensors")["vocabulary"].tolist())
+    texts = [text for _, text in by_address("test")]
+    found = edited(CharacterEdits(edit=edit, rate=Fraction("0.04")), texts)
+    pairs = [pair for one, two in zip(found, texts, strict=True) for pair in zip(one.split(), two.split(), strict=True)]
+    changed = [(word, clean) for word, clean in pairs if word != clean]
+    after, before = (sum(word_hash(pair[at]) not in known for pair in changed) / len(changed) for at in (0, 1))
+    assert (
+        f"| `{edit}` | {after:.1%} | {before:.1%} |".replace("%", " %") in (root / "docs" / "language.md").read_text()
+    )
