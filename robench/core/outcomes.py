@@ -18,8 +18,8 @@ class Outcome:
         l2: Euclidean norm of the change; None likewise.
         l1: sum of absolute changes; None likewise.
         found: whether a minimum-norm attack found an adversarial example; None for other perturbations.
-        num_queries, num_gradients: number of forward and backward passes that the perturbation used; None if not
-            counted.
+        num_queries, num_gradients: number of forward and backward passes that the perturbation used, such as lines of
+            a text shown to a language model; None if not counted.
         num_clamped: number of input values that the attack returned outside [0, 1] by more than rounding, before
             clamping; None if there were none.
         num_changed: number of words of a text that were changed; None if the domain has no words.

@@ -10,10 +10,18 @@ from robench.core.plugins import Plugins
 from robench.corruptions import CORRUPTIONS
 from robench.corruptions.corruption import Corruption
 from robench.declarations.perturbation_base import PerturbationBase
+from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.clean import Clean
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.word_swap import WordSwap
 
 __all__ = ["PERTURBATIONS", "Clean"]
 
-_BUILTIN: dict[str, type[PerturbationBase]] = {"clean": Clean, "corruption": Corruption, "word-swap": WordSwap}
+_BUILTIN: dict[str, type[PerturbationBase]] = {
+    "clean": Clean,
+    "corruption": Corruption,
+    "word-swap": WordSwap,
+    "character-edits": CharacterEdits,
+    "greedy-word-swap": GreedyWordSwap,
+}
 PERTURBATIONS = Plugins.joined(_BUILTIN, ATTACKS, CORRUPTIONS, base=PerturbationBase)

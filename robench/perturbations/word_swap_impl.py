@@ -20,7 +20,8 @@ from robench.domains.code_points import decoded, encoded_batch
 from robench.perturbations.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _RUN = re.compile(r"[\w'\-*@`\u00d7\u02d7]+")
 _NOT_AT_ENDS = "'-_*@"
-_LINE_END = re.compile(r"(?<=\n)")
+LINE_END = re.compile(r"(?<=\n)")
 
 
 def swapped(declaration: WordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
@@ -37,7 +38,7 @@ def swapped(declaration: WordSwap, batch: Batch, model: Model, draws: Draws) -> 
     del model
     texts = []
     # Draws of the same unit of all texts at once.
-    units = [_LINE_END.split(text) if declaration.per == "line" else [text] for text in decoded(batch.inputs)]
+    units = [LINE_END.split(text) if declaration.per == "line" else [text] for text in decoded(batch.inputs)]
     seeds = [draws.seeds(Stream(purpose="word swap", draw=place)) for place in range(max(map(len, units)))]
     for row, parts in enumerate(units):
         texts.append("".join(_swapped(part, declaration, seeds[place][row]) for place, part in enumerate(parts)))
@@ -63,29 +64,38 @@ def _swapped(text: str, declaration: WordSwap, seed: int) -> str:
     spans = words_of(text, without_stop_words=declaration.keeps_stop_words)
     if not spans:
         return text
-    chosen = _chosen(len(spans), len(words_of(text, without_stop_words=False)), declaration, seed)
+    num_all = len(words_of(text, without_stop_words=False))
+    chosen: Sequence[int]
+    if declaration.count == "independent":
+        chosen = np.flatnonzero(uniform(seed, len(spans)) < float(declaration.rate)).tolist()
+    elif declaration.count == "share":
+        chosen = share_of(len(spans), declaration.rate * num_all, seed)
+    else:
+        chosen = _drawn(len(spans), max(int(declaration.rate * num_all), 1), seed)
+    return replaced(text, {spans[place]: declaration.replacement for place in chosen})
+
+
+def replaced(text: str, words: Mapping[tuple[int, int], str]) -> str:
+    """Return a text with other words in the place of some, given by their start and stop, ascending."""
     pieces, end = [], 0
-    for place in chosen:
-        start, stop = spans[place]
-        pieces += [text[end:start], declaration.replacement]
+    for (start, stop), word in words.items():
+        pieces += [text[end:start], word]
         end = stop
     return "".join([*pieces, text[end:]])
 
 
-def _chosen(num_words: int, num_all: int, declaration: WordSwap, seed: int) -> Sequence[int]:
-    """Return the places of the words to replace, ascending, of ``num_words`` that may be, of ``num_all`` in all."""
-    uniform = _uniform(seed, num_words + 1)
-    if declaration.count == "independent":
-        return np.flatnonzero(uniform[:-1] < float(declaration.rate)).tolist()
-    wanted = declaration.rate * num_all
-    count = max(int(wanted), 1)
-    if declaration.count == "share":
-        count = int(wanted) + int(uniform[-1] < float(wanted - int(wanted)))
-    order: list[int] = np.argsort(uniform[:-1], kind="stable").tolist()
+def share_of(num_words: int, wanted: Fraction, seed: int) -> Sequence[int]:
+    """Return the places of ``wanted`` random words, ascending; a fraction is rounded at random, unbiased."""
+    whole = int(wanted)
+    return _drawn(num_words, whole + int(uniform(seed, num_words + 1)[-1] < float(wanted - whole)), seed)
+
+
+def _drawn(num_words: int, count: int, seed: int) -> Sequence[int]:
+    order: list[int] = np.argsort(uniform(seed, num_words), kind="stable").tolist()
     return sorted(order[:count])
 
 
-def _uniform(seed: int, count: int) -> NDArray[np.float64]:
+def uniform(seed: int, count: int) -> NDArray[np.float64]:
     """Return values in [0, 1), multiples of 2**-53; of raw words, which no release of numpy draws otherwise."""
     words = np.random.Philox(key=seed).random_raw(count)
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

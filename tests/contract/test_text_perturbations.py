@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from word_search_models import TABLE, BagOfWords, Bigrams, Counted
 
-from robench.core.protocols import Batch
+from robench.core.protocols import Batch, Perturbed
 from robench.datasets import DATASETS
 from robench.domains import DOMAINS
-from robench.domains.code_points import decoded, encoded_batch
+from robench.domains.code_points import decoded, encoded, padded
 from robench.perturbations import PERTURBATIONS
+from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.word_swap import WordSwap
 from robench.testing.declarations import DECLARATION_CHECKS
 from robench.testing.expectations import watched_generators
@@ -26,6 +29,13 @@ EXAMPLES: dict[str, Any] = {
     "word-swap": WordSwap(rate=Fraction(1, 4)),
     "word-swap-exact": WordSwap(rate=Fraction(1, 4), count="exact", per="text", keeps_stop_words=False),
     "word-swap-independent": WordSwap(rate=Fraction(1, 2), count="independent", replacement="<unk>"),
+    "delete": CharacterEdits(edit="delete", rate=Fraction(1, 2)),
+    "swap": CharacterEdits(edit="swap", rate=Fraction(1, 4), per="text"),
+    "typo": CharacterEdits(edit="typo", rate=Fraction(1), keeps_stop_words=False),
+    "greedy": GreedyWordSwap(ranking="delete", num_queries=60),
+    "greedy-unk": GreedyWordSwap(ranking="unk", num_queries=200, most_changed=Fraction(1, 2), unknown="<unk>"),
+    "greedy-saliency": GreedyWordSwap(ranking="weighted-saliency", num_queries=300, most_substitutions=5),
+    "greedy-random": GreedyWordSwap(ranking="random", num_queries=50, substitutions="table", table=TABLE),
 }
 TEXTS = [
     "Fellow citizens of the Senate\nand House\n",
@@ -34,18 +44,29 @@ TEXTS = [
     "one",
     "naïve — “quoted” text \U0001f600\n" * 5,
     "a b " * 90,
+    "good film . dull story\nbright actors , bad film\n",
 ]
-# Any: nothing here asks for the model.
-NO_MODEL: Any = None
+# Of the classifier of words, but for one that is wrong when clean.
+CLASSES = [0, 0, 0, 0, 0, 1, 2]
+ROWS = range(len(TEXTS))
 
 
-def swapped(declaration: Any, rows: Sequence[int] = range(6)) -> list[str]:
-    points = encoded_batch([TEXTS[row] for row in rows])
-    batch = Batch(ids=tuple(str(row) for row in rows), inputs=points, targets=points.clone())
-    inputs = perturb(declaration, batch, NO_MODEL, ExampleDraws(list(rows))).inputs
-    DOMAINS["texts"].rules.check_clean(inputs, "the result")
-    assert torch.equal(batch.inputs, encoded_batch([TEXTS[row] for row in rows]))
-    return decoded(inputs)
+def result_of(declaration: Any, rows: Sequence[int], task: str, model: Counted, length: int = 0) -> Perturbed:
+    points = padded([encoded(TEXTS[row]) for row in rows], length)
+    targets = points.clone() if task == "language-modeling" else torch.tensor([CLASSES[row] for row in rows])
+    batch = Batch(ids=tuple(str(row) for row in rows), inputs=points, targets=targets, task=task, domain="texts")
+    result = perturb(declaration, batch, model, ExampleDraws(list(rows)))
+    DOMAINS["texts"].rules.check_clean(result.inputs, "the result")
+    assert torch.equal(batch.inputs, padded([encoded(TEXTS[row]) for row in rows], length))
+    assert result.num_queries is None or len(model.shown) == int(result.num_queries.sum())
+    return result
+
+
+def swapped(
+    declaration: Any, rows: Sequence[int] = ROWS, task: str = "language-modeling", length: int = 0
+) -> list[str]:
+    model = Bigrams() if task == "language-modeling" else BagOfWords()
+    return decoded(result_of(declaration, rows, task, model, length).inputs)
 
 
 def test_every_declared_perturbation_of_texts_has_an_example() -> None:
@@ -69,8 +90,32 @@ class TestEveryPerturbationOfTexts:
         together = swapped(declaration)
         for row, text in enumerate(together):
             assert swapped(declaration, [row]) == [text]
-        order = [4, 0, 5, 2, 1, 3]
+        order = [4, 0, 6, 5, 2, 1, 3]
         assert swapped(declaration, order) == [together[row] for row in order]
+
+    def test_padding_does_not_matter(self, declaration: Any) -> None:
+        assert swapped(declaration, length=2000) == swapped(declaration)
+
+    def test_texts_of_classes_are_no_different(self, declaration: Any) -> None:
+        together = swapped(declaration, task="classification")
+        assert together != TEXTS
+        assert [swapped(declaration, [row], "classification") for row in ROWS] == [[text] for text in together]
+        assert together[::-1] == swapped(declaration, ROWS[::-1], "classification")
+
+    @pytest.mark.parametrize("task", ["classification", "language-modeling"])
+    def test_the_domain_counts_the_words_that_were_changed(self, declaration: Any, task: str) -> None:
+        result = result_of(declaration, ROWS, task, Bigrams() if task == "language-modeling" else BagOfWords())
+        clean = padded([encoded(text) for text in TEXTS])
+        model: Any = None
+        counted = DOMAINS["texts"].rules.check_perturbed(result.inputs, clean, declaration, model)["num_changed"]
+        assert [bool(number) for number in counted] == [
+            a != b for a, b in zip(decoded(result.inputs), TEXTS, strict=True)
+        ]
+
+    def test_what_asks_the_model_is_an_attack_and_counts_its_queries(self, declaration: Any) -> None:
+        model = Bigrams()
+        result = result_of(declaration, ROWS, "language-modeling", model)
+        assert bool(model.shown) == declaration.is_attack == (result.num_queries is not None)
 
     def test_it_is_refused_on_other_inputs(self, declaration: Any) -> None:
         assert not declaration.problem_on(DATASETS["sotu"])

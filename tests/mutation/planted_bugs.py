@@ -46,7 +46,13 @@ class Bug:
 
 
 A = "attacks/"
+P = "perturbations/"
 BUGS = (
+    Bug("search keeps what lowers", P + "greedy_search.py", "found[best].score > current.score", "True"),
+    Bug("search ranks ascending", P + "greedy_search.py", "place: -importance[place]", "place: importance[place]"),
+    Bug("search beyond its budget", P + "greedy_search.py", "texts[: self.num_left]", "texts"),
+    Bug("swapped words count", P + "text_objectives.py", "if token == wanted]", "]"),
+    Bug("another seed a candidate", P + "text_objectives.py", "(self.seed,) * len(shown)", "range(len(shown))"),
     Bug("fgsm descends", A + "fgsm_impl.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),
     Bug("pgd descends", A + "pgd_impl.py", "mul_(float(", "mul_(-float("),
     Bug("no box", A + "regions.py", "torch.clamp(above, lower, upper)", "above"),

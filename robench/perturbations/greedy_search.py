@@ -1,0 +1,173 @@
+"""Greedy search for substitutes of words: importance, order, and one word after another.
+
+Definition: Jin et al. 2020, arXiv:1907.11932, algorithm 1, in the form of TextAttack 0.3.11 (Morris et al. 2020,
+arXiv:2005.05909, ``GreedyWordSwapWIR``). Beginning with the most important word, of each word the substitute with the
+highest score is kept if it raises the score; the search ends at success, at the largest number of changed words, or
+when the queries are used up. Of equal scores the first word or substitute counts.
+
+Differences from TextAttack: words without a substitute are not ranked, which saves their queries; weighted saliency is
+that of Ren et al. 2019 (PWWS, ACL, P19-1103), with the gain of the best substitute, where the library has
+its score; the share of changed words is rounded down, and not up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import exp
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from robench.perturbations.typos import typos
+from robench.perturbations.word_swap_impl import uniform, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.perturbations.greedy_word_swap import GreedyWordSwap
+
+
+class Scored(NamedTuple):
+    """Score of a candidate, which a search raises, and whether it is a success."""
+
+    score: float
+    is_success: bool
+
+
+class Objective(Protocol):
+    """Function that shows candidates to a model and scores them."""
+
+    def __call__(self, texts: Sequence[str]) -> list[Scored]:
+        """Return a score for each text; every text is one query."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """Objective with a limited number of queries.
+
+    Attributes:
+        num_queries: largest number of queries; ``num_used``: number of queries so far.
+    """
+
+    objective: Objective
+    num_queries: int
+    num_used: int = 0
+
+    @property
+    def num_left(self) -> int:
+        """Return the number of queries that are left."""
+        return self.num_queries - self.num_used
+
+    def __call__(self, texts: Sequence[str]) -> list[Scored]:
+        """Return the scores of the first texts, as many as queries are left."""
+        shown = texts[: self.num_left]
+        self.num_used += len(shown)
+        return self.objective(shown) if shown else []
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Text or line, as the words that may be replaced and what lies between them.
+
+    Attributes:
+        words: the N words; ``between``: N + 1 strings around them, which stay.
+        substitutes: substitutes of each word, at least one.
+        most_changed: largest number of words that may be replaced.
+    """
+
+    words: tuple[str, ...]
+    between: tuple[str, ...]
+    substitutes: tuple[tuple[str, ...], ...]
+    most_changed: int
+
+    def text(self, chosen: Mapping[int, str]) -> str:
+        """Return the text with other words at some places."""
+        parts = [self.between[0]]
+        for place, (word, after) in enumerate(zip(self.words, self.between[1:], strict=True)):
+            parts += [chosen.get(place, word), after]
+        return "".join(parts)
+
+    def without(self, place: int) -> str:
+        """Return the text without a word, and without the blank after it if there is white space before it."""
+        before = self.text({})[: self._start(place)]
+        after = self.text({})[len(before) + len(self.words[place]) :]
+        has_two = not before or before[-1].isspace()
+        return before + (after.removeprefix(" ") if has_two else after)
+
+    def _start(self, place: int) -> int:
+        return sum(map(len, self.between[: place + 1])) + sum(map(len, self.words[:place]))
+
+
+def wording_of(text: str, declaration: GreedyWordSwap) -> Wording:
+    """Return the words of a text that have substitutes; stop words have none, if they stay."""
+    words, between, substitutes, end = [], [], [], 0
+    for start, stop in words_of(text, without_stop_words=declaration.keeps_stop_words):
+        if found := _substitutes(text[start:stop], declaration):
+            words.append(text[start:stop])
+            between.append(text[end:start])
+            substitutes.append(found)
+            end = stop
+    num_all = len(words_of(text, without_stop_words=False))
+    return Wording(
+        words=tuple(words),
+        between=(*between, text[end:]),
+        substitutes=tuple(substitutes),
+        most_changed=int(declaration.most_changed * num_all),
+    )
+
+
+def searched(wording: Wording, ask: Budget, declaration: GreedyWordSwap, seed: int) -> str:
+    """Return the text that the search reaches; its score is never below that of the text itself.
+
+    ``seed`` is that of the order of words in a random ranking.
+    """
+    (current,) = ask([wording.text({})])
+    chosen: dict[int, str] = {}
+    if current.is_success or not wording.most_changed:
+        return wording.text(chosen)
+    for place in _ranked(wording, ask, declaration, seed, current.score):
+        candidates = wording.substitutes[place]
+        found = ask([wording.text({**chosen, place: each}) for each in candidates])
+        best = max(range(len(found)), key=lambda at: found[at].score, default=None)
+        if best is not None and found[best].score > current.score:
+            chosen[place], current = candidates[best], found[best]
+        if current.is_success or not ask.num_left or len(chosen) == wording.most_changed:
+            break
+    return wording.text(chosen)
+
+
+def _ranked(wording: Wording, ask: Budget, declaration: GreedyWordSwap, seed: int, clean: float) -> Sequence[int]:
+    """Return the places of words, the most important first; none if the queries do not suffice to rank them."""
+    num_words = len(wording.words)
+    if declaration.ranking == "random":
+        order: list[int] = np.argsort(uniform(seed, num_words), kind="stable").tolist()
+        return order
+    if declaration.ranking == "delete":
+        texts = [wording.without(place) for place in range(num_words)]
+    else:
+        texts = [wording.text({place: declaration.unknown}) for place in range(num_words)]
+    importance = [each.score for each in ask(texts)]
+    if declaration.ranking == "weighted-saliency" and ask.num_left:
+        gains = _gains(wording, ask, clean)
+        # Relative to the largest: softmax without overflow, and its denominator changes no order.
+        weights = [exp(score - max(importance, default=0.0)) for score in importance]
+        importance = [weight * gain for weight, gain in zip(weights, gains, strict=False)]
+    if len(importance) < num_words or not ask.num_left:
+        return []
+    return sorted(range(num_words), key=lambda place: -importance[place])
+
+
+def _gains(wording: Wording, ask: Budget, clean: float) -> list[float]:
+    """Return by how much the best substitute of each word raises the score; of fewer words if queries run out."""
+    texts = [wording.text({place: each}) for place, some in enumerate(wording.substitutes) for each in some]
+    found = [each.score for each in ask(texts)]
+    ends = [0, *accumulate(map(len, wording.substitutes))]
+    if len(found) < len(texts):
+        return []
+    return [max(found[start:stop]) - clean for start, stop in pairwise(ends)]
+
+
+def _substitutes(word: str, declaration: GreedyWordSwap) -> tuple[str, ...]:
+    found = typos(word) if declaration.substitutions == "typos" else declaration.table.get(word, ())
+    return tuple(found[: declaration.most_substitutions])

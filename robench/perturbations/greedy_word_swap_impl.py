@@ -1,0 +1,101 @@
+"""Greedy word swap on a batch: classifiers as whole texts, language models line by line.
+
+Texts are searched one by one, since their searches have different lengths; the candidates of a text are shown to the
+model together. The lines of a text for a language model are searched in order, each after the lines before it as they
+were left. Its objective is of the line alone: what a swap does to later lines is measured, and not searched for. What
+stands before ``CONTEXT_END`` is read and not searched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.core.errors import ContractError
+from robench.core.protocols import Perturbed
+from robench.core.seeds import Stream
+from robench.domains.code_points import CONTEXT_END, decoded, encoded_batch
+from robench.perturbations.greedy_search import Budget, searched, wording_of
+from robench.perturbations.text_objectives import OfClass, OfLine, Reader
+from robench.perturbations.word_swap_impl import LINE_END
+from robench.tasks import task_of
+from robench.tasks.classification import CLASSIFICATION
+from robench.tasks.language_modeling import LANGUAGE_MODELING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from robench.core.protocols import Batch, Draws, Model
+    from robench.perturbations.greedy_word_swap import GreedyWordSwap
+
+    # Declaration, text, target, reader and draws of one example to the text that is reached and its number of queries.
+    Attack = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], tuple[str, int]]
+
+
+def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
+    """Return the texts that the searches reach, and the number of texts that each showed to the model.
+
+    Raises:
+        ContractError: the task has neither classes nor losses of words.
+    """
+    attack = _attack_on(batch)
+    texts, seeds = decoded(batch.inputs), draws.prediction_seeds
+    reached: dict[tuple[str, str, int], tuple[str, int]] = {}
+    found = []
+    for row, (example_id, text) in enumerate(zip(batch.ids, texts, strict=True)):
+        # The last batch repeats its last example.
+        key = example_id, text, seeds[row]
+        if key not in reached:
+            reader = Reader(model, seeds[row], batch.inputs.device, task_of(batch).rules)
+            reached[key] = attack(declaration, text, batch.targets[row], reader, draws.take([row]))
+        found.append(reached[key])
+    return Perturbed(
+        inputs=encoded_batch([text for text, _ in found]).to(batch.inputs.device),
+        num_queries=torch.tensor([num_queries for _, num_queries in found]),
+        num_gradients=torch.zeros(len(found), dtype=torch.int64),
+    )
+
+
+def _attack_on(batch: Batch) -> Attack:
+    task = task_of(batch)
+    attacks: dict[str, Attack] = {CLASSIFICATION.name: _classified, LANGUAGE_MODELING.name: _predicted}
+    if task.name not in attacks:
+        raise ContractError(f"greedy word swap serves {' and '.join(attacks)}, got task {task.name}")
+    return attacks[task.name]
+
+
+def _classified(declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+    """Return the whole text after a search for another class."""
+    ask = Budget(OfClass(reader, label), declaration.num_queries)
+    return searched(wording_of(text, declaration), ask, declaration, _order_seed(draws, 0)), ask.num_used
+
+
+def _predicted(declaration: GreedyWordSwap, text: str, target: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+    """Return the text after a search in each line for a larger loss of its kept words."""
+    del target  # The clean text itself.
+    context, sign, scored = text.rpartition(CONTEXT_END)
+    before, num_queries = _as_lines(context), 0
+    lines: list[str] = []
+    for place, line in enumerate(LINE_END.split(scored)):
+        wording = wording_of(line, declaration)
+        if wording.words and wording.most_changed:
+            ask = Budget(OfLine(reader, before + "".join(lines), line), declaration.num_queries)
+            lines.append(searched(wording, ask, declaration, _order_seed(draws, place)))
+            num_queries += ask.num_used
+        else:
+            lines.append(line)
+    return context + sign + "".join(lines), num_queries
+
+
+def _order_seed(draws: Draws, place: int) -> int:
+    (seed,) = draws.seeds(Stream(purpose="word order", draw=place))
+    return seed
+
+
+def _as_lines(context: str) -> str:
+    """Return a context whose last line has its end, as the model reads it, or is left out if it has no words."""
+    head, newline, last = context.rpartition("\n")
+    return context + "\n" if last.strip() else head + newline
