@@ -14,6 +14,7 @@ from annotated_types import Gt, Le
 from robench.core.identity import to_plain
 from robench.core.suite import Action, Condition
 from robench.declarations.base import DeclarationBase
+from robench.domains import DOMAINS
 from robench.perturbations.clean import Clean
 from robench.tasks import TASKS
 
@@ -76,8 +77,9 @@ class Rescore(DeclarationBase, Action):
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
     """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
 
-    Tasks without audit checks have none.
+    Tasks without audit checks have none, nor have inputs that cannot be moved by small distances, such as texts.
     """
+    is_audited = suite.audit and TASKS[suite.task].is_audited
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
     return tuple(
         Condition(
@@ -87,5 +89,6 @@ def audits_of(suite: Suite) -> tuple[Condition, ...]:
             action=Audit(),
             num_examples=AUDIT_EXAMPLES,
         )
-        for dataset in (dict.fromkeys(attacked) if suite.audit and TASKS[suite.task].is_audited else ())
+        for dataset in dict.fromkeys(attacked)
+        if is_audited and DOMAINS[dataset.domain].is_real_valued
     )

@@ -21,6 +21,7 @@ from robench.corruptions.corruption import Corruption
 from robench.datasets import open_dataset
 from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import NoPreprocessing
+from robench.declare import find_datasets, find_suite
 from robench.declare.python_source import document_from_python
 from robench.declare.suites import suite_of
 from robench.domains import DOMAINS, Domain
@@ -160,3 +161,10 @@ def test_a_dataset_is_not_opened_with_the_preprocessing_of_another_domain() -> N
 def test_only_tasks_that_say_so_are_audited() -> None:
     assert [each.name for each in audits_of(suite_on(DIGITS))] == ["audit-digits"]
     assert audits_of(suite_on(ON_POINTS)) == ()
+
+
+def test_texts_are_attacked_and_not_audited() -> None:
+    suite = find_suite("sotu-eras-search", find_datasets(()))
+    assert any(condition.perturbation.is_attack for condition in suite.conditions)
+    assert TASKS[suite.task].is_audited
+    assert audits_of(suite) == ()

@@ -16,7 +16,7 @@ from robench.datasets import DATASETS
 from robench.datasets.sotu_impl import by_address
 from robench.domains.code_points import decoded, encoded_batch
 from robench.domains.texts_impl import num_changed
-from robench.models.language_impl import word_hash
+from robench.models.word_transformer_impl import word_hash
 from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
