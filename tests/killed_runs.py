@@ -52,7 +52,11 @@ def check_that_kills_change_no_byte(
     num_kills: int,
 ) -> None:
     suite = small_suite(**{"batch_size: 50": "batch_size: 10", "num_examples: 150": "num_examples: 300"})
-    options = ["--suite", str(suite), *model_options(MODELS)]
+    check_kills_of(robench, ["--suite", str(suite), *model_options(MODELS)], tmp_path, num_kills)
+
+
+def check_kills_of(robench: Robench, options: list[str], tmp_path: Path, num_kills: int) -> None:
+    """Hold that a run with some options, killed again and again, has the outcomes of one that was not."""
     assert robench("run", *options, "--workers", 1, "--results", tmp_path / "whole").code == 0
     moments = random.Random(0)
     for number in range(num_kills):
