@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,6 +85,7 @@ class RowEntry(CellFields):
     line: Position
     lines: Annotated[tuple[str, ...], MinLen(1)]
     printed: Annotated[tuple[Text | None, ...], MinLen(1)]
+    models: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, Text] = field(default_factory=dict)
     inconsistent: Mapping[str, Text] = field(default_factory=dict)
 
@@ -172,7 +173,7 @@ def _row(entry: TableEntry, row: RowEntry) -> PublishedRow:
 
 
 def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str) -> PublishedCell:
-    stated = _overlaid(defaults, column, row)
+    stated = _stated(defaults, column, row)
     return PublishedCell(
         row=row.label,
         column=column.name,
@@ -189,6 +190,12 @@ def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str
         remark=row.remarks.get(column.name),
         inconsistent=row.inconsistent.get(column.name),
     )
+
+
+def _stated(defaults: CellFields, column: ColumnEntry, row: RowEntry) -> CellFields:
+    """Return the fields of a cell; ``models`` of its row takes precedence over ``model``."""
+    stated = _overlaid(defaults, column, row)
+    return replace(stated, model=row.models.get(column.name, stated.model))
 
 
 def _overlaid(*layers: CellFields) -> CellFields:
@@ -227,7 +234,7 @@ def _row_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
                 f" got {len(row.printed)}"
             )
             yield document.problem(("rows", index, "printed"), message)
-        for field_name in ("remarks", "inconsistent"):
+        for field_name in ("models", "remarks", "inconsistent"):
             for name in sorted(getattr(row, field_name).keys() - set(names)):
                 message = f"must be the name of a column, got {show(name)}; row {show(row.label)}"
                 yield document.problem(("rows", index, field_name, name), message)
@@ -244,7 +251,7 @@ def _cell_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
 
 
 def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed: str) -> Iterator[str]:
-    stated = _overlaid(entry.defaults, column, row)
+    stated = _stated(entry.defaults, column, row)
     absent = [name for name in _COLUMN if getattr(stated, name) is None]
     if entry.counted and not _NUMBER.fullmatch(printed):
         yield f"must be a number without its unit, got {show(printed)}"

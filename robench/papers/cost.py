@@ -29,6 +29,8 @@ class Cost:
     is_whole: bool
 
     def __str__(self) -> str:
+        if not self.images and not self.is_whole:
+            return "cost known once the data are on disk"
         at_least = "" if self.is_whole else "at least "
         backward = f" and {self.backward:,} backward" if self.backward else ""
         return f"{at_least}{self.images:,} images, {self.forward:,} forward{backward} passes"

@@ -13,11 +13,22 @@ from robench.declare import load_published, published_tables, read_registries
 
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
 MEASURABLE = {
-    "bilateral": {3: (36, 36)},
-    "rkde": {2: (72, 72), 3: (45, 45), 7: (30, 30), 8: (30, 30), 9: (30, 30), 10: (40, 40)},
+    "bilateral": {2: (8, 0), 3: (36, 36)},
+    "rkde": {
+        1: (32, 0),
+        2: (72, 72),
+        3: (45, 45),
+        5: (32, 0),
+        6: (48, 0),
+        7: (30, 30),
+        8: (30, 30),
+        9: (30, 30),
+        10: (40, 40),
+    },
     "rpc": {
         1: (35, 35),
         2: (70, 70),
+        3: (4, 0),
         4: (150, 150),
         5: (4, 4),
         7: (12, 0),
@@ -26,9 +37,19 @@ MEASURABLE = {
         10: (8, 8),
         14: (15, 15),
     },
-    "twicing": {1: (48, 48), 2: (20, 20), 9: (32, 32), 10: (20, 20), 11: (6, 6)},
+    "twicing": {1: (48, 48), 2: (20, 20), 4: (4, 0), 6: (6, 0), 8: (4, 0), 9: (32, 32), 10: (20, 20), 11: (6, 6)},
 }
 LOSSES = {7: "huber", 8: "hampel"}
+LANGUAGE = [
+    ("bilateral", 2),
+    ("rkde", 1),
+    ("rkde", 5),
+    ("rkde", 6),
+    ("rpc", 3),
+    ("twicing", 4),
+    ("twicing", 6),
+    ("twicing", 8),
+]
 
 
 @cache
@@ -55,7 +76,7 @@ def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> No
             counts = len(measurable), sum(cell.twin is not None for cell in measurable)
             found.setdefault(paper, {})[number] = counts
     assert found == MEASURABLE
-    assert sum(count for tables in found.values() for count, _ in tables.values()) == 719
+    assert sum(count for tables in found.values() for count, _ in tables.values()) == 857
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, table) for paper in MEASURABLE for table in MEASURABLE[paper]])
@@ -127,3 +148,59 @@ def test_scaled_attention_has_an_entry_for_each_of_its_two_curves() -> None:
     assert found == {"scaled-vit-tiny": "matrix", "scaled-scalar-vit-tiny": "scalar"}
     # The text prints the accuracy of the scalar variant alone (appendix E.1).
     assert [dict(entries[name].expected) for name in found] == [{}, {"top1_accuracy": 0.7302}]
+
+
+MECHANISMS = {
+    "Symmlm": ("symmetric", "plain"),
+    "RPC-Symmlm (4iter/layer1-4)": ("rpc", "plain"),
+    "Transformer": ("softmax", "plain"),
+    "Transformer + Boost": ("softmax", "boost"),
+    "Transformer + Bilateral": ("bilateral", "plain"),
+    "Transformer + Bilateral + Boost": ("bilateral", "boost"),
+    "TrTwicing": ("twicing", "plain"),
+    "Transformer (small)": ("softmax", "plain"),
+    "TrTwicing (small)": ("twicing", "plain"),
+    "Transformer (med)": ("softmax", "plain"),
+    "TrTwicing (med)": ("twicing", "plain"),
+    "Linear Trans.": ("linear", "plain"),
+    "Linear-Twicing": ("linear-twicing", "plain"),
+    "Performer": ("performer", "plain"),
+    "Transformer-MGK": ("mgk", "plain"),
+    "FourierFormer": ("fourier", "plain"),
+    "Transformer-RKDE (Huber)": ("rkde", "plain"),
+    "Transformer-RKDE (Hampel)": ("rkde", "plain"),
+    "Transformer-MoM": ("mom", "plain"),
+    "FourierFormer-MoM": ("fourier-mom", "plain"),
+    **{f"{loss}, {data}": ("rkde", "plain") for loss in ("Huber", "Hampel") for data in ("clean data", "word swap")},
+}
+
+
+@pytest.mark.parametrize(("paper", "number"), LANGUAGE)
+def test_language_models_are_those_of_their_rows(paper: str, number: int) -> None:
+    is_medium = (paper, number) == ("rkde", 5)
+    for cell in cells(paper, number):
+        if cell.missing is not None:
+            assert cell.row == "Transformer-SPKDE" or "validation" in cell.missing
+            assert cell.model is None or "valid" in cell.column.lower()
+            continue
+        assert cell.model is not None
+        found = models()[cell.model]
+        assert (found.attention.kind, found.residual.kind) == MECHANISMS[cell.row], cell.row
+        medium = is_medium or "(med)" in cell.row
+        assert (found.depth, found.dim, found.context) == ((16, 256, 384) if medium else (16, 128, 256))
+        assert (found.norm, found.positions, found.stride, found.vocabulary_size) == ("post", "backward", 1, 267_735)
+        assert cell.condition == (
+            "swap-4" if re.search("word swap|attacked", f"{cell.row} {cell.column}", re.I) else "clean"
+        )
+        assert cell.metric == ("token_loss" if cell.unit == "nats" else "perplexity")
+        if found.attention.kind == "rkde":
+            wanted = re.search(r"a = ([0-9.]+)", cell.column)
+            assert found.attention.threshold == (float(wanted[1]) if wanted else 0.4)
+            assert found.attention.loss.capitalize() in cell.row
+
+
+def test_layers_of_language_models_are_those_that_the_papers_name() -> None:
+    assert models()["wikitext-rpc-small"].attention.layers == (0, 1, 2, 3)
+    assert models()["wikitext-rpc-small"].attention.num_iterations == 4
+    assert models()["wikitext-mgk-small"].num_heads == 4
+    assert {models()[f"wikitext-twicing-{size}"].attention.layers for size in ("small", "medium")} == {(14, 15)}
