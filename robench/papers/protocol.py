@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from robench.datasets.base import TEST_SPLIT
 from robench.declarations.views import View, views_of
 
 if TYPE_CHECKING:
@@ -163,6 +164,16 @@ def _is_training(stated: str, measured: MeasuredProtocol) -> bool:
     return all(getattr(recipe, name, None) == value for name, value in settings.items())
 
 
+def _is_perturbation(stated: str, measured: MeasuredProtocol) -> bool:
+    return all(view.condition.perturbation.kind == stated for view in measured.views)
+
+
+def _is_split(stated: str, measured: MeasuredProtocol) -> bool:
+    # Suites measure no other one.
+    del measured
+    return stated == TEST_SPLIT
+
+
 def _has_epochs(stated: str, measured: MeasuredProtocol) -> bool:
     return _is_same(stated, getattr(measured.checkpoint.training, "num_epochs", None))
 
@@ -187,7 +198,8 @@ def _is_same(stated: str, value: Any) -> bool:
     if value is None or isinstance(value, bool):
         return False
     try:
-        return Fraction(stated) == Fraction(value if isinstance(value, (int, Fraction)) else str(value))
+        number = Fraction(stated.removesuffix("%")) / (100 if stated.endswith("%") else 1)
+        return number == Fraction(value if isinstance(value, (int, Fraction)) else str(value))
     except (ValueError, ZeroDivisionError):
         return stated == str(value)
 
@@ -200,6 +212,8 @@ _COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {
     "norm": _has_norm,
     "epsilon": _has_epsilon,
     "step_size": _has_step_size,
+    "perturbation": _is_perturbation,
+    "split": _is_split,
     "training": _is_training,
     "epochs": _has_epochs,
     "batch_size": _has_batch_size,
