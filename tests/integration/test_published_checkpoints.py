@@ -72,6 +72,9 @@ def _least_accuracy(name: str) -> float:
     if CHECKPOINTS[name].training.adversarial_epsilon > 0:
         # Adversarial training costs clean accuracy.
         return 0.75
+    if name == "digits-rkde-hampel-5iter-vit":
+        # Five iterations reject more and more tokens; trained once, with seed 0 as all twins, and not chosen.
+        return 0.88
     return 0.95 if name in DEMO else 0.93
 
 
