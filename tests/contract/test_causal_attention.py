@@ -166,8 +166,8 @@ def test_a_shorter_text_gives_the_same_outputs(declaration: AttentionBase) -> No
     layer = made(declaration)
     x_BNC = tokens_for(GEOMETRY)
     output_BNC = layer(x_BNC)
-    # Products of matrices of other sizes round differently; iterations with a threshold multiply that.
-    tolerance = 1e-10 * max(1.0, float(output_BNC.detach().abs().max()))
+    # Products of matrices of other sizes round differently on some CPUs, relative to their size.
+    tolerance = 1e-12 * max(1.0, float(output_BNC.detach().abs().max()))
     for length in range(1, GEOMETRY.num_tokens):
         assert torch.allclose(layer(x_BNC[:, :length]), output_BNC[:, :length], rtol=0, atol=tolerance)
 

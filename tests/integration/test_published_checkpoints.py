@@ -68,14 +68,15 @@ class TestPublishedCheckpoint:
         assert accuracy >= _least_accuracy(name)
 
 
+# Trained once with seed 0, as all twins, and not replaced by a better seed: 89.8 %.
+BELOW = {"digits-rkde-hampel-5iter-vit": 0.89}
+
+
 def _least_accuracy(name: str) -> float:
     if CHECKPOINTS[name].training.adversarial_epsilon > 0:
         # Adversarial training costs clean accuracy.
         return 0.75
-    if name == "digits-rkde-hampel-5iter-vit":
-        # Five iterations reject more and more tokens; trained once, with seed 0 as all twins, and not chosen.
-        return 0.88
-    return 0.95 if name in DEMO else 0.93
+    return BELOW.get(name, 0.95 if name in DEMO else 0.93)
 
 
 def test_entries_without_weights_say_which_command_makes_them() -> None:
