@@ -171,6 +171,10 @@ class DatasetDeclaration(Declaration, Protocol):
         """Return the size of the evaluation split; None if only the files contain it."""
 
     @property
+    def evaluation_split(self) -> str:
+        """Return the name of the split that is measured."""
+
+    @property
     def class_subset(self) -> str | None:
         """Return the name of the subset of classes that predictions are restricted to; None for all."""
 

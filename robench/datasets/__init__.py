@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
 from robench.datasets.arrays import Arrays
-from robench.datasets.base import TEST_SPLIT, DatasetBase, opened_by_others
+from robench.datasets.base import DatasetBase, opened_by_others
 from robench.datasets.cifar import Cifar10, Cifar100
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
 from robench.datasets.image_folder import ImageFolder
@@ -19,9 +19,9 @@ from robench.datasets.image_list import ImageList
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.map_style import MapStyle
 from robench.datasets.python_target import PythonTarget
-from robench.datasets.sotu import SOTU, SOTU_DELIVERY, SOTU_ERAS, SOTU_SHIFT
+from robench.datasets.sotu import SOTU, SOTU_DELIVERY, SOTU_ERAS, SOTU_SHIFT, SOTU_VALID
 from robench.datasets.user import UserDataset
-from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_103
+from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_2_VALID, WIKITEXT_103, WIKITEXT_103_VALID
 from robench.declarations.preprocessing import PreprocessingBase
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared
     for declared in (
         *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS),
-        *(SOTU, SOTU_SHIFT, SOTU_ERAS, SOTU_DELIVERY, WIKITEXT_103, WIKITEXT_2),
+        *(SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_DELIVERY),
+        *(WIKITEXT_103, WIKITEXT_103_VALID, WIKITEXT_2, WIKITEXT_2_VALID),
     )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
@@ -61,7 +62,7 @@ def open_dataset(
     data_root: Path | None,
     preprocessing: Preprocessing | None,
     decode_workers: int = 0,
-    split: str = TEST_SPLIT,
+    split: str | None = None,
 ) -> Dataset:
     """Open a dataset.
 
@@ -70,7 +71,7 @@ def open_dataset(
         data_root: folder that contains datasets on disk; not needed for those inside a library.
         preprocessing: resize and crop are applied here, mean and std by the model; None for the dataset's usual one.
         decode_workers: number of processes that decode image files, 0 for the current one; it affects no pixel.
-        split: ``test`` for measurements; ``train`` for the training data of published checkpoints.
+        split: such as ``train`` for the training data of published checkpoints; None for the split that is measured.
 
     Raises:
         UnknownNameError: no such dataset.
@@ -97,7 +98,11 @@ def open_dataset(
     def opened() -> Dataset:
         implementation: Opener = declared.implemented()
         return implementation(
-            declared, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers, split=split
+            declared,
+            data_root=data_root,
+            preprocessing=preprocessing,
+            decode_workers=decode_workers,
+            split=declared.evaluation_split if split is None else split,
         )
 
     is_own = isinstance(declared, UserDataset) or _BUILTIN.get(declared.name) == declared

@@ -58,7 +58,8 @@ class DatasetBase(DeclarationBase):
             without corruption.
         is_out_of_distribution: whether the examples belong to no class. Labels exist but are meaningless; a model is
             evaluated by its confidence.
-        splits: splits that ``open_dataset`` supports; ``test`` is used for measurements.
+        splits: splits that ``open_dataset`` supports.
+        evaluation_split: split that is measured, one of ``splits``.
         has_training_images: whether the publisher provides training images in a separate folder.
     """
 
@@ -81,6 +82,7 @@ class DatasetBase(DeclarationBase):
     clean: str | None = None
     is_out_of_distribution: bool = False
     splits: tuple[str, ...] = (TEST_SPLIT,)
+    evaluation_split: str = TEST_SPLIT
     has_training_images: bool = False
 
     @property
@@ -89,10 +91,14 @@ class DatasetBase(DeclarationBase):
         return None if self.class_subset is None else class_indices_of(self.class_subset)
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse resize rule none without the size of the images."""
+        """Refuse resize rule none without the size of the images, and to measure a split that does not exist."""
+        problems: list[FieldProblem] = []
         if self.resize_rule == "none" and self.image_size is None:
-            return [("image_size", "must be given with resize_rule none, got None")]
-        return []
+            problems.append(("image_size", "must be given with resize_rule none, got None"))
+        if self.evaluation_split not in self.splits:
+            wanted = f"must be one of {', '.join(self.splits)}"
+            problems.append(("evaluation_split", f"{wanted}, got {self.evaluation_split!r}"))
+        return problems
 
     def check_split(self, split: str) -> None:
         """Refuse a split that the dataset does not have.

@@ -43,6 +43,12 @@ SOTU = EmbeddedTexts(
     splits=("train", "valid", TEST_SPLIT),
     maker="robench.datasets.sotu_impl:by_address",
 )
+SOTU_VALID = replace(
+    SOTU,
+    name="sotu/valid",
+    title="State of the Union addresses, validation split",
+    evaluation_split="valid",
+)
 SOTU_SHIFT = replace(
     SOTU,
     name="sotu-shift",

@@ -73,6 +73,12 @@ WIKITEXT_103 = TokenFiles(
     vocabulary_size=267_735,
     archive="wikitext-103-v1.zip",
 )
+WIKITEXT_103_VALID = replace(
+    WIKITEXT_103,
+    name="wikitext-103/valid",
+    title="WikiText-103, validation articles",
+    evaluation_split="valid",
+)
 WIKITEXT_2 = replace(
     WIKITEXT_103,
     name="wikitext-2",
@@ -81,4 +87,10 @@ WIKITEXT_2 = replace(
     num_tokens=(2_088_628, 217_646, 245_569),
     vocabulary_size=33_278,
     archive="wikitext-2-v1.zip",
+)
+WIKITEXT_2_VALID = replace(
+    WIKITEXT_2,
+    name="wikitext-2/valid",
+    title="WikiText-2, validation articles",
+    evaluation_split="valid",
 )

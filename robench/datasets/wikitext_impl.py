@@ -92,7 +92,7 @@ class WikiText:
         self._content, self._articles = read_split(declared, data_root, split)
         self._context_tokens = declared.context_tokens
         self._places = {
-            article_id(f"{declared.name}/{split}", place, article.title): place
+            article_id(f"{declared.folder}/{split}", place, article.title): place
             for place, article in enumerate(self._articles)
         }
         self.ids = tuple(hash_order(self._places))

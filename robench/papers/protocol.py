@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from robench.datasets.base import TEST_SPLIT
 from robench.declarations.views import View, views_of
 
 if TYPE_CHECKING:
@@ -169,9 +168,7 @@ def _is_perturbation(stated: str, measured: MeasuredProtocol) -> bool:
 
 
 def _is_split(stated: str, measured: MeasuredProtocol) -> bool:
-    # Suites measure no other one.
-    del measured
-    return stated == TEST_SPLIT
+    return all(view.condition.dataset.evaluation_split == stated for view in measured.views)
 
 
 def _has_epochs(stated: str, measured: MeasuredProtocol) -> bool:

@@ -14,7 +14,7 @@ from robench.core.errors import ContractError
 from robench.core.identity import key_of
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS
-from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.datasets.base import DatasetBase
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.tasks.classification import CLASSIFICATION
@@ -78,7 +78,11 @@ def check_dataset(
 
     def opened() -> Any:
         return declaration.implemented()(
-            declaration, data_root=data_root, preprocessing=preprocessing, decode_workers=0, split=TEST_SPLIT
+            declaration,
+            data_root=data_root,
+            preprocessing=preprocessing,
+            decode_workers=0,
+            split=declaration.evaluation_split,
         )
 
     under_test = Opened(declaration, opened)

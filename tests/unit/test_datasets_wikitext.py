@@ -328,6 +328,23 @@ class TestDataset:
         found.add(opened(tmp_path).identity.fingerprint)
         assert len(found) == 4
 
+    def test_the_validation_split_is_a_dataset_of_its_own(self, tmp_path: Path) -> None:
+        other = TEXT.replace("Third", "Other")
+        write(tmp_path, TEXT)
+        write(tmp_path, other, "valid")
+        declared = declared_for(other, name="wikitext-2/valid", evaluation_split="valid")
+        dataset = open_dataset(declared, data_root=tmp_path, preprocessing=None)
+        assert dataset.identity.name == "wikitext-2/valid"
+        # An example's id is the same by either name.
+        assert list(dataset.ids) == list(WikiText(declared_for(other), tmp_path, "valid").ids)
+        assert all(each.startswith(f"{declared.folder}/valid/") for each in dataset.ids)
+        assert "Other" in "".join(decoded(dataset.batch(0, 3).inputs))
+
+    @pytest.mark.parametrize("name", ["wikitext-103", "wikitext-2", "sotu"])
+    def test_validation_datasets_differ_from_the_tests_in_the_split_alone(self, name: str) -> None:
+        valid = DATASETS[f"{name}/valid"]
+        assert valid == replace(DATASETS[name], name=valid.name, title=valid.title, evaluation_split="valid")
+
     def test_articles_come_in_the_order_of_the_file_and_without_context(self, tmp_path: Path) -> None:
         assert "".join(opened(tmp_path).articles()) == TEXT.removeprefix(" \n")
 
