@@ -50,6 +50,7 @@ COMMANDS = {
     "status": "Show how much of each suite is measured.",
     "doctor": "Check the installation and give advice.",
     "data": "List, verify and unpack datasets.",
+    "backends": "List libraries of attacks; install TextAttack.",
     "train": "Train models of the registry.",
     "import": "Convert a language model of its authors into safetensors.",
     "timm": "Run a timm script with the models of the registry.",

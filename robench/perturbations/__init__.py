@@ -13,6 +13,7 @@ from robench.declarations.perturbation_base import PerturbationBase
 from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.clean import Clean
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
+from robench.perturbations.textattack import TextAttackAugmenter, TextAttackRecipe
 from robench.perturbations.word_swap import WordSwap
 
 __all__ = ["PERTURBATIONS", "Clean"]
@@ -23,5 +24,7 @@ _BUILTIN: dict[str, type[PerturbationBase]] = {
     "word-swap": WordSwap,
     "character-edits": CharacterEdits,
     "greedy-word-swap": GreedyWordSwap,
+    "textattack": TextAttackRecipe,
+    "textattack-augmenter": TextAttackAugmenter,
 }
 PERTURBATIONS = Plugins.joined(_BUILTIN, ATTACKS, CORRUPTIONS, base=PerturbationBase)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.declarations.perturbation_base import PerturbationBase
-from robench.domains.texts import TEXTS
-
-if TYPE_CHECKING:
-    from robench.core.declared import DatasetDeclaration
+from robench.perturbations.text_perturbation import TextPerturbation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CharacterEdits(PerturbationBase):
+class CharacterEdits(TextPerturbation):
     """Random edit of one inner letter in random words. Pruthi et al. 2019, arXiv:1905.11268.
 
     Words of fewer than four characters have no such edit. To a model of whole words an edited word is mostly an unknown
@@ -32,15 +28,8 @@ class CharacterEdits(PerturbationBase):
 
     kind: ClassVar[str] = "character-edits"
     implementation: ClassVar[str] = "robench.perturbations.character_edits_impl:edited"
-    domain: ClassVar[str] = TEXTS.name
 
     edit: Literal["delete", "swap", "typo"]
     rate: Annotated[Fraction, Ge(0), Le(1)]
     per: Literal["line", "text"] = "line"
     keeps_stop_words: bool = True
-
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return why it cannot be applied to a dataset of other inputs."""
-        if dataset.domain == self.domain:
-            return ""
-        return f"must serve texts, got dataset {dataset.name} of {dataset.domain}"

@@ -117,6 +117,13 @@ def wording_of(text: str, declaration: GreedyWordSwap) -> Wording:
     )
 
 
+def substitutes_of(text: str, declaration: GreedyWordSwap) -> dict[str, tuple[str, ...]]:
+    """Return the substitutes of a text's words that have some, stop words included."""
+    words = {text[start:stop] for start, stop in words_of(text, without_stop_words=False)}
+    found = {word: _substitutes(word, declaration) for word in sorted(words)}
+    return {word: some for word, some in found.items() if some}
+
+
 def searched(wording: Wording, ask: Budget, declaration: GreedyWordSwap, seed: int) -> str:
     """Return the text that the search reaches; its score is never below that of the text itself.
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Le, MaxLen
 
 from robench.declarations.base import LARGEST, FieldProblem
-from robench.declarations.perturbation_base import PerturbationBase
-from robench.domains.texts import TEXTS
+from robench.perturbations.text_perturbation import TextPerturbation
 from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GreedyWordSwap(PerturbationBase):
+class GreedyWordSwap(TextPerturbation):
     """Search that ranks words by importance and replaces one after another by the substitute that harms most.
 
     Morris et al. 2020, arXiv:2005.05909 (``GreedyWordSwapWIR``); Jin et al. 2020, arXiv:1907.11932, algorithm 1. A text
@@ -38,13 +37,13 @@ class GreedyWordSwap(PerturbationBase):
         unknown: word in the place of a word that is being ranked.
         most_changed: largest share of the words of a text, or of a line, that is replaced, rounded down.
         keeps_stop_words: whether the 179 stop words of NLTK's English list stay; case counts.
+        backend: implementation that runs: robench's own, or TextAttack's, against classifiers alone.
     """
 
     kind: ClassVar[str] = "greedy-word-swap"
     implementation: ClassVar[str] = "robench.perturbations.greedy_word_swap_impl:attacked"
     is_attack: ClassVar[bool] = True
     is_gradient_free: ClassVar[bool] = True
-    domain: ClassVar[str] = TEXTS.name
     tasks: ClassVar[tuple[str, ...]] = (CLASSIFICATION.name, LANGUAGE_MODELING.name)
 
     ranking: Literal["delete", "unk", "weighted-saliency", "random"]
@@ -56,19 +55,19 @@ class GreedyWordSwap(PerturbationBase):
     unknown: str = "[UNK]"
     most_changed: Annotated[Fraction, Ge(0), Le(1)] = Fraction(1)
     keeps_stop_words: bool = True
+    backend: Literal["robench", "textattack"] = "robench"
+
+    def problem_on(self, dataset: DatasetDeclaration) -> str:
+        """Return why it cannot be applied to a dataset: of other inputs or another task, or of one TextAttack lacks."""
+        problem = TextPerturbation.problem_on(self, dataset)
+        if not problem and self.backend != "robench" and dataset.task != CLASSIFICATION.name:
+            return f"must serve {CLASSIFICATION.name} with backend {self.backend}, got dataset {dataset.name}"
+        return problem
 
     @property
     def stops_at_success(self) -> bool:
         """Return true: a text whose class is wrong is not attacked further; of language models no text is."""
         return True
-
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return why it cannot be applied to a dataset of other inputs, or of another task."""
-        if dataset.domain != self.domain:
-            return f"must serve texts, got dataset {dataset.name} of {dataset.domain}"
-        if dataset.task not in self.tasks:
-            return f"must serve {' or '.join(self.tasks)}, got dataset {dataset.name} of {dataset.task}"
-        return ""
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse a table that is not used or is missing, and what is not one word."""

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from robench.core.errors import ContractError
-from robench.core.protocols import Perturbed
 from robench.core.seeds import Stream
-from robench.domains.code_points import CONTEXT_END, decoded, encoded_batch
+from robench.domains.code_points import CONTEXT_END
 from robench.perturbations.greedy_search import Budget, searched, wording_of
-from robench.perturbations.text_objectives import OfClass, OfLine, Reader
+from robench.perturbations.text_objectives import OfClass, OfLine, each_text
 from robench.perturbations.word_swap_impl import LINE_END
 from robench.tasks import task_of
 from robench.tasks.classification import CLASSIFICATION
@@ -28,11 +25,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.core.protocols import Batch, Draws, Model
+    from robench.core.protocols import Batch, Draws, Model, Perturbed
     from robench.perturbations.greedy_word_swap import GreedyWordSwap
+    from robench.perturbations.text_objectives import Reader
 
     # Declaration, text, target, reader and draws of one example to the text that is reached and its number of queries.
-    Attack = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], tuple[str, int]]
+    Search = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], tuple[str, int]]
 
 
 def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
@@ -41,30 +39,25 @@ def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Dra
     Raises:
         ContractError: the task has neither classes nor losses of words.
     """
-    attack = _attack_on(batch)
-    texts, seeds = decoded(batch.inputs), draws.prediction_seeds
-    reached: dict[tuple[str, str, int], tuple[str, int]] = {}
-    found = []
-    for row, (example_id, text) in enumerate(zip(batch.ids, texts, strict=True)):
-        # The last batch repeats its last example.
-        key = example_id, text, seeds[row]
-        if key not in reached:
-            reader = Reader(model, seeds[row], batch.inputs.device, task_of(batch).rules)
-            reached[key] = attack(declaration, text, batch.targets[row], reader, draws.take([row]))
-        found.append(reached[key])
-    return Perturbed(
-        inputs=encoded_batch([text for text, _ in found]).to(batch.inputs.device),
-        num_queries=torch.tensor([num_queries for _, num_queries in found]),
-        num_gradients=torch.zeros(len(found), dtype=torch.int64),
-    )
+    search = _search_on(batch, declaration.backend)
+
+    def attack(text: str, target: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+        return search(declaration, text, target, reader, draws)
+
+    return each_text(attack, batch, model, draws)
 
 
-def _attack_on(batch: Batch) -> Attack:
+def _search_on(batch: Batch, backend: str) -> Search:
     task = task_of(batch)
-    attacks: dict[str, Attack] = {CLASSIFICATION.name: _classified, LANGUAGE_MODELING.name: _predicted}
-    if task.name not in attacks:
-        raise ContractError(f"greedy word swap serves {' and '.join(attacks)}, got task {task.name}")
-    return attacks[task.name]
+    searches: dict[str, Search] = {CLASSIFICATION.name: _classified, LANGUAGE_MODELING.name: _predicted}
+    if task.name not in searches:
+        raise ContractError(f"greedy word swap serves {' and '.join(searches)}, got task {task.name}")
+    if backend == "robench":
+        return searches[task.name]
+    # Imported here: the library runs in an environment of its own.
+    from robench.perturbations.textattack_impl import greedy_by_library
+
+    return greedy_by_library
 
 
 def _classified(declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:

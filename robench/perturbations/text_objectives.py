@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.errors import ContractError
-from robench.domains.code_points import CONTEXT_END, encoded_batch
+from robench.core.protocols import Perturbed
+from robench.domains.code_points import CONTEXT_END, decoded, encoded_batch
 from robench.perturbations.greedy_search import Scored
+from robench.tasks import task_of
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
-    from robench.core.protocols import Model
+    from robench.core.protocols import Batch, Draws, Model
     from robench.tasks.base import TaskRules
+
+    # Text, target, reader and draws of one example to the text that is reached and its number of queries.
+    Attack = Callable[[str, Tensor, "Reader", Draws], tuple[str, int]]
 
 TEXTS_AT_ONCE = 32
 
@@ -58,6 +63,25 @@ class Reader:
                     "texts of a search for words, wanted finite outputs for each"
                 )
             yield from outputs.split(1)
+
+
+def each_text(attack: Attack, batch: Batch, model: Model, draws: Draws) -> Perturbed:
+    """Return the texts that an attack reaches one by one, and the number of texts that each showed to the model."""
+    texts, seeds = decoded(batch.inputs), draws.prediction_seeds
+    reached: dict[tuple[str, str, int], tuple[str, int]] = {}
+    found = []
+    for row, (example_id, text) in enumerate(zip(batch.ids, texts, strict=True)):
+        # The last batch repeats its last example.
+        key = example_id, text, seeds[row]
+        if key not in reached:
+            reader = Reader(model, seeds[row], batch.inputs.device, task_of(batch).rules)
+            reached[key] = attack(text, batch.targets[row], reader, draws.take([row]))
+        found.append(reached[key])
+    return Perturbed(
+        inputs=encoded_batch([text for text, _ in found]).to(batch.inputs.device),
+        num_queries=torch.tensor([num_queries for _, num_queries in found]),
+        num_gradients=torch.zeros(len(found), dtype=torch.int64),
+    )
 
 
 @dataclass(frozen=True, slots=True)

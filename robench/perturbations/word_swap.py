@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.declarations.perturbation_base import PerturbationBase
-from robench.domains.texts import TEXTS
-
-if TYPE_CHECKING:
-    from robench.core.declared import DatasetDeclaration
+from robench.perturbations.text_perturbation import TextPerturbation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordSwap(PerturbationBase):
+class WordSwap(TextPerturbation):
     """Replacement of random words by one word, which a vocabulary may not have.
 
     On a vocabulary of words without the replacement it is a replacement by the unknown word.
@@ -33,16 +29,9 @@ class WordSwap(PerturbationBase):
 
     kind: ClassVar[str] = "word-swap"
     implementation: ClassVar[str] = "robench.perturbations.word_swap_impl:swapped"
-    domain: ClassVar[str] = TEXTS.name
 
     rate: Annotated[Fraction, Ge(0), Le(1)]
     replacement: str = "AAA"
     count: Literal["exact", "share", "independent"] = "share"
     per: Literal["line", "text"] = "line"
     keeps_stop_words: bool = True
-
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return why it cannot be applied to a dataset of other inputs."""
-        if dataset.domain == self.domain:
-            return ""
-        return f"must serve texts, got dataset {dataset.name} of {dataset.domain}"

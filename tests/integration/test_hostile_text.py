@@ -144,6 +144,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("train", "digits-vit", "--device", "T"),
         ("train", "deit-tiny", "--data-root", "T", "--output", "T"),
     ],
+    "backends": [("backends", "install", "T"), ("backends", "T"), ("backends", "list", "T")],
     "import": [
         ("import", "T", "--model", "T", "--vocabulary", "T", "--output", "T"),
         ("import", "T", "--model", "sotu-lm", "--vocabulary", "T", "--output", "x"),

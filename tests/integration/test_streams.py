@@ -35,6 +35,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "status": [("status",), ("status", "--json")],
     "doctor": [("doctor",), ("doctor", "--json")],
     "data": [("data", "list"), ("data", "list", "--json"), ("data", "verify", "digits"), ("data", "--help")],
+    "backends": [("backends", "list"), ("backends", "list", "--json"), ("backends", "install", "--help")],
     "import": [("import", "--help")],
     "timm": [("timm", "--help")],
     "train": [("train", "--help")],

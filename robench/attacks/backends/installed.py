@@ -7,6 +7,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from robench.attacks.backends.apart import RELEASES, python_of
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {
     "autoattack": ("pyautoattack", "pip install 'robench[autoattack]'"),
     "foolbox": ("foolbox", "pip install 'robench[foolbox]'"),
     "cleverhans": ("cleverhans", "pip install --no-deps cleverhans==4.0.0"),
+    "textattack": ("textattack", "robench backends install textattack"),
 }
 
 
@@ -29,6 +31,9 @@ def check_installed(backend: str) -> None:
         UsageError: it is not; the message contains the command that installs it.
     """
     if backend not in LIBRARIES:
+        return
+    if backend in RELEASES:
+        python_of(backend)
         return
     package, line = LIBRARIES[backend]
     if find_spec(package) is None:
@@ -45,7 +50,7 @@ def release_of(backend: str) -> dict[str, str]:
         return {}
     check_installed(backend)
     package, _ = LIBRARIES[backend]
-    return {package: version(package)}
+    return {package: RELEASES.get(backend) or version(package)}
 
 
 def library(backend: str, module: str = "") -> Any:

@@ -1,0 +1,331 @@
+"""TextAttack's adapter with a small program in the library's place: tasks, questions, counts, and what can fail.
+
+The library itself is compared with robench's search in tests/slow/test_textattack.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from word_search_models import TABLE, BagOfWords, labels_of, sentences
+
+from robench.attacks.backends import apart
+from robench.attacks.backends.installed import check_installed, release_of
+from robench.core.errors import ContractError, UsageError
+from robench.core.protocols import Batch, Perturbed
+from robench.core.seeds import Stream
+from robench.datasets import DATASETS
+from robench.domains.code_points import decoded, encoded_batch
+from robench.perturbations import textattack_process
+from robench.perturbations.dispatch import perturb
+from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
+from robench.perturbations.stop_words import STOP_WORDS
+from robench.perturbations.textattack import TextAttackAugmenter, TextAttackRecipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import Robench
+
+GREEDY = GreedyWordSwap(ranking="delete", num_queries=90, substitutions="table", table=TABLE, backend="textattack")
+RECIPE = TextAttackRecipe(recipe="pruthi", num_queries=50)
+AUGMENTER = TextAttackAugmenter(augmenter="deletion", rate=Fraction(1, 4))
+# Says that it is ready, asks for three texts of which one is the task's, and returns the task and the answer.
+ASKING = """
+import json, os, sys
+say = lambda value: print(json.dumps(value), flush=True)
+say({"ready": True})
+for line in sys.stdin:
+    task = json.loads(line)
+    say({"ask": [task["text"], "a", "b c"]})
+    logits = json.loads(sys.stdin.readline())["logits"]
+    variables = {name: os.environ.get(name) for name in ("HOME", "NLTK_DATA", "TA_CACHE_DIR", "PYTHONHASHSEED")}
+    say({"text": json.dumps({"task": task, "logits": logits, "variables": variables})})
+"""
+RETURNING = """
+import json, sys
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    task = json.loads(line)
+    print(json.dumps({"text": task["text"].upper() + str(task["seed"])}), flush=True)
+"""
+FAILING = """
+import json, sys
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    print(json.dumps({"error": "ValueError: no words"}), flush=True)
+"""
+DYING = (
+    "import sys; print('{}', flush=True); sys.stdin.readline(); sys.stderr.write('first\\nlast line\\n'); sys.exit(3)"
+)
+UNIMPORTABLE = "import sys; sys.stderr.write('ModuleNotFoundError: flair\\n'); sys.exit(1)"
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    """Function that puts a program in the place of the library's."""
+    path = tmp_path / "program.py"
+    monkeypatch.setattr(textattack_process, "_SERVER", path)
+    monkeypatch.setattr(textattack_process, "python_of", lambda backend: Path(sys.executable))
+    textattack_process.textattack_process.cache_clear()
+    yield path.write_text
+    if textattack_process.textattack_process.cache_info().currsize:
+        textattack_process.textattack_process().close()
+    textattack_process.textattack_process.cache_clear()
+
+
+def batch_of(texts: list[str], labels: list[int]) -> Batch:
+    return Batch(
+        ids=tuple(map(str, range(len(texts)))), inputs=encoded_batch(texts), targets=torch.tensor(labels),
+        task="classification", domain="texts",
+    )  # fmt: skip
+
+
+def run(declaration: Any, texts: list[str], model: Any = None, seeds: range | None = None) -> Perturbed:
+    draws = ExampleDraws(seeds or range(len(texts)))
+    return perturb(declaration, batch_of(texts, labels_of(texts)), model or BagOfWords(), draws)
+
+
+class TestTasks:
+    """What the library is asked for, and what it may ask."""
+
+    def returned(self, program: Callable[[str], None], declaration: Any, text: str) -> dict[str, Any]:
+        program(ASKING)
+        found = run(declaration, [text])
+        assert found.num_queries is not None
+        assert found.num_gradients is not None
+        assert (found.num_queries.tolist(), found.num_gradients.tolist()) == ([3], [0])
+        (answer,) = decoded(found.inputs)
+        value: dict[str, Any] = json.loads(answer)
+        return value
+
+    def test_a_greedy_word_swap_has_all_of_its_fields(self, program: Callable[[str], None]) -> None:
+        declared = replace(GREEDY, unknown="???", most_changed=Fraction(1, 4), keeps_stop_words=False)
+        text = sentences(1)[0]
+        task = self.returned(program, declared, text)["task"]
+        (seed,) = ExampleDraws([0]).seeds(Stream(purpose="library"))
+        substitutes = {word: list(TABLE[word]) for word in text.split() if word in TABLE}
+        assert substitutes
+        assert task == {
+            "recipe": "greedy-word-swap", "num_queries": 90, "ranking": "delete", "unknown": "???",
+            "most_changed": 0.25, "keeps_stop_words": False, "substitutes": substitutes,
+            "text": text, "label": labels_of([text])[0], "seed": seed,
+        }  # fmt: skip
+
+    def test_a_recipe_has_its_name_and_budget(self, program: Callable[[str], None]) -> None:
+        task = self.returned(program, RECIPE, "some words")["task"]
+        assert (task["recipe"], task["num_queries"], task["text"]) == ("pruthi", 50, "some words")
+
+    def test_questions_are_answered_by_the_models_logits(self, program: Callable[[str], None]) -> None:
+        model, text = BagOfWords(), sentences(1)[0]
+        logits = self.returned(program, RECIPE, text)["logits"]
+        wanted = model.outputs(encoded_batch([text, "a", "b c"]), (0, 0, 0)).double().tolist()
+        assert logits == wanted
+
+    def test_the_process_has_a_home_of_its_own_and_robenchs_stop_words(self, program: Callable[[str], None]) -> None:
+        variables = self.returned(program, RECIPE, "some words")["variables"]
+        home = Path(variables["HOME"])
+        assert home != Path.home()
+        stop_words = Path(variables["NLTK_DATA"]) / "corpora" / "stopwords" / "english"
+        assert set(stop_words.read_text().split("\n")) == STOP_WORDS
+        assert (Path(variables["TA_CACHE_DIR"]) / "post_install_check_3").exists()
+        assert variables["PYTHONHASHSEED"] == "0"
+        textattack_process.textattack_process().close()
+        assert not home.exists()
+
+
+@pytest.mark.parametrize("declaration", [GREEDY, RECIPE, AUGMENTER], ids=["greedy", "recipe", "augmenter"])
+class TestExamples:
+    """Each example has its own seed, and depends on no other one."""
+
+    def test_texts_are_returned_in_order(self, program: Callable[[str], None], declaration: Any) -> None:
+        program(RETURNING)
+        texts = sentences(5)
+        seeds = ExampleDraws(range(5)).seeds(Stream(purpose="library"))
+        found = decoded(run(declaration, texts).inputs)
+        assert found == [text.upper() + str(seed) for text, seed in zip(texts, seeds, strict=True)]
+
+    def test_an_example_alone_has_the_same_text(self, program: Callable[[str], None], declaration: Any) -> None:
+        program(RETURNING)
+        texts = sentences(4)
+        whole = decoded(run(declaration, texts).inputs)
+        alone = decoded(run(declaration, [texts[2]], seeds=range(2, 3)).inputs)
+        assert alone == [whole[2]]
+
+    def test_one_process_serves_all(self, program: Callable[[str], None], declaration: Any) -> None:
+        program(RETURNING)
+        run(declaration, sentences(2))
+        first = textattack_process.textattack_process()
+        run(declaration, sentences(3))
+        assert textattack_process.textattack_process() is first
+
+
+class TestFailures:
+    """Errors of the library and its process, each in one sentence."""
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (FAILING, "TextAttack failed: ValueError: no words"),
+            (DYING, "the process of TextAttack ended: last line"),
+            (UNIMPORTABLE, "the process of TextAttack ended: ModuleNotFoundError: flair"),
+            ("", "the process of TextAttack ended: no message"),
+        ],
+    )
+    def test_they_are_contract_errors(self, program: Callable[[str], None], text: str, message: str) -> None:
+        program(text)
+        with pytest.raises(ContractError) as caught:
+            run(RECIPE, ["some words"])
+        assert str(caught.value) == message
+
+    def test_a_closed_process_ends_and_leaves_no_folder(self, program: Callable[[str], None], tmp_path: Path) -> None:
+        program(RETURNING)
+        run(RECIPE, ["some words"])
+        process = textattack_process.textattack_process()
+        process.close()
+        assert process._process.returncode is not None
+
+    def test_outputs_that_are_not_finite_are_refused(self, program: Callable[[str], None]) -> None:
+        class Broken(BagOfWords):
+            def outputs(self, inputs: torch.Tensor, seeds: Any) -> torch.Tensor:
+                return super().outputs(inputs, seeds) * float("nan")
+
+        program(ASKING)
+        with pytest.raises(ContractError, match="values that are not finite"):
+            run(RECIPE, ["some words"], Broken())
+
+
+class TestDeclarations:
+    """What they serve."""
+
+    def test_language_models_are_for_robenchs_own_search(self) -> None:
+        wanted = "must serve classification with backend textattack, got dataset sotu"
+        assert GREEDY.problem_on(DATASETS["sotu"]) == wanted
+        assert replace(GREEDY, backend="robench").problem_on(DATASETS["sotu"]) == ""
+        assert "must serve classification" in RECIPE.problem_on(DATASETS["sotu"])
+        assert AUGMENTER.problem_on(DATASETS["sotu"]) == ""
+
+    @pytest.mark.parametrize("declaration", [GREEDY, RECIPE, AUGMENTER])
+    def test_texts_alone_are_served(self, declaration: Any) -> None:
+        assert declaration.problem_on(DATASETS["sotu-eras"]) == ""
+        assert "must serve texts, got dataset digits" in declaration.problem_on(DATASETS["digits"])
+        assert declaration.backend == "textattack"
+
+    def test_a_recipe_stops_at_success_and_an_augmenter_is_no_attack(self) -> None:
+        assert RECIPE.stops_at_success
+        assert not RECIPE.keeps_scores
+        assert RECIPE.most_passes is None
+        assert not AUGMENTER.is_attack
+        assert AUGMENTER.most_passes == (0, 0)
+
+
+class TestEnvironment:
+    """The environment of its own: where it is, when it is complete, and how it is installed."""
+
+    @pytest.fixture(autouse=True)
+    def folder(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+        monkeypatch.setenv("ROBENCH_BACKENDS", str(tmp_path))
+        return tmp_path
+
+    def make(self, content: str | None = None) -> None:
+        folder = apart.environment_of("textattack")
+        folder.mkdir(parents=True)
+        (folder / "robench-ready").write_text(apart._wanted("textattack") if content is None else content)
+
+    def test_it_is_below_the_folder_of_the_variable(self, folder: Path) -> None:
+        assert apart.environment_of("textattack").parent == folder
+        assert "textattack-0.3.11-python3" in apart.environment_of("textattack").name
+
+    def test_without_the_variable_it_is_in_the_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ROBENCH_BACKENDS", "")
+        assert apart.environment_of("textattack").parent == Path.home() / ".cache" / "robench" / "backends"
+
+    def test_a_missing_one_names_the_command(self) -> None:
+        with pytest.raises(UsageError, match=r"robench backends install textattack$"):
+            check_installed("textattack")
+
+    @pytest.mark.parametrize("content", ["", "another lock\n"])
+    def test_one_of_another_lock_or_interrupted_does_not_count(self, content: str) -> None:
+        self.make(content)
+        assert not apart.is_ready("textattack")
+
+    def test_a_complete_one_is_found_and_its_release_recorded(self) -> None:
+        self.make()
+        assert apart.is_ready("textattack")
+        assert release_of("textattack") == {"textattack": "0.3.11"}
+        assert apart.python_of("textattack").is_relative_to(apart.environment_of("textattack"))
+        assert apart.install("textattack") == apart.environment_of("textattack")
+
+    def test_the_lock_pins_the_release_and_no_torch(self) -> None:
+        lock = Path(apart.__file__).with_name("textattack.lock").read_text()
+        names = [line.partition("==")[0] for line in lock.splitlines() if "==" in line and not line.startswith("#")]
+        assert "textattack==0.3.11 " in lock
+        assert "torch" not in names
+        assert lock.count("--hash=sha256:") >= len(names) > 80
+
+    def test_installing_makes_an_environment_that_sees_robenchs_packages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        commands: list[list[str]] = []
+        real = apart._run
+
+        def watched(command: list[str]) -> None:
+            commands.append(command)
+            if "venv" in command:
+                real([*command, "--without-pip"])
+
+        monkeypatch.setattr(apart, "_run", watched)
+        folder = apart.install("textattack")
+        assert "--require-hashes" in commands[1]
+        assert apart.is_ready("textattack")
+        real([str(apart.python_of("textattack")), "-c", "import torch"])
+        assert folder == apart.environment_of("textattack")
+
+    def test_a_failure_has_the_end_of_pips_message(self, monkeypatch: pytest.MonkeyPatch, robench: Robench) -> None:
+        failing = [sys.executable, "-c", "import sys; sys.exit('one\\ntwo\\nERROR: no network')"]
+        real = apart._run
+        monkeypatch.setattr(apart, "_run", lambda command: real(failing))
+        ended = robench("backends", "install", "textattack")
+        assert ended.code == 2
+        assert "ERROR: no network" in ended.stderr
+        assert not apart.is_ready("textattack")
+
+    def test_a_folder_that_cannot_be_written_is_named(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "file").write_text("")
+        monkeypatch.setenv("ROBENCH_BACKENDS", str(folder / "file" / "below"))
+        with pytest.raises(UsageError, match=r"cannot write .*file.*: Not a directory"):
+            apart.install("textattack")
+
+
+class TestCommand:
+    """``robench backends``."""
+
+    def test_the_list_has_every_library(
+        self, robench: Robench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("ROBENCH_BACKENDS", str(tmp_path))
+        found = {each["name"]: each for each in json.loads(robench("backends", "list", "--json").stdout)}
+        assert found["textattack"]["version"] is None
+        assert found["textattack"]["install"] == "robench backends install textattack"
+        assert found["foolbox"]["version"] == "3.3.4"
+        lines = robench("backends", "list").stdout.splitlines()
+        assert len(lines) == len(found) + 1
+        assert "not installed" in lines[-1]
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("textatack", "unknown backend 'textatack'. Did you mean 'textattack'?"),
+            ("foolbox", "backend foolbox is installed beside robench: pip install 'robench[foolbox]'"),
+        ],
+    )
+    def test_others_are_not_installed(self, robench: Robench, name: str, message: str) -> None:
+        ended = robench("backends", "install", name)
+        assert ended.code == 2
+        assert message in ended.stderr
