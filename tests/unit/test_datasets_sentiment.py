@@ -35,15 +35,16 @@ from sentiment_files import (
 )
 
 from robench.core.errors import MissingDataError, UsageError
+from robench.core.files import read_regular
 from robench.core.identity import key_of
-from robench.datasets import DATASETS, open_dataset
+from robench.datasets import DATASETS, open_dataset, text_files
 from robench.datasets.order import hash_order
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.review_folders import review_text
 from robench.datasets.sentiment import IMDB, SENTIMENT_SETS, SST2, SST2_TEST, SST5, LabelledFiles
 from robench.datasets.sentiment_trees import MOST_LEVELS, TreeError, parsed, unescaped
 from robench.datasets.texts import LabelledTexts
-from robench.datasets.unpacking import unpack
+from robench.datasets.unpacking import limits_of, unpack
 from robench.datasets.verification import verify
 from robench.declare import find_suite
 from robench.domains.code_points import decoded
@@ -257,11 +258,13 @@ class TestReviews:
         assert len(opened(small_imdb(), root)) == len(REVIEWS)
 
     def test_each_file_is_opened_once(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from robench.datasets import text_files
-
         seen: list[Path] = []
-        read = text_files.read_regular
-        monkeypatch.setattr(text_files, "read_regular", lambda path, most: (seen.append(path), read(path, most))[1])
+
+        def watched(path: Path, max_bytes: int) -> bytes:
+            seen.append(path)
+            return read_regular(path, max_bytes)
+
+        monkeypatch.setattr(text_files, "read_regular", watched)
         dataset = opened(small_imdb(), root)
         dataset.batch(0, len(dataset))
         assert sorted(seen) == sorted(root / "aclImdb" / "test" / name for name in REVIEWS)
@@ -398,8 +401,6 @@ class TestArchives:
             unpack(archive, PUBLISHED_SETS["sst5"], tmp_path / "data")
 
     def test_100000_reviews_are_within_the_limits(self) -> None:
-        from robench.datasets.unpacking import limits_of
-
         limits = limits_of(PUBLISHED_SETS["imdb"])
         # 25,000 of each split with classes, 50,000 without, and folders, lists and features beside them.
         assert limits.max_members > 100_100
@@ -408,7 +409,7 @@ class TestArchives:
     def test_from_the_archive_to_verified_splits_by_commands(
         self, tmp_path: Path, robench: Robench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(DATASETS.builtin, "imdb", small_imdb())  # type: ignore[arg-type]  # a dict
+        monkeypatch.setitem(DATASETS.builtin, "imdb", small_imdb())
         archive = archive_of("imdb", tmp_path, files_of("imdb"))
         ended = robench("data", "prepare", "imdb", "--archive", archive, "--data-root", tmp_path)
         assert (ended.code, ended.stdout) == (
@@ -426,7 +427,7 @@ class TestVerification:
     @pytest.mark.parametrize("name", SMALL)
     def test_each_split_has_its_result(self, root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         declared = SMALL[name]()
-        monkeypatch.setitem(DATASETS.builtin, name, declared)  # type: ignore[arg-type]  # a dict
+        monkeypatch.setitem(DATASETS.builtin, name, declared)
         found = list(verify(name, root))
         assert [each.split for each in found] == list(declared.splits)
         assert all(each.is_whole and each.is_decoded and each.num_tokens is None for each in found)
@@ -434,7 +435,7 @@ class TestVerification:
         assert {each.folder for each in found} == {root / str(declared.folder)}
 
     def test_what_is_absent_and_what_is_wrong_are_told_apart(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(DATASETS.builtin, "sst5", small_sst5())  # type: ignore[arg-type]  # a dict
+        monkeypatch.setitem(DATASETS.builtin, "sst5", small_sst5())
         (root / "trees" / "train.txt").unlink()
         (root / "trees" / "dev.txt").write_text("(1 Dull)\n")
         train, dev, test = verify("sst5", root)
