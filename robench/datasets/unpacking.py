@@ -15,6 +15,7 @@ import os
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import copyfileobj
 from typing import TYPE_CHECKING, Final
@@ -47,10 +48,10 @@ class Unpacked:
 
 
 def limits_of(published: PublishedSet) -> Limits:
-    """Return the limits of a set's archive: twice its published size."""
+    """Return the limits of a set's archive: twice what it holds as published."""
     return Limits(
-        max_bytes=_SPARE_FACTOR * published.num_bytes,
-        max_members=_SPARE_FACTOR * published.num_images + _SPARE_MEMBERS,
+        max_bytes=_SPARE_FACTOR * (published.unpacked_bytes or published.num_bytes),
+        max_members=_SPARE_FACTOR * (published.num_files or published.num_images) + _SPARE_MEMBERS,
     )
 
 
@@ -106,16 +107,19 @@ def _check_belongs(archive: Path, files: list[tuple[str, ...]], published: Publi
         )
     folders = sorted({str(DATASETS[name].folder) for name in published.datasets})
     class_folder = re.compile(r"\d{1,3}" if published.has_numbered_classes else r"n\d{8}")
-    if any(
-        len(parts) >= 2 and class_folder.fullmatch(parts[-2]) and "/".join((published.folder, *parts[:-2])) in folders
-        for parts in files
-    ):
-        return
-    wanted = Path(folders[0]).relative_to(published.folder) / "CLASS" / "NAME.JPEG"
-    raise MissingDataError(
-        f"archive {archive} holds nothing of dataset {published.name!r}: it holds"
-        f" {'/'.join(files[0]) if files else 'no file'}, wanted {wanted}. Its archives: {', '.join(published.archives)}"
-    )
+    if published.files:
+        wanted = " or ".join(published.files)
+        belongs = any(fnmatchcase("/".join(parts), pattern) for parts in files for pattern in published.files)
+    else:
+        wanted = str(Path(folders[0]).relative_to(published.folder) / "CLASS" / "NAME.JPEG")
+        of_classes = [parts for parts in files if len(parts) >= 2 and class_folder.fullmatch(parts[-2])]
+        belongs = any("/".join((published.folder, *parts[:-2])) in folders for parts in of_classes)
+    if not belongs:
+        raise MissingDataError(
+            f"archive {archive} holds nothing of dataset {published.name!r}: it holds"
+            f" {'/'.join(files[0]) if files else 'no file'}, wanted {wanted}. Its archives:"
+            f" {', '.join(published.archives)}"
+        )
 
 
 class _Target:

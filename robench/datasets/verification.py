@@ -21,8 +21,10 @@ from robench.datasets.imagenet_folder import (
     misnamed,
     refuse_other_class,
 )
+from robench.datasets.labelled_files import read_labelled
 from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.sentiment import LabelledFiles
 from robench.datasets.token_files import read_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
@@ -76,7 +78,8 @@ class Verification:
         folder: location of its class folders; None if it was not found, or is embedded.
         num_images, num_classes: numbers found of the expected classes; 0 for texts.
         is_decoded: whether every image was decoded, too.
-        num_texts, num_tokens: numbers of texts and their tokens, None for images; without a file both are 0.
+        num_texts, num_tokens: numbers of texts and their tokens, None for images; without a file both are 0. Tokens are
+            counted where their number is published, otherwise None.
         split: split of the file that was read; None for all others.
     """
 
@@ -110,7 +113,7 @@ def verify(
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 
-    Each split of token files is a result of its own.
+    Each split of texts is a result of its own.
 
     Args:
         name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
@@ -138,8 +141,8 @@ def verify(
     for each in (DATASETS[each] for each in names):
         if each.folder is None:
             yield _verify_embedded(each)
-        elif isinstance(each, TokenFiles):
-            yield from (_verify_tokens(each, data_root, split) for split in each.splits)
+        elif isinstance(each, TokenFiles | LabelledFiles):
+            yield from (_verify_texts(each, data_root, split) for split in each.splits)
         else:
             yield verify_folder(layout_of(each), data_root, decode=decode)
 
@@ -192,13 +195,16 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     )
 
 
-def _verify_tokens(declared: TokenFiles, data_root: Path | None, split: str) -> Verification:
-    """Verify the file of one split by reading it."""
-    path = None if data_root is None else data_root.expanduser() / declared.file_of(split)
+def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, split: str) -> Verification:
+    """Verify the files of one split by reading them."""
+    below = declared.file_of(split) if isinstance(declared, TokenFiles) else declared.path_of(split)
+    path = None if data_root is None else data_root.expanduser() / below
     findings, num_texts, num_tokens = [], 0, 0
     try:
-        articles = read_split(declared, data_root, split)[1]
-        num_texts, num_tokens = len(articles), declared.num_tokens_of(split)
+        if isinstance(declared, TokenFiles):
+            num_texts, num_tokens = len(read_split(declared, data_root, split)[1]), declared.num_tokens_of(split)
+        else:
+            num_texts = len(read_labelled(declared, data_root, split))
     except MissingDataError as error:
         kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
         findings.append(Finding(kind=kind, message="\n".join(map(printable, error.lines))))
@@ -210,7 +216,7 @@ def _verify_tokens(declared: TokenFiles, data_root: Path | None, split: str) -> 
         is_decoded=not findings,
         findings=tuple(findings),
         num_texts=num_texts,
-        num_tokens=num_tokens,
+        num_tokens=num_tokens if isinstance(declared, TokenFiles) else None,
         split=split,
     )
 

@@ -19,6 +19,7 @@ from robench.datasets import rendered_digits_impl as rendered_digits
 from robench.datasets.base import DatasetBase
 from robench.datasets.glyphs import fit
 from robench.datasets.layouts import layout_of
+from robench.datasets.sentiment import LabelledFiles
 from robench.datasets.wikitext import TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
 SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40, crop=32)
 # The 95 of ImageNet-C differ in nothing but their folders, and so do resize rules in one word: one of each is enough.
-# Token files have fixtures of their own: tests/unit/test_datasets_wikitext.py.
+# Files of texts have fixtures of their own: tests/unit/test_datasets_wikitext.py and test_datasets_sentiment.py.
+TEXT_FILES = (TokenFiles, LabelledFiles)
 NAMES = [
-    *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, TokenFiles)),
+    *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, TEXT_FILES)),
     *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3"),
 ]
 

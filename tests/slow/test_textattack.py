@@ -30,7 +30,7 @@ NUM_TEXTS = 100
 NUM_QUERIES = 600
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def library() -> None:
     try:
         install("textattack")

@@ -16,7 +16,6 @@ from robench.core.errors import DeclarationError, MissingDataError, UnknownNameE
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
-from robench.datasets.wikitext import TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
 
 HEAVY = {"torch", "torchvision", "timm", "sklearn", "numpy", "PIL"}
@@ -48,9 +47,9 @@ def test_shifts_have_nothing_to_train_on(tmp_path: Path, name: str) -> None:
     assert caught.value.exit_code == 2
 
 
-# Token files have messages of their own: test_datasets_wikitext.py.
+# Files of texts have messages of their own: test_datasets_wikitext.py and test_datasets_sentiment_refusals.py.
 @pytest.mark.parametrize(
-    "name", [name for name, each in DATASETS.items() if each.folder is not None and not isinstance(each, TokenFiles)]
+    "name", [name for name, each in DATASETS.items() if each.folder is not None and each.domain != "texts"]
 )
 def test_each_dataset_on_disk_says_where_it_was_looked_for(tmp_path: Path, name: str) -> None:
     with pytest.raises(MissingDataError) as caught:

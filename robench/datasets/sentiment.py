@@ -1,0 +1,209 @@
+"""Declarations of published sentences and reviews with their sentiment: SST-2, SST-5 and IMDb.
+
+Numbers of examples are those of Socher et al. 2013 (SST-5: 8,544, 1,101 and 2,210 sentences; 1,821 of the test's are
+not neutral), of GLUE (Wang et al. 2019, arXiv:1804.07461: 67,349 phrases and 872 sentences) and of Maas et al. 2011
+(25,000 reviews each).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Ge, Le
+
+from robench.core.errors import UsageError
+from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.declarations.base import LARGEST, FieldProblem
+from robench.domains.texts import TEXTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_Rating = Annotated[int, Ge(0), Le(100)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledFiles(DatasetBase):
+    """Base of the declarations of labelled texts in published files below the data root.
+
+    Attributes:
+        sizes: number of examples of each split, in the order of ``splits``.
+        archive: name of the published archive.
+        advice: sentence for who asks for another split; empty for none.
+        reader: ``module:name`` of the function ``(declared, data_root, split)`` that returns ids, texts and classes in
+            the order of the files.
+    """
+
+    implementation: ClassVar[str] = "robench.datasets.sentiment_impl:open_labelled"
+    reader: ClassVar[str]
+
+    domain: str = TEXTS.name
+    folder: str
+    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    sizes: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]
+    archive: str
+    advice: str = ""
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse another number of sizes than of splits, and two sizes of the measured split."""
+        problems = super(LabelledFiles, self).contradictions()
+        if len(self.sizes) != len(self.splits):
+            wanted = f"must be a number for each of {', '.join(self.splits)}"
+            problems.append(("sizes", f"{wanted}, got {len(self.sizes)} of them"))
+        elif self.evaluation_split in self.splits and self.num_examples != self.num_examples_of(self.evaluation_split):
+            wanted = f"must be the size of the split {self.evaluation_split}, {self.sizes}"
+            problems.append(("num_examples", f"{wanted}, got {self.num_examples}"))
+        return problems
+
+    def check_split(self, split: str) -> None:
+        """Refuse a split that the dataset does not have, with ``advice``.
+
+        Raises:
+            UsageError: the split does not exist.
+        """
+        try:
+            super(LabelledFiles, self).check_split(split)
+        except UsageError as error:
+            raise UsageError(f"{error}. {self.advice}" if self.advice else str(error)) from None
+
+    def num_examples_of(self, split: str) -> int:
+        """Return the published number of examples of a split.
+
+        Raises:
+            UsageError: there is no such split.
+        """
+        self.check_split(split)
+        return self.sizes[self.splits.index(split)]
+
+    def path_of(self, split: str) -> str:
+        """Return the path of a split's file or folder below the data root."""
+        return f"{self.folder}/{split}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TabbedSentences(LabelledFiles):
+    """Declaration of ``SPLIT.tsv``: a header, and for each sentence a row of it, a tab and its class."""
+
+    reader: ClassVar[str] = "robench.datasets.tabbed_sentences:read_sentences"
+
+    def path_of(self, split: str) -> str:
+        """Return the path of a split's file below the data root."""
+        return f"{self.folder}/{split}.tsv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentimentTrees(LabelledFiles):
+    """Declaration of ``SPLIT.txt``: for each sentence a line with its tree, each of whose nodes has a class.
+
+    Attributes:
+        is_binary: whether classes 0 and 1 become 0, classes 3 and 4 become 1, and sentences of class 2, which are
+            neutral, are left out.
+        is_lower_case: whether letters become lower case.
+    """
+
+    reader: ClassVar[str] = "robench.datasets.sentiment_trees:read_trees"
+
+    is_binary: bool = False
+    is_lower_case: bool = False
+
+    def path_of(self, split: str) -> str:
+        """Return the path of a split's file below the data root."""
+        return f"{self.folder}/{split}.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewFolders(LabelledFiles):
+    """Declaration of ``SPLIT/CLASS/NUMBER_RATING.txt``: a file for each review, equally many of each class.
+
+    Attributes:
+        class_folders: names of the folders of the classes, in their order.
+        ratings: lowest and highest rating of each class.
+    """
+
+    reader: ClassVar[str] = "robench.datasets.review_folders:read_reviews"
+
+    class_folders: tuple[str, ...]
+    ratings: tuple[tuple[_Rating, _Rating], ...]
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse other numbers of folders and ratings than of classes."""
+        problems = super(ReviewFolders, self).contradictions()
+        fields: dict[str, Sequence[object]] = {"class_folders": self.class_folders, "ratings": self.ratings}
+        for name, found in fields.items():
+            if len(found) != self.num_classes:
+                problems.append((name, f"must be one for each of {self.num_classes} classes, got {len(found)}"))
+        return problems
+
+
+def _of_split(declared: LabelledFiles, split: str, title: str) -> LabelledFiles:
+    """Return the dataset of another split of the same files."""
+    return replace(
+        declared,
+        name=f"{declared.name}/{split}",
+        title=title,
+        num_examples=declared.num_examples_of(split),
+        evaluation_split=split,
+    )
+
+
+SST2 = TabbedSentences(
+    name="sst2",
+    title="SST-2: sentences of film reviews, negative (0) or positive (1), GLUE's development split",
+    task="classification",
+    num_classes=2,
+    num_examples=872,
+    source="Socher et al. 2013; files of GLUE, Wang et al. 2019, arXiv:1804.07461",
+    licence="not stated",
+    folder="SST-2",
+    splits=("train", "dev"),
+    evaluation_split="dev",
+    sizes=(67_349, 872),
+    archive="SST-2.zip",
+    advice="GLUE's test.tsv has no labels and is never read; the original test split is the dataset 'sst2/test'",
+)
+SST2_TRAIN = _of_split(SST2, "train", "SST-2, GLUE's training split: phrases and sentences")
+SST5 = SentimentTrees(
+    name="sst5",
+    title="SST-5: sentences of film reviews, very negative (0) to very positive (4), test split",
+    task="classification",
+    num_classes=5,
+    num_examples=2_210,
+    source="Socher et al. 2013, Stanford Sentiment Treebank",
+    licence=SST2.licence,
+    folder="trees",
+    splits=("train", "dev", TEST_SPLIT),
+    sizes=(8_544, 1_101, 2_210),
+    archive="trainDevTestTrees_PTB.zip",
+)
+SST5_DEV = _of_split(SST5, "dev", "SST-5, development split")
+SST5_TRAIN = _of_split(SST5, "train", "SST-5, training split: whole sentences")
+SST2_TEST = replace(
+    SST5,
+    name="sst2/test",
+    title="SST-2, the original test split: sentences of SST-5's that are not neutral, in GLUE's form",
+    num_classes=2,
+    num_examples=1_821,
+    splits=(TEST_SPLIT,),
+    sizes=(1_821,),
+    advice="Train on the dataset 'sst2'",
+    is_binary=True,
+    is_lower_case=True,
+)
+IMDB = ReviewFolders(
+    name="imdb",
+    title="IMDb: film reviews, negative (0) or positive (1), test split",
+    task="classification",
+    num_classes=2,
+    num_examples=25_000,
+    source="Maas et al. 2011, Large Movie Review Dataset",
+    licence="not stated",
+    folder="aclImdb",
+    splits=("train", TEST_SPLIT),
+    sizes=(25_000, 25_000),
+    archive="aclImdb_v1.tar.gz",
+    class_folders=("neg", "pos"),
+    ratings=((1, 4), (7, 10)),
+)
+IMDB_TRAIN = _of_split(IMDB, "train", "IMDb, training split")
+SENTIMENT_SETS = (SST2, SST2_TRAIN, SST2_TEST, SST5, SST5_DEV, SST5_TRAIN, IMDB, IMDB_TRAIN)

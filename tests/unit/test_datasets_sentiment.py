@@ -1,0 +1,462 @@
+"""SST-2, SST-5 and IMDb: what is read of files of their form, and in which order.
+
+What is wanted is written by hand in ``sentiment_files``, or made here by loops of another kind than robench's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sentiment_files import (
+    ARCHIVES,
+    REVIEWS,
+    SENTENCES,
+    SMALL,
+    TREES,
+    all_files,
+    small_imdb,
+    small_sst2,
+    small_sst2_test,
+    small_sst5,
+    table,
+    write_all,
+)
+
+from robench.core.errors import MissingDataError, UsageError
+from robench.core.files import read_regular
+from robench.core.identity import key_of
+from robench.datasets import DATASETS, open_dataset, text_files
+from robench.datasets.order import hash_order
+from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.review_folders import review_text
+from robench.datasets.sentiment import IMDB, SENTIMENT_SETS, SST2, SST2_TEST, SST5, LabelledFiles
+from robench.datasets.sentiment_trees import MOST_LEVELS, TreeError, parsed, unescaped
+from robench.datasets.texts import LabelledTexts
+from robench.datasets.unpacking import limits_of, unpack
+from robench.datasets.verification import verify
+from robench.declare import find_suite
+from robench.domains.code_points import decoded
+from robench.testing.dataset import DATASET_CHECKS, Opened
+from robench.testing.declarations import DECLARATION_CHECKS
+
+if TYPE_CHECKING:
+    from conftest import Robench
+
+NAMES = ["sst2", "sst2/train", "sst2/test", "sst5", "sst5/dev", "sst5/train", "imdb", "imdb/train"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return write_all(tmp_path)
+
+
+def opened(declared: LabelledFiles, root: Path, split: str | None = None) -> LabelledTexts:
+    dataset = open_dataset(declared, data_root=root, preprocessing=None, split=split)
+    assert isinstance(dataset, LabelledTexts)
+    return dataset
+
+
+def by_id(dataset: LabelledTexts) -> dict[str, tuple[str, int]]:
+    return {each: (text, label) for each, text, label in zip(dataset.ids, dataset.texts, dataset.labels, strict=True)}
+
+
+class TestDeclarations:
+    def test_all_are_registered_by_name(self) -> None:
+        assert [each.name for each in SENTIMENT_SETS] == ["sst2", "sst2/train", "sst2/test", *NAMES[3:]]
+        assert all(DATASETS[each.name] is each for each in SENTIMENT_SETS)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_they_keep_what_every_declaration_promises(self, name: str) -> None:
+        for check in DECLARATION_CHECKS:
+            check(name, DATASETS[name])
+        assert (DATASETS[name].domain, DATASETS[name].task) == ("texts", "classification")
+
+    @pytest.mark.parametrize(
+        ("name", "split", "size", "num_classes"),
+        [
+            ("sst2", "dev", 872, 2),
+            ("sst2/train", "train", 67_349, 2),
+            ("sst2/test", "test", 1_821, 2),
+            ("sst5", "test", 2_210, 5),
+            ("sst5/dev", "dev", 1_101, 5),
+            ("sst5/train", "train", 8_544, 5),
+            ("imdb", "test", 25_000, 2),
+            ("imdb/train", "train", 25_000, 2),
+        ],
+    )
+    def test_measured_splits_and_sizes_are_the_published_ones(
+        self, name: str, split: str, size: int, num_classes: int
+    ) -> None:
+        declared = DATASETS[name]
+        assert (declared.evaluation_split, declared.num_examples, declared.num_classes) == (split, size, num_classes)
+
+    @pytest.mark.parametrize(
+        ("name", "split"), [("sst2", "train"), ("sst5", "dev"), ("sst5", "train"), ("imdb", "train")]
+    )
+    def test_datasets_of_another_split_differ_in_it_alone(self, name: str, split: str) -> None:
+        other = DATASETS[f"{name}/{split}"]
+        fields = {"name": other.name, "title": other.title, "num_examples": other.num_examples}
+        assert other == replace(DATASETS[name], evaluation_split=split, **fields)  # type: ignore[arg-type]  # of each
+
+    def test_sizes_that_do_not_fit_the_splits_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="sizes must be a number for each of train, dev, test, got 2 of them"):
+            replace(SST5, sizes=(1, 2_210))
+        with pytest.raises(ValueError, match=r"num_examples must be the size of the split test, .*, got 7"):
+            replace(SST5, num_examples=7)
+        with pytest.raises(ValueError, match="evaluation_split must be one of train, dev, got 'test'"):
+            replace(SST2, evaluation_split="test")
+
+    def test_folders_and_ratings_are_one_for_each_class(self) -> None:
+        with pytest.raises(ValueError, match="class_folders must be one for each of 2 classes, got 1"):
+            replace(IMDB, class_folders=("neg",))
+        with pytest.raises(ValueError, match="ratings must be one for each of 2 classes, got 3"):
+            replace(IMDB, ratings=((1, 2), (3, 4), (5, 6)))
+
+    def test_knowing_them_needs_no_torch(self) -> None:
+        script = "import robench.datasets.sentiment, sys; print('torch' in sys.modules)"
+        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert ended.stdout.split() == ["False"]
+
+    @pytest.mark.parametrize("name", ["sst2", "sst2/train"])
+    def test_who_asks_for_glue_s_test_split_is_told_of_the_other(self, root: Path, name: str) -> None:
+        (root / "SST-2" / "test.tsv").write_text("index\tsentence\n0\tuneasy mishmash of styles and genres .\n")
+        with pytest.raises(UsageError) as caught:
+            open_dataset(name, data_root=root, preprocessing=None, split="test")
+        assert str(caught.value) == (
+            f"dataset {name!r} has no split 'test' here, only 'train' and 'dev'. GLUE's test.tsv has no labels and is "
+            "never read; the original test split is the dataset 'sst2/test'"
+        )
+
+    def test_other_splits_are_refused(self, root: Path) -> None:
+        with pytest.raises(UsageError, match=r"no split 'train' here, only 'test'\. Train on the dataset 'sst2'"):
+            opened(small_sst2_test(), root, "train")
+        with pytest.raises(UsageError, match=r"'imdb' has no split 'unsup' here, only 'train' and 'test'$"):
+            opened(small_imdb(), root, "unsup")
+
+
+class TestSentences:
+    def test_rows_are_read_without_blanks_at_their_ends_and_without_quoting(self, root: Path) -> None:
+        found = by_id(opened(small_sst2(), root))
+        assert found == {
+            f"SST-2/dev/{place:05d}": (sentence.strip(), label) for place, (sentence, label) in enumerate(SENTENCES)
+        }
+        assert found["SST-2/dev/00002"][0].startswith('a " what if ? " ( maybe ) about clichés\u00a0of')
+
+    def test_a_last_row_without_an_end_is_read(self, root: Path) -> None:
+        (root / "SST-2" / "dev.tsv").write_bytes(table().removesuffix(b"\n"))
+        assert len(opened(small_sst2(), root)) == len(SENTENCES)
+
+    def test_the_training_split_has_ids_of_its_own_that_are_the_same_by_either_name(self, root: Path) -> None:
+        (root / "SST-2" / "train.tsv").write_bytes(table((*SENTENCES[:3], ("dull", 0))))
+        train = opened(small_sst2(), root, "train")
+        named = opened(small_sst2(name="sst2/train", evaluation_split="train"), root)
+        assert by_id(train) == by_id(named)
+        assert by_id(train)["SST-2/train/00003"] == ("dull", 0)
+        assert train.ids == named.ids
+        assert (train.identity.name, named.identity.name) == ("sst2", "sst2/train")
+
+
+class TestTrees:
+    def test_sentences_are_the_leaves_and_classes_those_of_the_roots(self, root: Path) -> None:
+        assert by_id(opened(small_sst5(), root)) == {
+            f"trees/test/{place:05d}": (sentence, label) for place, (_, label, sentence) in enumerate(TREES)
+        }
+
+    def test_the_binary_test_split_has_no_neutral_sentences_and_lower_case(self, root: Path) -> None:
+        assert by_id(opened(small_sst2_test(), root)) == {
+            "trees/test/00000": ("it 's lovely .", 1),
+            "trees/test/00001": ("( it 's ) bad", 0),
+            "trees/test/00003": ("wow no it is not", 0),
+            "trees/test/00004": ("wow", 1),
+        }
+
+    @pytest.mark.parametrize("split", ["train", "dev"])
+    def test_other_splits_are_read_from_their_files(self, root: Path, split: str) -> None:
+        (root / "trees" / f"{split}.txt").write_text("(1 Dull)\n(3 (2 So) (3 good))\n")
+        declared = small_sst5(name=f"sst5/{split}", evaluation_split=split, sizes=(2, 2, 6), num_examples=2)
+        wanted = {f"trees/{split}/00000": ("Dull", 1), f"trees/{split}/00001": ("So good", 3)}
+        assert by_id(opened(declared, root)) == by_id(opened(small_sst5(sizes=(2, 2, 6)), root, split)) == wanted
+
+    @pytest.mark.parametrize(
+        ("word", "wanted"),
+        [
+            ("-LRB-", "("),
+            ("-RRB-", ")"),
+            ("1\\/2", "1/2"),
+            ("\\*\\*\\*\\*", "****"),
+            ("``", "``"),
+            ("a\\b", "a\\b"),
+            ("x-LRB-", "x-LRB-"),
+        ],
+    )
+    def test_escapes_of_the_penn_treebank_are_undone(self, word: str, wanted: str) -> None:
+        assert unescaped(word) == wanted
+
+    @given(
+        st.recursive(
+            st.tuples(st.integers(0, 4), st.text("ab\u00e9-\u00a0.\\", min_size=1).filter(str.strip)),
+            lambda nodes: st.tuples(st.integers(0, 4), st.lists(nodes, min_size=1, max_size=3)),
+            max_leaves=12,
+        )
+    )
+    def test_what_a_recursive_writer_writes_is_read(self, tree: Any) -> None:
+        def written(node: Any) -> str:
+            label, below = node
+            return f"({label} {below if isinstance(below, str) else ' '.join(map(written, below))})"
+
+        def leaves(node: Any) -> list[str]:
+            return [node[1]] if isinstance(node[1], str) else [word for each in node[1] for word in leaves(each)]
+
+        assert parsed(written(tree)) == (tree[0], leaves(tree))
+
+    @given(st.text("(), 0123a\u00a0", max_size=30))
+    def test_any_line_is_a_tree_or_has_a_message(self, line: str) -> None:
+        with suppress(TreeError):
+            label, words = parsed(line)
+            assert line.count("(") == line.count(")") >= len(words) > 0
+            assert line.startswith(f"({label} ")
+
+    def test_levels_are_bounded_and_no_recursion_is_needed(self) -> None:
+        def tower(levels: int) -> str:
+            return "(2 " * levels + "(3 up)" + ")" * levels
+
+        assert parsed(tower(MOST_LEVELS)) == (2, ["up"])
+        with pytest.raises(TreeError, match="it has more than 1,000 levels"):
+            parsed(tower(MOST_LEVELS + 1))
+        with pytest.raises(TreeError, match="it has more than 1,000 levels"):
+            parsed(tower(1_000_000))
+
+
+class TestReviews:
+    @pytest.mark.parametrize("split", ["train", "test"])
+    def test_words_stand_apart_and_breaks_end_lines(self, root: Path, split: str) -> None:
+        assert by_id(opened(small_imdb(), root, split)) == {
+            f"aclImdb/{split}/{name.removesuffix('.txt')}": (text, int(name.startswith("pos")))
+            for name, (_, text) in REVIEWS.items()
+        }
+
+    @pytest.mark.parametrize("content", ["", "<br />", " <br /><br /> \n", "\x85"])
+    def test_breaks_alone_are_no_text(self, content: str) -> None:
+        assert review_text(content) == ""
+
+    def test_other_entries_of_the_folders_are_not_read(self, root: Path) -> None:
+        for name in (".DS_Store", "urls_pos.txt", "3_8.txt.orig", "x_8.txt", "\u0663_8.txt"):
+            (root / "aclImdb" / "test" / "pos" / name).write_bytes(b"\xff")
+        (root / "aclImdb" / "train" / "unsup").mkdir()
+        assert len(opened(small_imdb(), root)) == len(REVIEWS)
+
+    def test_each_file_is_opened_once(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[Path] = []
+
+        def watched(path: Path, max_bytes: int) -> bytes:
+            seen.append(path)
+            return read_regular(path, max_bytes)
+
+        monkeypatch.setattr(text_files, "read_regular", watched)
+        dataset = opened(small_imdb(), root)
+        dataset.batch(0, len(dataset))
+        assert sorted(seen) == sorted(root / "aclImdb" / "test" / name for name in REVIEWS)
+
+    def test_links_to_folders_are_followed(self, root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+        elsewhere = tmp_path_factory.mktemp("elsewhere")
+        (elsewhere / "aclImdb").symlink_to(root / "aclImdb")
+        assert opened(small_imdb(), elsewhere).identity == opened(small_imdb(), root).identity
+
+
+class TestDatasets:
+    @pytest.mark.parametrize("check", DATASET_CHECKS, ids=lambda check: check.__name__)
+    @pytest.mark.parametrize("name", SMALL)
+    def test_they_keep_what_every_dataset_promises(self, root: Path, name: str, check: Any) -> None:
+        declared = SMALL[name]()
+        check(Opened(declared, lambda: opened(declared, root)))
+
+    @pytest.mark.parametrize("name", SMALL)
+    def test_the_order_is_that_of_the_ids_hashes(self, root: Path, name: str) -> None:
+        dataset = opened(SMALL[name](), root)
+        assert list(dataset.ids) == hash_order(dataset.ids)
+
+    @pytest.mark.parametrize("name", SMALL)
+    def test_batches_are_texts_and_classes(self, root: Path, name: str) -> None:
+        dataset = opened(SMALL[name](), root)
+        batch = dataset.batch(1, 4)
+        assert decoded(batch.inputs) == list(dataset.texts[1:4])
+        assert batch.targets.tolist() == list(dataset.labels[1:4])
+        assert batch.ids == dataset.ids[1:4]
+
+    @pytest.mark.parametrize(
+        ("name", "path", "old", "new"),
+        [
+            ("sst2", "SST-2/dev.tsv", "bleak", "black"),
+            ("sst2", "SST-2/dev.tsv", "bons\t1", "bons\t0"),
+            ("sst5", "trees/test.txt", "lovely", "lively"),
+            ("sst5", "trees/test.txt", "(4 Wow)", "(3 Wow)"),
+            ("sst2/test", "trees/test.txt", "(4 Wow)", "(1 Wow)"),
+            ("imdb", "aclImdb/test/neg/0_3.txt", "man", "men"),
+        ],
+    )
+    def test_a_changed_text_or_class_changes_the_fingerprint(
+        self, root: Path, name: str, path: str, old: str, new: str
+    ) -> None:
+        declared = SMALL[name]()
+        before = opened(declared, root).identity
+        content = (root / path).read_text()
+        assert old in content
+        (root / path).write_text(content.replace(old, new))
+        after = opened(declared, root).identity
+        assert after.num_examples == before.num_examples
+        assert key_of(after) != key_of(before)
+
+    def test_splits_of_the_same_content_have_different_fingerprints(self, root: Path) -> None:
+        for declared in (small_sst2(), small_sst5(), small_imdb()):
+            found = {opened(declared, root, split).identity.fingerprint for split in declared.splits}
+            assert len(found) == len(declared.splits)
+
+    def test_what_no_number_depends_on_is_in_no_fingerprint(self, root: Path) -> None:
+        before = opened(small_imdb(), root).identity
+        path = root / "aclImdb" / "test" / "pos" / "0_7.txt"
+        path.write_text("If  you like it ,see\nit.\n")
+        assert opened(small_imdb(), root).identity == before
+
+
+class TestSuites:
+    @pytest.mark.parametrize("name", ["sst2", "sst5", "imdb"])
+    def test_word_swap_is_that_of_the_embedded_classifiers(self, name: str) -> None:
+        own, other = find_suite(f"{name}-swap"), find_suite("sotu-eras-swap")
+        assert [(each.name, each.perturbation) for each in own.conditions] == [
+            (each.name, each.perturbation) for each in other.conditions
+        ]
+        assert {each.dataset.name for each in own.conditions} == {name}
+
+    @pytest.mark.parametrize(
+        ("name", "wanted"),
+        [
+            ("sst2", {"dev": "sst2", "train": "sst2/train", "test": "sst2/test"}),
+            ("sst5", {"test": "sst5", "dev": "sst5/dev", "train": "sst5/train"}),
+            ("imdb", {"test": "imdb", "train": "imdb/train"}),
+        ],
+    )
+    def test_each_split_has_its_condition(self, name: str, wanted: dict[str, str]) -> None:
+        suite = find_suite(f"{name}-splits")
+        assert {each.name: each.dataset.name for each in suite.conditions} == wanted
+        assert all(each.dataset.evaluation_split == each.name for each in suite.conditions)
+        assert [column.key for column in suite.columns] == [f"{each}/top1_accuracy" for each in wanted]
+
+
+def archive_of(name: str, folder: Path, files: dict[str, bytes]) -> Path:
+    path = folder / ARCHIVES[name]
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, content in files.items():
+                archive.writestr(member, content)
+        return path
+    with tarfile.open(path, "w:gz") as archive:
+        for member, content in files.items():
+            info = tarfile.TarInfo(member)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def files_of(name: str) -> dict[str, bytes]:
+    return {
+        path: content for path, content in all_files().items() if path.startswith(f"{PUBLISHED_SETS[name].folder}/")
+    }
+
+
+class TestArchives:
+    @pytest.mark.parametrize("name", ARCHIVES)
+    def test_an_unpacked_archive_is_a_dataset(self, tmp_path: Path, name: str) -> None:
+        declared, published = SMALL[name](), PUBLISHED_SETS[name]
+        assert published.archives == (declared.archive,)
+        files = files_of(name)
+        unpacked = unpack(archive_of(name, tmp_path, files), published, tmp_path / "data")
+        assert unpacked.num_written == len(files)
+        assert by_id(opened(declared, tmp_path / "data"))
+
+    @pytest.mark.parametrize("name", ARCHIVES)
+    def test_the_archive_of_another_dataset_is_refused(self, tmp_path: Path, name: str) -> None:
+        other = next(each for each in ARCHIVES if each != name)
+        archive = archive_of(other, tmp_path, files_of(other))
+        with pytest.raises(
+            MissingDataError, match=rf"holds nothing of dataset '{name}': .*Its archives: {ARCHIVES[name]}"
+        ):
+            unpack(archive, PUBLISHED_SETS[name], tmp_path / "data")
+        assert not (tmp_path / "data").exists()
+
+    def test_what_is_wanted_of_an_archive_is_named(self, tmp_path: Path) -> None:
+        archive = archive_of("sst5", tmp_path, {"trees/README.txt": b"text"})
+        with pytest.raises(MissingDataError, match=r"it holds README\.txt, wanted train\.txt or dev\.txt or test\.txt"):
+            unpack(archive, PUBLISHED_SETS["sst5"], tmp_path / "data")
+
+    def test_100000_reviews_are_within_the_limits(self) -> None:
+        limits = limits_of(PUBLISHED_SETS["imdb"])
+        # 25,000 of each split with classes, 50,000 without, and folders, lists and features beside them.
+        assert limits.max_members > 100_100
+        assert limits.max_bytes > 500_000_000
+
+    def test_from_the_archive_to_verified_splits_by_commands(
+        self, tmp_path: Path, robench: Robench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(DATASETS.builtin, "imdb", small_imdb())
+        archive = archive_of("imdb", tmp_path, files_of("imdb"))
+        ended = robench("data", "prepare", "imdb", "--archive", archive, "--data-root", tmp_path)
+        assert (ended.code, ended.stdout) == (
+            0,
+            f"{tmp_path / 'aclImdb'}: {2 * len(REVIEWS)} files written, 0 existed already.\n",
+        )
+        ended = robench("data", "verify", "imdb", "--data-root", tmp_path)
+        assert (ended.code, ended.stdout.splitlines()) == (
+            0,
+            [f"whole  imdb, {split} split: {len(REVIEWS)} texts; every text was read" for split in ("train", "test")],
+        )
+
+
+class TestVerification:
+    @pytest.mark.parametrize("name", SMALL)
+    def test_each_split_has_its_result(self, root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        declared = SMALL[name]()
+        monkeypatch.setitem(DATASETS.builtin, name, declared)
+        found = list(verify(name, root))
+        assert [each.split for each in found] == list(declared.splits)
+        assert all(each.is_whole and each.is_decoded and each.num_tokens is None for each in found)
+        assert [each.num_texts for each in found] == [declared.num_examples_of(each) for each in declared.splits]
+        assert {each.folder for each in found} == {root / str(declared.folder)}
+
+    def test_what_is_absent_and_what_is_wrong_are_told_apart(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(DATASETS.builtin, "sst5", small_sst5())
+        (root / "trees" / "train.txt").unlink()
+        (root / "trees" / "dev.txt").write_text("(1 Dull)\n")
+        train, dev, test = verify("sst5", root)
+        assert train.is_absent
+        assert [each.kind for each in dev.findings] == ["wrong-file"]
+        assert not dev.is_absent
+        assert test.is_whole
+
+    def test_the_command_ends_with_4(self, root: Path, robench: Robench) -> None:
+        ended = robench("data", "verify", "sst2", "--data-root", root)
+        assert ended.code == 4
+        assert ended.stdout.splitlines()[0] == "WRONG  sst2, train split: 0 texts; it cannot be used"
+        assert "has 4 sentences, wanted 67,349 as published of the train split of sst2" in ended.stdout
+        found = json.loads(robench("data", "verify", "sst2", "--data-root", root, "--json").stdout)
+        assert [(each["split"], each["num_texts"], each["is_whole"]) for each in found] == [
+            ("train", 0, False),
+            ("dev", 0, False),
+        ]
+
+    def test_sets_hold_the_datasets_of_their_folder(self) -> None:
+        assert PUBLISHED_SETS["sst2"].datasets == ("sst2", "sst2/train")
+        assert PUBLISHED_SETS["sst5"].datasets == ("sst2/test", "sst5", "sst5/dev", "sst5/train")
+        assert PUBLISHED_SETS["imdb"].datasets == ("imdb", "imdb/train")
+        assert SST2_TEST.folder == SST5.folder

@@ -1,0 +1,309 @@
+"""Files that are not those of SST-2, SST-5 and IMDb: each has a message of one line with place, finding and advice."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from sentiment_files import (
+    REVIEWS,
+    SENTENCES,
+    SMALL,
+    small_imdb,
+    small_sst2,
+    small_sst5,
+    table,
+    trees,
+    write_all,
+)
+
+from robench.core.errors import MissingDataError
+from robench.datasets import open_dataset, review_folders, sentiment_trees, tabbed_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robench.datasets.sentiment import LabelledFiles
+
+PATHS = {
+    "sst2": "SST-2/dev.tsv",
+    "sst2/test": "trees/test.txt",
+    "sst5": "trees/test.txt",
+    "imdb": "aclImdb/test/pos/1_10.txt",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return write_all(tmp_path)
+
+
+def refusal(declared: LabelledFiles, root: Path | None) -> str:
+    with pytest.raises(MissingDataError) as caught:
+        open_dataset(declared, data_root=root, preprocessing=None)
+    (line,) = caught.value.lines
+    assert "\n" not in line
+    assert line.isprintable()
+    return line
+
+
+HEADER = b"sentence\tlabel\n"
+SECOND = SENTENCES[1][0].encode() + b"\t0\n"
+LATIN_1 = table().replace("é".encode(), b"\xe9")
+CUT = trees() + b"(2 \xe2"
+FIRST_TREE, OTHER_TREES = trees().split(b"\n", 1)
+WINDOWS = "PATH has Windows line ends (CR LF), first in line"
+NO_TREE = "line 1 of PATH is no sentiment tree:"
+# By name: dataset, content of its file, and a part of the message.
+DAMAGED = {
+    "empty table": ("sst2", b"", "PATH is empty: it has 0 bytes and no word."),
+    "blank table": ("sst2", b" \n\n", "PATH is empty: it has 3 bytes and no word."),
+    "header alone": ("sst2", HEADER, "PATH has 0 sentences, wanted 4 as published of the dev split of sst2."),
+    "no header": ("sst2", SECOND, "line 1 of PATH is 'unflinchingly bleak and desperate \\t0', wanted the header"),
+    "other columns": ("sst2", b"label\tsentence\n0\tbad\n", "1 of PATH is 'label\\tsentence', wanted the header 'se"),
+    "byte order mark": ("sst2", b"\xef\xbb\xbf" + table(), "line 1 of PATH is '\\ufeffsentence\\tlabel', wanted the"),
+    "Windows line ends": ("sst2", table().replace(b"\n", b"\r\n"), f"{WINDOWS} 1, wanted LF alone."),
+    "one Windows line end": ("sst2", HEADER + SECOND + b"bad\t0\r\n", f"{WINDOWS} 3, wanted LF alone."),
+    "not UTF-8": ("sst2", LATIN_1, f"PATH is not UTF-8: byte {LATIN_1.index(0xE9):,}, in line 4, is 0xe9."),
+    "NUL": ("sst2", HEADER + b"b\0d\t0\n", "PATH has the control character NUL at byte 16, in line 2, wanted text."),
+    "U+001E": ("sst2", HEADER + b"bad\x1e\t0\n", "PATH has the control character U+001E at byte 18, in line 2, wante"),
+    "row without tab": ("sst2", HEADER + SECOND + b"bad 0\n", "line 3 of PATH has 0 tabs in 'bad 0', wanted a sent"),
+    "row of two tabs": ("sst2", HEADER + b"b\ta\t0\n", "line 2 of PATH has 2 tabs in 'b\\ta\\t0', wanted a sentence,"),
+    "empty row": ("sst2", HEADER + b"\n" + SECOND, "line 2 of PATH has 0 tabs in '', wanted a sentence, one tab and "),
+    "escape sequence": ("sst2", HEADER + b"\x1b[31m\n", "line 2 of PATH has 0 tabs in '\\x1b[31m', wanted a sentence"),
+    "long row": ("sst2", HEADER + b"bad " * 10_000 + b"\n", "…', wanted a sentence, one tab and its class."),
+    "unknown class": ("sst2", HEADER + b"bad\t2\n", "line 2 of PATH has the class '2', wanted 0 or 1."),
+    "no class": ("sst2", HEADER + b"bad\t\n", "line 2 of PATH has the class '', wanted 0 or 1."),
+    "class and a blank": ("sst2", HEADER + b"bad\t1 \n", "line 2 of PATH has the class '1 ', wanted 0 or 1."),
+    "class in other digits": (
+        "sst2",
+        HEADER + "bad\t\u0661\n".encode(),
+        "of PATH has the class '\u0661', wanted 0 or 1.",
+    ),
+    "empty sentence": ("sst2", HEADER + b" \t1\n", "line 2 of PATH has an empty sentence, wanted words."),
+    "other white space": (
+        "sst2",
+        HEADER + "\u2003\t1\n".encode(),
+        "line 2 of PATH has an empty sentence, wanted words.",
+    ),
+    "a row less": (
+        "sst2",
+        table(SENTENCES[:3]),
+        "PATH has 3 sentences, wanted 4 as published of the dev split of sst2.",
+    ),
+    "a row more": ("sst2", table() + SECOND, "PATH has 5 sentences, wanted 4 as published of the dev split of sst2."),
+    "no trees": ("sst5", b"", "PATH is empty: it has 0 bytes and no word."),
+    "trees of Windows": ("sst5", trees().replace(b"\n", b"\r\n"), f"{WINDOWS} 1, wanted LF alone."),
+    "trees not UTF-8": ("sst5", CUT, f"PATH is not UTF-8: byte {len(CUT) - 1:,}, in line 7, is 0xe2."),
+    "NUL in trees": ("sst5", b"(2 \0)\n", "PATH has the control character NUL at byte 3, in line 1, wanted text."),
+    "no tree": (
+        "sst5",
+        trees() + b"text\n",
+        "line 7 of PATH is no sentiment tree: at character 1 there is 'text', want",
+    ),
+    "empty line": (
+        "sst5",
+        b"\n(1 bad)\n",
+        f"{NO_TREE} at character 1 the line ends, wanted a node such as '(2 film)'.",
+    ),
+    "open tree": ("sst5", b"(1 (2 a) (2 b)\n", f"{NO_TREE} at character 15 the line ends, wanted ')' or a blank."),
+    "two trees": ("sst5", b"(1 a) (2 b)\n", f"{NO_TREE} at character 6 there is ' (2 b)', wanted the end of the line"),
+    "closed twice": ("sst5", b"(1 a))\n", f"{NO_TREE} at character 6 there is ')', wanted the end of the line after"),
+    "word and nodes": ("sst5", b"(1 (2 a) b)\n", f"{NO_TREE} at character 10 there is 'b)', wanted a node such as"),
+    "no blank": ("sst5", b"(1 (2 a)(2 b))\n", f"{NO_TREE} at character 9 there is '(2 b))', wanted ')' or a blank."),
+    "no class of a node": (
+        "sst5",
+        b"(1 (a) (2 b))\n",
+        f"{NO_TREE} at character 4 there is '(a) (2 b))', wanted a node",
+    ),
+    "no word of a node": (
+        "sst5",
+        b"(1 (2 ) (2 b))\n",
+        f"{NO_TREE} at character 4 there is '(2 ) (2 b))', wanted a node",
+    ),
+    "class above 4": ("sst5", b"(5 a)\n", f"{NO_TREE} at character 2 there is the class '5', wanted 0 to 4."),
+    "class of a leaf": (
+        "sst5",
+        b"(1 (x a) (2 b))\n",
+        f"{NO_TREE} at character 5 there is the class 'x', wanted 0 to 4.",
+    ),
+    "trees of syntax": ("sst5", b"(S (NP it) (VP is))\n", f"{NO_TREE} at character 2 there is the class 'S', wanted 0"),
+    "no words": ("sst5", "(2 \u00a0)\n".encode(), f"{NO_TREE} its sentence is empty: no leaf has a word."),
+    "deep tree": ("sst5", b"(2 " + b"(2 " * 100_000 + b"\n", f"{NO_TREE} it has more than 1,000 levels."),
+    "a tree less": ("sst5", OTHER_TREES, "PATH has 5 sentences, wanted 6 as published of the test split of sst5."),
+    "a neutral tree less": (
+        "sst5",
+        trees().rsplit(b"(2 (2", 1)[0],
+        "PATH has 5 sentences, wanted 6 as published of the",
+    ),
+    "a tree less of two classes": (
+        "sst2/test",
+        OTHER_TREES,
+        "PATH has 3 sentences that are not neutral, wanted 4 as p",
+    ),
+    "empty review": ("imdb", b"", "PATH is empty: it has 0 bytes and no word."),
+    "review of breaks": ("imdb", b"<br /><br />", "PATH is empty: it has 12 bytes and no word."),
+    "review not UTF-8": ("imdb", b"so-so\ncaf\xe9", "PATH is not UTF-8: byte 9, in line 2, is 0xe9."),
+    "NUL in a review": ("imdb", b"b\0d", "PATH has the control character NUL at byte 1, in line 1, wanted text."),
+    "U+001E in a review": (
+        "imdb",
+        b"\x1e a",
+        "PATH has the control character U+001E at byte 0, in line 1, wanted text.",
+    ),
+}
+
+
+class TestContent:
+    @pytest.mark.parametrize("case", DAMAGED)
+    def test_a_damaged_file_has_its_message(self, root: Path, case: str) -> None:
+        name, content, message = DAMAGED[case]
+        path = root / PATHS[name]
+        path.write_bytes(content)
+        line = refusal(SMALL[name](), root)
+        assert message.replace("PATH", str(path)) in line
+        archive = SMALL[name]().archive
+        assert line.endswith((f". Unpack {archive} again", f". Unpack {archive} again, without conversion of text"))
+        assert len(line) < 500
+
+    @pytest.mark.parametrize("name", SMALL)
+    def test_published_sizes_are_wanted_of_the_published_datasets(self, root: Path, name: str) -> None:
+        with pytest.raises(
+            MissingDataError, match=r"wanted (872|1,821|2,210|12,500) as published of the (dev|test) split"
+        ):
+            open_dataset(name, data_root=root, preprocessing=None)
+
+
+class TestFiles:
+    @pytest.mark.parametrize("name", ["sst2", "sst2/test", "sst5"])
+    def test_a_missing_folder_and_a_missing_file_are_told_apart(self, root: Path, name: str) -> None:
+        path = root / PATHS[name]
+        archive = SMALL[name]().archive
+        how = (
+            f"Wanted: DIR/{PATHS[name]}, from the archive {archive}. Give DIR by --data-root DIR or the variable "
+            "ROBENCH_DATA"
+        )
+        path.unlink()
+        assert refusal(SMALL[name](), root) == f"dataset {name!r} not found: {path} is absent. {how}"
+        path.parent.rename(root / "elsewhere")
+        assert refusal(SMALL[name](), root) == f"dataset {name!r} not found: {path.parent} is absent. {how}"
+        path.parent.touch()
+        assert refusal(SMALL[name](), root) == f"dataset {name!r} not found: {path.parent} is not a folder. {how}"
+        assert refusal(SMALL[name](), None) == f"dataset {name!r} needs a folder. {how}"
+        assert "is not readable (File name too long)" in refusal(SMALL[name](), root / ("x" * 300))
+
+    @pytest.mark.parametrize("name", SMALL)
+    def test_what_is_no_regular_file_is_named(self, root: Path, name: str) -> None:
+        path = root / PATHS[name]
+        path.unlink()
+        os.mkfifo(path)
+        assert refusal(SMALL[name](), root).startswith(
+            f"cannot read {path} of dataset {name!r}: it is a named pipe, not"
+        )
+        path.unlink()
+        path.mkdir()
+        assert refusal(SMALL[name](), root) == f"cannot read {path} of dataset {name!r}: Is a directory"
+
+    @pytest.mark.parametrize(
+        ("name", "most"),
+        [
+            ("sst2", tabbed_sentences.MOST_BYTES),
+            ("sst5", sentiment_trees.MOST_BYTES),
+            ("imdb", review_folders.MOST_BYTES),
+        ],
+    )
+    def test_a_file_beyond_all_published_ones_is_not_read(self, root: Path, name: str, most: int) -> None:
+        with (root / PATHS[name]).open("wb") as file:
+            file.truncate(most + 1)
+        assert refusal(SMALL[name](), root).endswith(f"it has {most + 1:,} bytes, at most {most:,} are read")
+
+    def test_a_link_to_nothing_is_absent(self, root: Path) -> None:
+        path = root / PATHS["sst2"]
+        path.unlink()
+        path.symlink_to(root / "nowhere")
+        assert f"{path} is absent" in refusal(small_sst2(), root)
+
+
+class TestReviewFolders:
+    @pytest.mark.parametrize("missing", ["aclImdb", "aclImdb/test", "aclImdb/test/neg", "aclImdb/test/pos"])
+    def test_a_missing_folder_is_named(self, root: Path, missing: str) -> None:
+        (root / missing).rename(root / "elsewhere")
+        below = missing if missing.endswith(("neg", "pos")) else "aclImdb/test/neg"
+        assert refusal(small_imdb(), root) == (
+            f"dataset 'imdb' not found: {root / below} is absent. Wanted: DIR/{below}/NUMBER_RATING.txt, from the "
+            "archive aclImdb_v1.tar.gz. Give DIR by --data-root DIR or the variable ROBENCH_DATA"
+        )
+
+    def test_no_data_root_is_said(self) -> None:
+        assert refusal(small_imdb(), None).startswith("dataset 'imdb' needs a folder. Wanted: DIR/aclImdb/test/neg/NUM")
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda folder: (folder / "1_10.txt").unlink(), "has 2 reviews NUMBER_RATING.txt, wanted 3"),
+            (lambda folder: (folder / "3_9.txt").write_text("good"), "has 4 reviews NUMBER_RATING.txt, wanted 3"),
+            (
+                lambda folder: (folder / "0_7.txt").rename(folder / "0.txt"),
+                "has 2 reviews NUMBER_RATING.txt and 1 other entries, wanted 3",
+            ),
+            (
+                lambda folder: (folder / "0_7.txt").rename(folder / "0_7\n.txt"),
+                "has 2 reviews NUMBER_RATING.txt and 1 other entries, wanted 3",
+            ),
+        ],
+    )
+    def test_another_number_of_reviews_is_refused_before_any_is_read(
+        self, root: Path, change: Callable[[Path], object], message: str
+    ) -> None:
+        folder = root / "aclImdb" / "test" / "pos"
+        (root / "aclImdb" / "test" / "neg" / "0_3.txt").write_bytes(b"\xff")
+        change(folder)
+        line = refusal(small_imdb(), root)
+        assert line == f"{folder} {message} as published of the test split of imdb. Unpack aclImdb_v1.tar.gz again"
+
+    @pytest.mark.parametrize(
+        ("name", "rating", "wanted"), [("neg/1_1.txt", 9, "1 to 4"), ("pos/0_7.txt", 6, "7 to 10")]
+    )
+    def test_a_rating_of_the_other_class_is_refused(self, root: Path, name: str, rating: int, wanted: str) -> None:
+        path = root / "aclImdb" / "test" / name
+        moved = path.rename(path.with_name(f"5_{rating}.txt"))
+        assert refusal(small_imdb(), root) == (
+            f"{moved} has the rating {rating} by its name, wanted {wanted} in {path.parent.name}. Unpack "
+            "aclImdb_v1.tar.gz again"
+        )
+
+    def test_folders_that_changed_places_are_refused(self, root: Path) -> None:
+        test = root / "aclImdb" / "test"
+        (test / "neg").rename(test / "x")
+        (test / "pos").rename(test / "neg")
+        (test / "x").rename(test / "pos")
+        assert "has the rating 7 by its name, wanted 1 to 4 in neg" in refusal(small_imdb(), root)
+
+    def test_a_folder_that_cannot_be_listed_is_named(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(self: Path) -> None:
+            raise PermissionError(13, "Permission denied", str(self))
+
+        monkeypatch.setattr(Path, "iterdir", refuse)
+        folder = root / "aclImdb" / "test" / "neg"
+        assert refusal(small_imdb(), root) == f"cannot read {folder} of dataset 'imdb': Permission denied"
+
+    def test_line_ends_within_reviews_do_not_matter(self, root: Path) -> None:
+        before = open_dataset(small_imdb(), data_root=root, preprocessing=None).identity
+        for name, (content, _) in REVIEWS.items():
+            (root / "aclImdb" / "test" / name).write_bytes(
+                content.replace(" ", "\r\n").replace("<br\r\n/>", "<br />").encode()
+            )
+        assert open_dataset(small_imdb(), data_root=root, preprocessing=None).identity == before
+
+
+def test_the_limits_leave_room_for_the_published_files() -> None:
+    # Largest published files: train.tsv 3.8 MB, train.txt 3.1 MB, a review of 14 kB.
+    assert tabbed_sentences.MOST_BYTES > 10 * 3_900_000
+    assert sentiment_trees.MOST_BYTES > 10 * 3_200_000
+    assert review_folders.MOST_BYTES > 10 * 14_000
+
+
+def test_a_split_that_is_whole_is_not_refused(root: Path) -> None:
+    for declared in (small_sst2(), small_sst5(), small_imdb()):
+        assert len(open_dataset(declared, data_root=root, preprocessing=None)) == declared.num_examples
