@@ -14,7 +14,7 @@ from robench.domains import DOMAINS
 from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor, nn
 
@@ -89,6 +89,38 @@ class LoadedModel:
             else:
                 output = self._module(normalised)
         return self._rules.outputs_of(output, len(inputs))
+
+    def token_gradients(
+        self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]] | None:
+        """Return the gradient of a score of the outputs by a text's embedded tokens, and embeddings of words.
+
+        Args:
+            inputs: one text (1, T).
+            seeds: its seed.
+            score: function of its outputs, such as a margin.
+
+        Returns:
+            The gradient (L, C) of the tokens that the model reads, and a function of n words to their embeddings
+            (n, C); None if the module is no ``WordModel``.
+        """
+        embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))
+        if embedding is None or embedded is None:
+            return None
+        leaves: list[Tensor] = []
+
+        def keep(module: nn.Module, given: object, output: Tensor) -> Tensor:
+            leaves.append(output.detach().requires_grad_(True))
+            return leaves[-1]
+
+        handle = embedding.register_forward_hook(keep)
+        try:
+            with torch.enable_grad():
+                value = score(self.outputs(inputs, seeds))
+        finally:
+            handle.remove()
+        (gradient,) = torch.autograd.grad(value, leaves[0])
+        return gradient[0], embedded
 
     def through_solvers(self) -> LoadedModel:
         """Return the same model with gradients through the solvers of its mechanisms.

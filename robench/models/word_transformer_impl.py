@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
@@ -46,8 +46,16 @@ class WordModel(nn.Module):
 
     def ids_of(self, text: str) -> list[int]:
         """Return the ids of a text's tokens: its words, and an end after each line."""
+        return self._ids_of_words(tokens_of(text))
+
+    def embedded(self, words: Sequence[str]) -> Tensor:
+        """Return the embeddings (n, C) of n words; of one that is not in the vocabulary that of the unknown word."""
+        embedding = cast("nn.Embedding", self.embedding)
+        return embedding.weight[torch.tensor(self._ids_of_words(words), device=embedding.weight.device)]
+
+    def _ids_of_words(self, words: Sequence[str]) -> list[int]:
         unknown = self.ids.get(word_hash(UNKNOWN), END_ID)
-        return [self.ids.get(word_hash(word), unknown) for word in tokens_of(text)]
+        return [self.ids.get(word_hash(word), unknown) for word in words]
 
     def set_vocabulary(self, words: Sequence[str]) -> None:
         """Take the words of the vocabulary, the end of a line first and ``<unk>`` among them; they may be fewer."""

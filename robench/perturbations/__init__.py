@@ -12,6 +12,7 @@ from robench.corruptions.corruption import Corruption
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.clean import Clean
+from robench.perturbations.gradient_word_swap import GradientWordSwap
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.textattack import TextAttackAugmenter, TextAttackRecipe
 from robench.perturbations.word_swap import WordSwap
@@ -24,6 +25,7 @@ _BUILTIN: dict[str, type[PerturbationBase]] = {
     "word-swap": WordSwap,
     "character-edits": CharacterEdits,
     "greedy-word-swap": GreedyWordSwap,
+    "gradient-word-swap": GradientWordSwap,
     "textattack": TextAttackRecipe,
     "textattack-augmenter": TextAttackAugmenter,
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from robench.perturbations.greedy_word_swap import GreedyWordSwap
+    from robench.perturbations.word_search import WordSearch
 
 
 class Scored(NamedTuple):
@@ -88,6 +89,15 @@ class Wording:
             parts += [chosen.get(place, word), after]
         return "".join(parts)
 
+    def spans(self, chosen: Mapping[int, str]) -> list[tuple[int, int]]:
+        """Return start and stop of each word in the text with other words at some places."""
+        found, end = [], 0
+        for place, (word, before) in enumerate(zip(self.words, self.between, strict=False)):
+            start = end + len(before)
+            end = start + len(chosen.get(place, word))
+            found.append((start, end))
+        return found
+
     def without(self, place: int) -> str:
         """Return the text without a word, and without the blank after it if there is white space before it."""
         before = self.text({})[: self._start(place)]
@@ -99,7 +109,7 @@ class Wording:
         return sum(map(len, self.between[: place + 1])) + sum(map(len, self.words[:place]))
 
 
-def wording_of(text: str, declaration: GreedyWordSwap) -> Wording:
+def wording_of(text: str, declaration: WordSearch) -> Wording:
     """Return the words of a text that have substitutes; stop words have none, if they stay."""
     words, between, substitutes, end = [], [], [], 0
     for start, stop in words_of(text, without_stop_words=declaration.keeps_stop_words):
@@ -117,7 +127,7 @@ def wording_of(text: str, declaration: GreedyWordSwap) -> Wording:
     )
 
 
-def substitutes_of(text: str, declaration: GreedyWordSwap) -> dict[str, tuple[str, ...]]:
+def substitutes_of(text: str, declaration: WordSearch) -> dict[str, tuple[str, ...]]:
     """Return the substitutes of a text's words that have some, stop words included."""
     words = {text[start:stop] for start, stop in words_of(text, without_stop_words=False)}
     found = {word: _substitutes(word, declaration) for word in sorted(words)}
@@ -175,6 +185,6 @@ def _gains(wording: Wording, ask: Budget, clean: float) -> list[float]:
     return [max(found[start:stop]) - clean for start, stop in pairwise(ends)]
 
 
-def _substitutes(word: str, declaration: GreedyWordSwap) -> tuple[str, ...]:
+def _substitutes(word: str, declaration: WordSearch) -> tuple[str, ...]:
     found = typos(word) if declaration.substitutions == "typos" else declaration.table.get(word, ())
     return tuple(found[: declaration.most_substitutions])

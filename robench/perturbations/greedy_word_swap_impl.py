@@ -14,7 +14,7 @@ from robench.core.errors import ContractError
 from robench.core.seeds import Stream
 from robench.domains.code_points import CONTEXT_END
 from robench.perturbations.greedy_search import Budget, searched, wording_of
-from robench.perturbations.text_objectives import OfClass, OfLine, each_text
+from robench.perturbations.text_objectives import OfClass, OfLine, Reached, each_text
 from robench.perturbations.word_swap_impl import LINE_END
 from robench.tasks import task_of
 from robench.tasks.classification import CLASSIFICATION
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from robench.perturbations.greedy_word_swap import GreedyWordSwap
     from robench.perturbations.text_objectives import Reader
 
-    # Declaration, text, target, reader and draws of one example to the text that is reached and its number of queries.
-    Search = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], tuple[str, int]]
+    # Declaration, text, target, reader and draws of one example.
+    Search = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], Reached]
 
 
 def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
@@ -41,7 +41,7 @@ def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Dra
     """
     search = _search_on(batch, declaration.backend)
 
-    def attack(text: str, target: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+    def attack(text: str, target: Tensor, reader: Reader, draws: Draws) -> Reached:
         return search(declaration, text, target, reader, draws)
 
     return each_text(attack, batch, model, draws)
@@ -60,13 +60,14 @@ def _search_on(batch: Batch, backend: str) -> Search:
     return greedy_by_library
 
 
-def _classified(declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+def _classified(declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
     """Return the whole text after a search for another class."""
     ask = Budget(OfClass(reader, label), declaration.num_queries)
-    return searched(wording_of(text, declaration), ask, declaration, _order_seed(draws, 0)), ask.num_used
+    found = searched(wording_of(text, declaration), ask, declaration, _order_seed(draws, 0))
+    return Reached(found, ask.num_used)
 
 
-def _predicted(declaration: GreedyWordSwap, text: str, target: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+def _predicted(declaration: GreedyWordSwap, text: str, target: Tensor, reader: Reader, draws: Draws) -> Reached:
     """Return the text after a search in each line for a larger loss of its kept words."""
     del target  # The clean text itself.
     context, sign, scored = text.rpartition(CONTEXT_END)
@@ -80,7 +81,7 @@ def _predicted(declaration: GreedyWordSwap, text: str, target: Tensor, reader: R
             num_queries += ask.num_used
         else:
             lines.append(line)
-    return context + sign + "".join(lines), num_queries
+    return Reached(context + sign + "".join(lines), num_queries)
 
 
 def _order_seed(draws: Draws, place: int) -> int:

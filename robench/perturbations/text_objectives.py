@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, fsum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Batch, Draws, Model
     from robench.tasks.base import TaskRules
 
-    # Text, target, reader and draws of one example to the text that is reached and its number of queries.
-    Attack = Callable[[str, Tensor, "Reader", Draws], tuple[str, int]]
+    # Text, target, reader and draws of one example.
+    Attack = Callable[[str, Tensor, "Reader", Draws], "Reached"]
 
 TEXTS_AT_ONCE = 32
 
@@ -65,10 +65,18 @@ class Reader:
             yield from outputs.split(1)
 
 
+class Reached(NamedTuple):
+    """Text that an attack reached, and how many texts and gradients it took from the model."""
+
+    text: str
+    num_queries: int
+    num_gradients: int = 0
+
+
 def each_text(attack: Attack, batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return the texts that an attack reaches one by one, and the number of texts that each showed to the model."""
     texts, seeds = decoded(batch.inputs), draws.prediction_seeds
-    reached: dict[tuple[str, str, int], tuple[str, int]] = {}
+    reached: dict[tuple[str, str, int], Reached] = {}
     found = []
     for row, (example_id, text) in enumerate(zip(batch.ids, texts, strict=True)):
         # The last batch repeats its last example.
@@ -78,9 +86,9 @@ def each_text(attack: Attack, batch: Batch, model: Model, draws: Draws) -> Pertu
             reached[key] = attack(text, batch.targets[row], reader, draws.take([row]))
         found.append(reached[key])
     return Perturbed(
-        inputs=encoded_batch([text for text, _ in found]).to(batch.inputs.device),
-        num_queries=torch.tensor([num_queries for _, num_queries in found]),
-        num_gradients=torch.zeros(len(found), dtype=torch.int64),
+        inputs=encoded_batch([each.text for each in found]).to(batch.inputs.device),
+        num_queries=torch.tensor([each.num_queries for each in found]),
+        num_gradients=torch.tensor([each.num_gradients for each in found]),
     )
 
 

@@ -13,7 +13,7 @@ from robench.core.protocols import Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import decoded, encoded_batch
 from robench.perturbations.greedy_search import substitutes_of
-from robench.perturbations.text_objectives import each_text
+from robench.perturbations.text_objectives import Reached, each_text
 from robench.perturbations.textattack_process import textattack_process
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def by_recipe(declaration: TextAttackRecipe, batch: Batch, model: Model, draws: 
     """
     task = {"recipe": declaration.recipe, "num_queries": declaration.num_queries}
 
-    def attack(text: str, label: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+    def attack(text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
         return _run(task, text, label, reader, draws)
 
     return each_text(attack, batch, model, draws)
@@ -60,9 +60,7 @@ def by_augmenter(declaration: TextAttackAugmenter, batch: Batch, model: Model, d
     return Perturbed(inputs=encoded_batch(made).to(batch.inputs.device))
 
 
-def greedy_by_library(
-    declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws
-) -> tuple[str, int]:
+def greedy_by_library(declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
     """Return the text that the library's greedy word swap reaches, and the number of texts that the model was shown."""
     task = {
         "recipe": declaration.kind,
@@ -77,7 +75,7 @@ def greedy_by_library(
 
 
 # Any: values of JSON.
-def _run(task: dict[str, Any], text: str, label: Tensor, reader: Reader, draws: Draws) -> tuple[str, int]:
+def _run(task: dict[str, Any], text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
     num_queries = 0
 
     def ask(texts: Sequence[str]) -> list[list[float]]:
@@ -87,4 +85,4 @@ def _run(task: dict[str, Any], text: str, label: Tensor, reader: Reader, draws: 
 
     (seed,) = draws.seeds(Stream(purpose="library"))
     reached = textattack_process().attacked({**task, "text": text, "label": int(label), "seed": seed}, ask)
-    return reached, num_queries
+    return Reached(reached, num_queries)

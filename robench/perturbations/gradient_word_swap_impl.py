@@ -1,0 +1,148 @@
+"""Gradient-guided word swap: first-order gains propose substitutes, and queries decide.
+
+Each step takes one pass forward and backward, on the text as it is, and a query for each proposed substitute. A word is
+replaced once. The gain of a substitute w' at a token is g . (e(w') - e(w)), with the token's embedding e and the
+gradient g of the margin, log sum_{k != y} exp z_k - z_y of logits z with label y; a text beyond the model's context has
+none. Of equal gains the first word and substitute come first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+import torch
+
+from robench.core.errors import ContractError
+from robench.domains.code_points import encoded_batch
+from robench.perturbations.greedy_search import Budget, Wording, wording_of
+from robench.perturbations.text_objectives import OfClass, Reached, each_text
+from robench.perturbations.word_swap_impl import LINE_END
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torch import Tensor
+
+    from robench.core.protocols import Batch, Draws, Model, Perturbed
+    from robench.perturbations.gradient_word_swap import GradientWordSwap
+    from robench.perturbations.text_objectives import Reader
+
+_TOKEN = re.compile(r"\S+")
+
+
+class _WordModel(Protocol):
+    """Model whose embedded words can be seen; ``models.loaded.LoadedModel`` of a transformer over words."""
+
+    def token_gradients(
+        self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]] | None:
+        """Return the gradient (L, C) of a score by the embedded tokens, and embeddings (n, C) of words."""
+
+
+class Proposal(NamedTuple):
+    """Substitute at a word's place, with its first-order gain."""
+
+    gain: float
+    place: int
+    substitute: str
+
+
+def attacked(declaration: GradientWordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
+    """Return the texts that the searches reach, with their numbers of queries and gradients.
+
+    Raises:
+        ContractError: the model is none over words that robench builds, or its outputs are not finite.
+    """
+
+    def attack(text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
+        del draws  # Nothing is drawn.
+        ask = Budget(OfClass(reader, label), declaration.num_queries)
+        return _searched(wording_of(text, declaration), ask, declaration.num_proposed, reader, label)
+
+    return each_text(attack, batch, model, draws)
+
+
+def _searched(wording: Wording, ask: Budget, num_proposed: int, reader: Reader, label: Tensor) -> Reached:
+    (current,) = ask([wording.text({})])
+    chosen: dict[int, str] = {}
+    num_gradients = 0
+    # A step takes a pass for the gradient and at least one query.
+    while not current.is_success and len(chosen) < wording.most_changed and ask.num_left > 1:
+        proposals = _proposals(wording, chosen, reader, label)
+        num_gradients += 1
+        ask.num_used += 1
+        is_raised = False
+        for at in range(0, len(proposals), num_proposed):
+            shown = proposals[at : at + num_proposed]
+            found = ask([wording.text({**chosen, each.place: each.substitute}) for each in shown])
+            best = max(range(len(found)), key=lambda at: found[at].score, default=None)
+            if best is None:
+                break
+            if found[best].score > current.score:
+                chosen[shown[best].place], current, is_raised = shown[best].substitute, found[best], True
+                break
+        if not is_raised:
+            break
+    return Reached(wording.text(chosen), ask.num_used, num_gradients)
+
+
+def _proposals(wording: Wording, chosen: Mapping[int, str], reader: Reader, label: Tensor) -> list[Proposal]:
+    """Return the substitutes of the words that are as they were, those of highest gain first."""
+    text = wording.text(chosen)
+    seen = cast("_WordModel", reader.model)
+    found = None
+    if hasattr(reader.model, "token_gradients"):
+        inputs = encoded_batch([text]).to(reader.device)
+        found = seen.token_gradients(inputs, (reader.seed,), lambda logits: _margin(logits, label))
+    if found is None:
+        raise ContractError(
+            "the model has no embedded words of robench's, whose gradient a gradient-guided word swap needs: take a "
+            "model of backbone text-classifier, or greedy-word-swap"
+        )
+    gradients_LC, embedded = found
+    tokens = _tokens(text)
+    places, words, olds, offers = [], [], [], []
+    for place, (start, stop) in enumerate(wording.spans(chosen)):
+        token = next((each for each in tokens if each.start <= start < each.stop), None)
+        if place in chosen or token is None or token.place >= len(gradients_LC):
+            continue
+        whole = text[token.start : token.stop]
+        for substitute in wording.substitutes[place]:
+            places.append((place, token.place))
+            words.append(whole[: start - token.start] + substitute + whole[stop - token.start :])
+            olds.append(whole)
+            offers.append(substitute)
+    if not places:
+        return []
+    changes_NC = embedded(words) - embedded(olds)
+    gains = (changes_NC * gradients_LC[[index for _, index in places]]).sum(1).double().tolist()
+    made = [Proposal(gain, place, each) for gain, (place, _), each in zip(gains, places, offers, strict=True)]
+    return sorted(made, key=lambda each: -each.gain)
+
+
+class _Token(NamedTuple):
+    """Token of a text: its place among the model's, ends of lines included, and where it stands."""
+
+    place: int
+    start: int
+    stop: int
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, place, begin = [], 0, 0
+    for line in LINE_END.split(text):
+        for match in _TOKEN.finditer(line):
+            found.append(_Token(place, begin + match.start(), begin + match.end()))
+            place += 1
+        # The end of the line.
+        place += 1
+        begin += len(line)
+    return found
+
+
+def _margin(logits_1K: Tensor, label: Tensor) -> Tensor:
+    others_K = torch.ones_like(logits_1K[0], dtype=torch.bool)
+    others_K[int(label)] = False
+    margin: Tensor = logits_1K[0][others_K].logsumexp(0) - logits_1K[0][int(label)]
+    return margin
