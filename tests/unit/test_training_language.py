@@ -14,14 +14,15 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
 from robench.datasets.texts import Texts
+from robench.datasets.vocabulary import vocabulary_of
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
 from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
-from robench.training import language_impl
+from robench.training import language_impl, text_splits
 from robench.training.base import EpochReport
 from robench.training.language import LanguageTraining
-from robench.training.language_impl import train, vocabulary_of
+from robench.training.language_impl import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def cycles(count: int) -> str:
 @pytest.fixture(autouse=True)
 def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [("a/1", cycles(40)), ("a/2", cycles(20) + "once\n")]
-    monkeypatch.setattr(language_impl, "open_dataset", lambda name, **_: Texts(name, texts))
+    monkeypatch.setattr(text_splits, "open_dataset", lambda name, **_: Texts(name, texts))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from robench.models.build import build
 from robench.models.language import Language
 from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
-from robench.training import text_impl
+from robench.training import text_impl, text_splits
 from robench.training.base import EpochReport
 from robench.training.text import TextTraining
 from robench.training.text_impl import train
@@ -43,7 +43,7 @@ def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(name: str, *, split: str, **_: object) -> LabelledTexts:
         return LabelledTexts(name, labelled(split))
 
-    monkeypatch.setattr(text_impl, "open_dataset", opened)
+    monkeypatch.setattr(text_splits, "open_dataset", opened)
 
 
 @pytest.fixture
