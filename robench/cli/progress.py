@@ -129,5 +129,13 @@ class _EpochLines:
 
 
 def _epoch_text(report: EpochReport) -> str:
-    scored = "" if report.validation is None else f", {100 * report.validation.top1_accuracy:.1f} % right"
-    return f"loss {report.loss_nats:.3f} nats{scored}, {report.examples_per_second:.0f} examples/s"
+    return f"loss {report.loss_nats:.3f} nats{_scores_text(report)}, {report.examples_per_second:.0f} examples/s"
+
+
+def _scores_text(report: EpochReport) -> str:
+    scores = report.validation
+    if scores is None:
+        return ""
+    if scores.top1_accuracy is None:
+        return f", validation loss {scores.loss_nats:.3f}"
+    return f", {100 * scores.top1_accuracy:.1f} % right"

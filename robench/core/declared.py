@@ -229,13 +229,11 @@ class Preprocessing(Declaration, Protocol):
 
 
 class Recipe(Declaration, Protocol):
-    """Declaration of a training recipe.
+    """Declaration of a training recipe."""
 
-    Attributes:
-        is_embedded: the data are embedded in a library, and the weights come with robench.
-    """
-
-    is_embedded: ClassVar[bool]
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether the data are embedded in a library, and the weights come with robench."""
 
     @property
     def dataset(self) -> str:

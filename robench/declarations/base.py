@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
 
@@ -70,7 +71,7 @@ class DeclarationBase:
             for wanted in violations(getattr(self, name), bounds)
         ]
         problems += [
-            (name, f"must be a declaration of the type {wanted.__name__}, got {getattr(self, name)!r:.100}")
+            (name, f"must be a declaration of the type {wanted[0].__name__}, got {getattr(self, name)!r:.100}")
             for name, wanted in members_of(declared)
             if not isinstance(getattr(self, name), wanted)
         ]
@@ -111,11 +112,22 @@ def violations(value: Any, bounds: tuple[object, ...]) -> list[str]:
 
 
 @cache
-def members_of(declaration: type) -> tuple[tuple[str, type], ...]:
-    """Return the fields that contain a declaration, each with its type; ``declaration`` is a dataclass type."""
+def members_of(declaration: type) -> tuple[tuple[str, tuple[type, ...]], ...]:
+    """Return the fields that contain a declaration, each with its type, and with that of None if it is optional.
+
+    ``declaration`` is a dataclass type.
+    """
     hints = get_type_hints(declaration)
-    found = [(field.name, hints[field.name]) for field in dataclasses.fields(declaration)]
-    return tuple((name, hint) for name, hint in found if isinstance(hint, type) and issubclass(hint, DeclarationBase))
+    found = [(field.name, _types_of(hints[field.name])) for field in dataclasses.fields(declaration)]
+    return tuple((name, types) for name, types in found if types and issubclass(types[0], DeclarationBase))
+
+
+def _types_of(hint: Any) -> tuple[type, ...]:
+    """Return the classes of an annotation that is a class, or a class or None; nothing of any other."""
+    if get_origin(hint) in (Union, UnionType):
+        first, *others = sorted(get_args(hint), key=lambda each: each is NoneType)
+        return (first, NoneType) if isinstance(first, type) and others == [NoneType] else ()
+    return (hint,) if isinstance(hint, type) else ()
 
 
 @cache

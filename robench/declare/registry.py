@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from annotated_types import Ge, Lt, MaxLen
 
-from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Weights
-from robench.core.errors import DeclarationError, UsageError, did_you_mean
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import DeclarationError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
 from robench.declarations.base import SEEDS
@@ -22,10 +21,10 @@ from robench.declare.names import MetricName, Name, Task, known_in
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
 from robench.declare.values import Number, show
+from robench.declare.weights_entry import WeightsEntry, digest_problem, uri_problem
 from robench.declare.yaml_source import read_yaml
 from robench.metrics import METRICS
 from robench.models.base import ArchitectureBase
-from robench.models.layouts import LAYOUTS
 from robench.tasks import DEFAULT_TASK
 from robench.training.base import TrainingBase
 
@@ -42,27 +41,6 @@ T = TypeVar("T")
 _NOT_STATED = "not stated"
 
 
-def _digest_problem(digest: object) -> str | None:
-    if re.fullmatch(r"[0-9a-f]{8,64}", str(digest)):
-        return None
-    return f"must be 8 to 64 hexadecimal digits in lower case, or null where nobody published one, got {show(digest)}"
-
-
-def _uri_problem(uri: object) -> str | None:
-    scheme, colon, rest = str(uri).partition(":")
-    is_path = bool(uri) and "://" not in str(uri) and not (colon and scheme == "hf-hub")
-    is_hub = scheme == "hf-hub" and rest.count("/") >= 2 and all(rest.split("/"))
-    if not str(uri).isprintable():
-        return f"must have no control characters, got {show(uri)}"
-    if is_path or is_hub:
-        return None
-    return f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {show(uri)}"
-
-
-def _layout_problem(layout: object) -> str | None:
-    return None if layout in LAYOUTS else f"unknown layout {show(layout)}.{did_you_mean(str(layout), LAYOUTS)}"
-
-
 def _score_problem(metric: Metric, value: object) -> str | None:
     score = value.nearest if isinstance(value, Number) else value
     if not isinstance(score, int | float) or isinstance(score, bool):
@@ -73,22 +51,12 @@ def _score_problem(metric: Metric, value: object) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsEntry:
-    """Entry of weights in a file: the digest may be null but must be given."""
-
-    uri: Annotated[str, Checked(_uri_problem)]
-    sha256: Annotated[str, Checked(_digest_problem)] | None
-    how_to_get: str = ""
-    layout: Annotated[str, Checked(_layout_problem)] = PLAIN_LAYOUT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SeedEntry:
     """Weights of a further training of an entry in a file; everything but the seed is as in the entry."""
 
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
-    uri: Annotated[str, Checked(_uri_problem)]
-    sha256: Annotated[str, Checked(_digest_problem)] | None
+    uri: Annotated[str, Checked(uri_problem)]
+    sha256: Annotated[str, Checked(digest_problem)] | None
     expected: Mapping[MetricName, float] = field(default_factory=dict)
 
 
@@ -200,11 +168,10 @@ def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Chec
 
 
 def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
-    weights = entry.weights
     return Checkpoint(
         name=name,
         architecture=entry.architecture,
-        weights=Weights(uri=weights.uri, sha256=weights.sha256, how_to_get=weights.how_to_get, layout=weights.layout),
+        weights=entry.weights.declared,
         preprocessing=entry.preprocessing,
         task=entry.task,
         training_data=entry.training_data,
@@ -221,7 +188,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
     for place in _places_of_weights(document):
         uri = document.at(*place)
-        if not isinstance(uri, str) or _uri_problem(uri) or uri.startswith("hf-hub:"):
+        if not isinstance(uri, str) or uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
         path = folder / uri
         # Missing weights are not a mistake of the file.
@@ -233,6 +200,7 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
 def _places_of_weights(document: Document) -> Iterator[Place]:
     for name in document.mapping_at("checkpoints"):
         yield "checkpoints", name, "weights", "uri"
+        yield "checkpoints", name, "training", "initial_weights", "uri"
         seeds = ("checkpoints", name, "seeds")
         yield from ((*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds)))
 

@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from robench.attention import ATTENTIONS
+from robench.core.checkpoint import Weights
 from robench.core.errors import did_you_mean
 from robench.core.plugins import EXAMINERS
 from robench.core.providers import is_own
@@ -44,6 +45,7 @@ from robench.declare.members import (
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
 from robench.declare.sweeps import KEY, construct_sweep
 from robench.declare.values import UNREADABLE
+from robench.declare.weights_entry import WeightsEntry
 from robench.declare.wording import contradictions, one_error, reworded
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
@@ -208,7 +210,7 @@ def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
             raise TypeError(f"no family of declarations for the field {name}; add it to FAMILIES")
         return Annotated[Any, PlainValidator(partial(construct_member, FAMILIES[name]))]
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return Annotated[Any, PlainValidator(partial(construct, hint))]
+        return Annotated[Any, PlainValidator(partial(_construct_own, hint))]
     if origin in (Union, UnionType):
         return _union_type(arguments, name, marks)
     if origin is tuple:
@@ -218,6 +220,11 @@ def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
         to_dict = partial(_expect_mapping, name, _longest(marks))
         return Annotated[dict[key, item], BeforeValidator(to_dict)]  # type: ignore[valid-type]  # built at run time
     raise TypeError(f"no reader for the field {name} of type {hint}")
+
+
+def _construct_own(declared: type[object], value: object) -> object:
+    """Return a dataclass that needs no ``kind``; of those of core, the fields are checked by their entry's."""
+    return construct(WeightsEntry, value).declared if declared is Weights else construct(declared, value)
 
 
 def _union_type(members: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Any:

@@ -66,7 +66,8 @@ def _validation_loss(epoch: Epoch) -> float | None:
 
 
 def _accuracy(epoch: Epoch) -> float | None:
-    return None if epoch.validation is None else 100 * epoch.validation.top1_accuracy
+    accuracy = None if epoch.validation is None else epoch.validation.top1_accuracy
+    return None if accuracy is None else 100 * accuracy
 
 
 def _series(name: str, histories: Sequence[TrainingHistory], read: Read) -> Iterator[Series]:

@@ -22,8 +22,6 @@ class Language(WordTransformer):
 
     Attributes:
         stride: number of words that a window moves on.
-        norm: ``pre``: each branch begins with a LayerNorm, and another follows the last block, as in GPT-2; ``post``:
-            a LayerNorm follows each residual connection, as in Vaswani et al. 2017 and the papers' models.
         positions: numbers of a window's positions; ``forward``: from 0 at its first word; ``backward``: down to 0 at
             its last place, as in the code of Transformer-XL and of the papers' models.
         cutoffs: vocabulary sizes at which a new cluster of the adaptive softmax begins, ascending; none for a softmax
@@ -34,12 +32,16 @@ class Language(WordTransformer):
     implementation: ClassVar[str] = "robench.models.language_impl:build_language"
 
     stride: Annotated[int, Ge(1), Le(65_536)] = 1
-    norm: Literal["pre", "post"] = "pre"
     positions: Literal["forward", "backward"] = "forward"
     cutoffs: Annotated[tuple[Annotated[int, Ge(1), Le(LARGEST)], ...], MaxLen(16)] = ()
 
+    @property
+    def reads_causally(self) -> bool:
+        """Return True."""
+        return True
+
     def contradictions(self) -> list[FieldProblem]:
-        """Return the problems between sizes, and those of parts without a causal form."""
+        """Return the problems between sizes, and those of all transformers over words."""
         # Named, since slots make another class of this one.
         problems = WordTransformer.contradictions(self)
         if self.stride > self.context:
@@ -49,7 +51,4 @@ class Language(WordTransformer):
             problems.append(
                 ("cutoffs", f"must ascend and stay below vocabulary_size {self.vocabulary_size}, got {[*self.cutoffs]}")
             )
-        for name, part in (("attention", self.attention), ("residual", self.residual)):
-            if part.causal_problem:
-                problems.append((name, f"must have a causal form; {part.kind} has none: {part.causal_problem}"))
         return problems

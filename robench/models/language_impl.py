@@ -99,12 +99,17 @@ class LanguageModel(WordModel):
             parts.append(self.losses_of(hidden_WLC[rows, places], targets_WL[rows, places]))
         return torch.cat(parts)
 
-    def hidden(self, inputs_WL: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:
-        """Return the last layer's tokens (W, L, C) of windows of ids (W, L)."""
+    def hidden(
+        self, inputs_WL: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return the last layer's tokens (W, L, C) of windows of ids (W, L).
+
+        Layers append their auxiliary training losses, (W,) each, to a list ``losses_B``.
+        """
         length = inputs_WL.shape[1]
         embedded_WLC = self.embedding(inputs_WL) * self.architecture.dim**0.5
         first_WLC = self.dropout(embedded_WLC + self.positions[:length])
-        state, x_WLC = ForwardState(seeds=seeds), first_WLC
+        state, x_WLC = ForwardState(seeds=seeds, losses_B=losses_B), first_WLC
         for block in self.blocks:
             x_WLC = block(x_WLC, first_WLC, state)
         hidden_WLC: Tensor = self.norm(x_WLC)
@@ -148,4 +153,4 @@ def _block(architecture: Language, layer: int) -> nn.Module:
         layer=layer,
         is_causal=True,
     )
-    return build_word_block(architecture, geometry, is_post_norm=architecture.norm == "post")
+    return build_word_block(architecture, geometry)

@@ -33,6 +33,7 @@ class BlockParts:
         gamma1, gamma2: scale of each channel of the two branches, (C,); None for branches as they are.
         is_post_norm: whether the norms follow the residual connections, as in Vaswani et al. 2017, in place of coming
             first in each branch.
+        mlp_takes_state: whether the MLP takes the state of the pass beside its tokens.
     """
 
     norm1: nn.Module
@@ -44,6 +45,7 @@ class BlockParts:
     gamma1: nn.Parameter | None = None
     gamma2: nn.Parameter | None = None
     is_post_norm: bool = False
+    mlp_takes_state: bool = False
 
 
 def parts_of(block: Block, attention: nn.Module) -> BlockParts:
@@ -83,6 +85,7 @@ class PlainBlock(nn.Module):
         self.gamma1 = parts.gamma1
         self.gamma2 = parts.gamma2
         self.is_post_norm = parts.is_post_norm
+        self.mlp_takes_state = parts.mlp_takes_state
 
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
@@ -90,7 +93,7 @@ class PlainBlock(nn.Module):
             return self._forward_post_norm(x_BNC, first_BNC, state)
         attended_BNC = self.attn(self.norm1(x_BNC), state)
         mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
-        processed_BNC = self.mlp(self.norm2(mixed_BNC))
+        processed_BNC = self._processed(self.norm2(mixed_BNC), state)
         output_BNC: Tensor = mixed_BNC + self.drop_path2(_scaled(processed_BNC, self.gamma2))
         return output_BNC
 
@@ -101,8 +104,13 @@ class PlainBlock(nn.Module):
     def _forward_post_norm(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         attended_BNC = self.drop_path1(_scaled(self.attn(x_BNC, state), self.gamma1))
         mixed_BNC = self.norm1(self.connected(x_BNC, attended_BNC, first_BNC))
-        output_BNC: Tensor = self.norm2(mixed_BNC + self.drop_path2(_scaled(self.mlp(mixed_BNC), self.gamma2)))
+        processed_BNC = self.drop_path2(_scaled(self._processed(mixed_BNC, state), self.gamma2))
+        output_BNC: Tensor = self.norm2(mixed_BNC + processed_BNC)
         return output_BNC
+
+    def _processed(self, x_BNC: Tensor, state: ForwardState) -> Tensor:
+        processed_BNC: Tensor = self.mlp(x_BNC, state) if self.mlp_takes_state else self.mlp(x_BNC)
+        return processed_BNC
 
 
 class BoostBlock(PlainBlock):

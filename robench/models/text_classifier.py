@@ -13,19 +13,27 @@ from robench.models.word_transformer import WordTransformer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextClassifier(WordTransformer):
-    """Transformer over the first ``context`` words of a text, after a class token, with learned positions.
+    """Transformer over the first ``context`` words of a text and a class token, with learned positions.
 
     A shorter text is followed by the end of a line up to ``context``, whatever batch it is in, so that all mechanisms
     read the same number of tokens.
 
     Attributes:
         num_classes: number of classes.
+        is_causal: whether attention and residual connection are in their causal forms, so that the blocks of a language
+            model fit; the class token then comes after the words, and before them otherwise.
     """
 
     kind: ClassVar[str] = "text-classifier"
     implementation: ClassVar[str] = "robench.models.text_classifier_impl:build_text_classifier"
 
     num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    is_causal: bool = False
+
+    @property
+    def reads_causally(self) -> bool:
+        """Return ``is_causal``."""
+        return self.is_causal
 
     @property
     def num_tokens(self) -> int:

@@ -1,8 +1,9 @@
 """Classifiers of texts: transformers over words with a class token, as in Devlin et al. 2019, arXiv:1810.04805.
 
-Learned positions, each branch after a LayerNorm as in DeiT and GPT-2, and a linear layer on the class token. Every text
-has the same number of tokens: its first words, and ends of lines after the last one. So a text's logits depend on
-no other text, and mechanisms whose parameters belong to places need no masks.
+Learned positions, each branch after a LayerNorm as in DeiT and GPT-2 or before one, and a linear layer on the class
+token: the first token, or the last one of a causal classifier. Every text has the same number of tokens: its first
+words, and ends of lines after the last one. So a text's logits depend on no other text, and mechanisms whose parameters
+belong to places need no masks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def build_text_classifier(architecture: TextClassifier) -> nn.Module:
-    """Return the declared model: texts (B, T) as code points -> logits (B, num_classes)."""
+    """Return the declared model: texts (B, T) as code points -> logits (B, num_classes).
+
+    Raises:
+        DeclarationError: a causal classifier's attention has no causal form.
+    """
     return TextClassifierModel(architecture)
 
 
@@ -43,7 +48,8 @@ class TextClassifierModel(WordModel):
         self.pos_embed = nn.Parameter(0.02 * torch.randn(1, architecture.num_tokens, dim))
         self.dropout = nn.Dropout(architecture.dropout)
         self.blocks = nn.ModuleList(_block(architecture, layer) for layer in range(architecture.depth))
-        self.norm = nn.LayerNorm(dim)
+        # A block with post-norm ends with one.
+        self.norm = nn.LayerNorm(dim) if architecture.norm == "pre" else nn.Identity()
         self.head = nn.Linear(dim, architecture.num_classes)
         self._init_weights(self.embedding)
 
@@ -69,12 +75,14 @@ class TextClassifierModel(WordModel):
     ) -> Tensor:
         """Return logits (B, num_classes) of ids (B, context); see ``forward``."""
         words_BLC = self.embedding(ids_BL) * self.architecture.dim**0.5
-        tokens_BNC = torch.cat([self.cls_token.expand(len(ids_BL), -1, -1), words_BLC], dim=1)
+        class_B1C = self.cls_token.expand(len(ids_BL), -1, -1)
+        is_causal = self.architecture.is_causal
+        tokens_BNC = torch.cat([words_BLC, class_B1C] if is_causal else [class_B1C, words_BLC], dim=1)
         first_BNC = self.dropout(tokens_BNC + self.pos_embed)
         state, x_BNC = ForwardState(seeds=seeds, positions_NC=self.pos_embed[0], losses_B=losses_B), first_BNC
         for block in self.blocks:
             x_BNC = block(x_BNC, first_BNC, state)
-        logits: Tensor = self.head(self.norm(x_BNC[:, 0]))
+        logits: Tensor = self.head(self.norm(x_BNC[:, -1 if is_causal else 0]))
         return logits
 
 
@@ -85,5 +93,6 @@ def _block(architecture: TextClassifier, layer: int) -> nn.Module:
         num_tokens=architecture.num_tokens,
         depth=architecture.depth,
         layer=layer,
+        is_causal=architecture.is_causal,
     )
     return build_word_block(architecture, geometry)

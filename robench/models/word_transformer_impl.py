@@ -8,7 +8,7 @@ words have the same hash has a probability of 2e-9.
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -79,25 +79,30 @@ def word_hash(word: str) -> int:
     return int.from_bytes(digest[:8], "little", signed=True) or 1
 
 
-def build_word_block(architecture: WordTransformer, geometry: Geometry, *, is_post_norm: bool = False) -> nn.Module:
+def build_word_block(architecture: WordTransformer, geometry: Geometry) -> nn.Module:
     """Return the block of a layer, in its causal form if the geometry is causal.
 
     Raises:
         DeclarationError: a causal block is wanted of an attention or connection without a causal form.
     """
-    dim = architecture.dim
+    dim, experts = architecture.dim, architecture.experts
     parts = BlockParts(
         norm1=nn.LayerNorm(dim),
         attention=build_attention(architecture.attention, geometry),
         norm2=nn.LayerNorm(dim),
-        mlp=nn.Sequential(
-            nn.Linear(dim, architecture.feedforward),
-            nn.GELU() if architecture.activation == "gelu" else nn.ReLU(),
-            nn.Linear(architecture.feedforward, dim),
-        ),
+        mlp=_mlp(architecture) if experts is None else experts.implemented()(experts, dim, partial(_mlp, architecture)),
+        mlp_takes_state=experts is not None,
         # Of values, and not of whole branches.
         drop_path1=nn.Dropout(architecture.dropout),
         drop_path2=nn.Dropout(architecture.dropout),
-        is_post_norm=is_post_norm,
+        is_post_norm=architecture.norm == "post",
     )
     return build_block(architecture.residual, parts, is_causal=geometry.is_causal)
+
+
+def _mlp(architecture: WordTransformer) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(architecture.dim, architecture.feedforward),
+        nn.GELU() if architecture.activation == "gelu" else nn.ReLU(),
+        nn.Linear(architecture.feedforward, architecture.dim),
+    )

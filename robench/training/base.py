@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from annotated_types import Ge, Le
 
@@ -22,17 +22,20 @@ class TrainingBase(DeclarationBase):
 
     The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU. A
     declaration has the fields ``dataset``, ``num_epochs`` and ``seed``.
-
-    Attributes:
-        is_embedded: whether the data are embedded in a library. Training then needs no data on disk, computes on the
-            CPU in whole batches and replaces the weights that come with robench.
     """
-
-    is_embedded: ClassVar[bool] = False
 
     dataset: str
     num_epochs: int
     seed: int
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether the data are embedded in a library.
+
+        Training then needs no data on disk, computes on the CPU in whole batches and replaces the weights that come
+        with robench.
+        """
+        return False
 
     def shortened(self, num_epochs: int) -> Self:
         """Return the training with the given total number of epochs."""
@@ -68,10 +71,11 @@ class ValidationScores:
     """Scores after an epoch on the evaluation split, without smoothing, mixing or augmentation.
 
     Attributes:
-        top1_accuracy: a share in [0, 1]; ``loss_nats``: mean cross-entropy.
+        top1_accuracy: a share in [0, 1]; None of a language model. ``loss_nats``: mean cross-entropy.
+        num_examples: number of examples; of a language model of words.
     """
 
-    top1_accuracy: float
+    top1_accuracy: float | None
     loss_nats: float
     num_examples: int
 
@@ -82,7 +86,7 @@ class EpochReport:
 
     Attributes:
         loss_nats: loss of the optimiser, including label smoothing, mixing and auxiliary losses.
-        validation: scores of the weights that would be published after this epoch; None without validation images.
+        validation: scores of the weights that would be published after this epoch; None without validation data.
     """
 
     epoch: int

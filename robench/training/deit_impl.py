@@ -20,7 +20,7 @@ from robench.core.identity import key_of
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
+from robench.training.auxiliary import check_auxiliary, with_auxiliary
 from robench.training.base import EpochReport
 from robench.training.deit import DeitTraining
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
@@ -154,7 +154,7 @@ class Learner:
         total = torch.zeros((), device=self.device)
         micro_batches = zip(images.split(self._micro_batch_size), targets.split(self._micro_batch_size), strict=True)
         for part, part_targets in micro_batches:
-            logits, auxiliary = logits_and_auxiliary(self._model, part, self.training.auxiliary_weight)
+            logits, auxiliary = with_auxiliary(self._model, part, self.training.auxiliary_weight)
             loss = self._loss(logits, part_targets)
             if auxiliary is not None:
                 loss = loss + auxiliary.mean()

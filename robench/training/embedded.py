@@ -35,7 +35,6 @@ class Training(TrainingBase):
 
     kind: ClassVar[str] = "training"
     implementation: ClassVar[str] = "robench.training.embedded_impl:train"
-    is_embedded: ClassVar[bool] = True
 
     dataset: str
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
@@ -52,6 +51,11 @@ class Training(TrainingBase):
     adversarial_step_size: Pixels = Fraction(0)
     adversarial_num_steps: Annotated[int, Ge(0), Le(1000)] = 0
     saved_as: Literal["float32", "float16"] = "float32"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return True."""
+        return True
 
     def contradictions(self) -> list[FieldProblem]:
         """Adversarial examples need a budget, a step no longer than it, and a number of steps; or none of them."""

@@ -20,7 +20,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.training.adversarial import adversarial
 from robench.training.augmentation import noisy, shifted
-from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
+from robench.training.auxiliary import check_auxiliary, with_auxiliary
 from robench.training.base import EpochReport
 from robench.training.embedded import Training
 from robench.training.optimization import adamw, reproducible, saved, set_learning_rate
@@ -78,7 +78,7 @@ def _train(
             images = shifted(everything.inputs[rows], training.max_shift, generator)
             images, targets = noisy(images, training.noise_scale, generator), everything.targets[rows]
             images = adversarial(images, partial(_loss_at, model, mean, std, targets), training, generator)
-            logits, auxiliary = logits_and_auxiliary(model, (images - mean) / std, training.auxiliary_weight)
+            logits, auxiliary = with_auxiliary(model, (images - mean) / std, training.auxiliary_weight)
             loss = cross_entropy(logits, targets, label_smoothing=training.label_smoothing)
             if auxiliary is not None:
                 loss = loss + auxiliary.mean()

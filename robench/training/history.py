@@ -84,8 +84,9 @@ def read_history(path: Path) -> TrainingHistory:
 def _scores(found: dict[str, Any] | None) -> ValidationScores | None:
     if found is None:
         return None
+    accuracy = found["top1_accuracy"]
     return ValidationScores(
-        top1_accuracy=float(found["top1_accuracy"]),
+        top1_accuracy=None if accuracy is None else float(accuracy),
         loss_nats=float(found["loss_nats"]),
         num_examples=int(found["num_examples"]),
     )

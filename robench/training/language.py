@@ -1,4 +1,4 @@
-"""Declaration of the training of language models on embedded texts."""
+"""Declaration of the training of language models on texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from robench.training.words import WordTraining
 class LanguageTraining(WordTraining):
     """Training of language models on windows of texts, ``batch_size`` windows of the model's context a step.
 
-    An epoch passes all windows, which begin at a new random place in each epoch.
+    An epoch passes all windows, which begin at a new random place in each epoch. The scores of each epoch are the mean
+    loss of the first words of the validation split, in windows without overlap.
     """
 
     kind: ClassVar[str] = "language-training"

@@ -1,7 +1,7 @@
-"""Training of classifiers on embedded texts, by the ``training`` fields of a registry entry.
+"""Training of classifiers on labelled texts, by the ``training`` fields of a registry entry.
 
-AdamW on the cross-entropy, linear warm-up, cosine decay to zero. The same entry gives the same bytes on one kind of CPU
-and one release of torch.
+AdamW on the cross-entropy, linear warm-up, cosine decay to zero, from scratch or from a language model's weights. The
+same entry gives the same bytes on one kind of CPU and one release of torch.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from robench.core.errors import DeclarationError
-from robench.datasets import open_dataset
 from robench.datasets.vocabulary import vocabulary_of
 from robench.models.build import build
 from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.word_transformer_impl import word_hash
 from robench.tasks.language_modeling_impl import UNKNOWN
-from robench.training.auxiliary import check_auxiliary, logits_and_auxiliary
+from robench.training.auxiliary import check_auxiliary, with_auxiliary
 from robench.training.base import EpochReport, ValidationScores
+from robench.training.initial_weights import start_from
 from robench.training.optimization import (
     adamw,
     matrices_but_embeddings,
@@ -30,6 +30,7 @@ from robench.training.optimization import (
     share_of_peak,
 )
 from robench.training.text import TextTraining
+from robench.training.text_splits import training_texts, validation_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +48,17 @@ _BATCH_SIZE = 100
 def train(
     checkpoint: Checkpoint, host: Host | None = None, on_epoch: Callable[[EpochReport], None] = lambda report: None
 ) -> dict[str, Tensor]:
-    """Train ``checkpoint`` from scratch, and return the state dict.
+    """Train ``checkpoint``, and return the state dict.
 
-    Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
+    Computed on the CPU; of ``host``, the data root alone is used. The caller's random generators and number of threads
+    are restored.
 
     Raises:
         DeclarationError: the entry has no such training fields, is no classifier of texts, or weights auxiliary losses
             that the model does not have.
+        WeightsError: initial weights are missing, or do not fit.
+        MissingDataError: the training texts were not found.
     """
-    del host
     training = checkpoint.training
     if not isinstance(training, TextTraining):
         raise DeclarationError(f"checkpoint {checkpoint.name!r} has no fields of text-training; add them")
@@ -65,17 +68,25 @@ def train(
             raise DeclarationError(
                 f"checkpoint {checkpoint.name!r} is no classifier of texts; take backbone text-classifier"
             )
-        return _train(model, training, on_epoch)
+        data_root = None if host is None else host.data_root
+        texts = cast("LabelledTexts", training_texts(training.dataset, data_root))
+        valid = cast("LabelledTexts | None", validation_texts(training.dataset, data_root))
+        if training.initial_weights is None:
+            model.set_vocabulary(vocabulary_of(texts.texts, model.architecture.vocabulary_size, training.min_count))
+        else:
+            start_from(model, training.initial_weights, checkpoint)
+        return _train(model, training, texts, valid, on_epoch)
 
 
 def _train(
-    model: TextClassifierModel, training: TextTraining, on_epoch: Callable[[EpochReport], None]
+    model: TextClassifierModel,
+    training: TextTraining,
+    texts: LabelledTexts,
+    valid: LabelledTexts | None,
+    on_epoch: Callable[[EpochReport], None],
 ) -> dict[str, Tensor]:
-    texts = _opened(training, "train")
-    model.set_vocabulary(vocabulary_of(texts.texts, model.architecture.vocabulary_size, training.min_count))
     ids_EL, targets_E = model.tokens(texts.texts), torch.tensor(texts.labels)
-    valid = _opened(training, "valid")
-    valid_EL, valid_targets_E = model.tokens(valid.texts), torch.tensor(valid.labels)
+    validation = None if valid is None else (model.tokens(valid.texts), torch.tensor(valid.labels))
     check_auxiliary(model, texts.batch(0, 2).inputs, training.auxiliary_weight)
     optimizer = adamw(
         model.parameters(),
@@ -91,8 +102,9 @@ def _train(
             done = (epoch + place / len(batches)) / training.num_epochs
             set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
             ids_BL = _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator)
-            logits, auxiliary = logits_and_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
-            loss = cross_entropy(logits, targets_E[rows], label_smoothing=training.label_smoothing)
+            logits, auxiliary = with_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
+            scores = logits.softmax(dim=1) if training.loss == "double-softmax" else logits
+            loss = cross_entropy(scores, targets_E[rows], label_smoothing=training.label_smoothing)
             if auxiliary is not None:
                 loss = loss + auxiliary.mean()
             optimizer.zero_grad(set_to_none=True)
@@ -107,14 +119,10 @@ def _train(
                 num_epochs=training.num_epochs,
                 loss_nats=total / len(ids_EL),
                 examples_per_second=len(ids_EL) / seconds,
-                validation=_scores(model, valid_EL, valid_targets_E),
+                validation=None if validation is None else _scores(model, *validation),
             )
         )
     return saved(model.state_dict(), training.saved_as)
-
-
-def _opened(training: TextTraining, split: str) -> LabelledTexts:
-    return cast("LabelledTexts", open_dataset(training.dataset, data_root=None, preprocessing=None, split=split))
 
 
 def _with_unknowns(model: TextClassifierModel, ids_BL: Tensor, rate: float, generator: torch.Generator) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from robench.cli.progress import _epoch_text
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.training.base import EpochReport, ValidationScores
 from robench.training.history import Epoch, History, history_path, read_history
@@ -148,3 +149,34 @@ class TestReading:
     def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"none cannot be read \(No such file or directory\)"):
             read_history(tmp_path / "none")
+
+
+def test_scores_of_language_models_have_no_accuracy(tmp_path: Path) -> None:
+    kept = history(tmp_path)
+    scores = ValidationScores(top1_accuracy=None, loss_nats=4.5, num_examples=8192)
+    kept.add(EpochReport(epoch=1, num_epochs=2, loss_nats=5.0, examples_per_second=1.0, validation=scores))
+    assert found(tmp_path)["epochs"][0]["validation"] == {
+        "top1_accuracy": None,
+        "loss_nats": 4.5,
+        "num_examples": 8192,
+    }
+    assert read_history(tmp_path / "mine.history.json").epochs == (Epoch(epoch=1, loss_nats=5.0, validation=scores),)
+
+
+@pytest.mark.parametrize(
+    ("scores", "shown"),
+    [
+        (None, "loss 5.000 nats, 7 examples/s"),
+        (
+            ValidationScores(top1_accuracy=0.25, loss_nats=4.5, num_examples=8),
+            "loss 5.000 nats, 25.0 % right, 7 examples/s",
+        ),
+        (
+            ValidationScores(top1_accuracy=None, loss_nats=4.5, num_examples=8),
+            "loss 5.000 nats, validation loss 4.500, 7 examples/s",
+        ),
+    ],
+)
+def test_progress_shows_what_scores_there_are(scores: ValidationScores | None, shown: str) -> None:
+    done = EpochReport(epoch=1, num_epochs=2, loss_nats=5.0, examples_per_second=7.0, validation=scores)
+    assert _epoch_text(done) == shown

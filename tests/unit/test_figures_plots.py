@@ -18,6 +18,7 @@ from robench.leaderboard.board import Chart, Point
 from robench.leaderboard.chart import MOST_LINES
 from robench.leaderboard.curves import curves_of
 from robench.store import MemoryStore
+from robench.training.base import ValidationScores
 
 
 def empty():
@@ -251,6 +252,16 @@ class TestTraining:
     def test_without_validation_there_is_the_loss(self) -> None:
         plot = training_plot([history(accuracies=(None, None, None))])
         assert [panel.title for panel in plot.panels] == ["training loss"]
+
+    def test_language_models_have_no_panel_of_accuracy(self) -> None:
+        found = history()
+        epochs = tuple(
+            replace(each, validation=ValidationScores(top1_accuracy=None, loss_nats=each.loss_nats, num_examples=9))
+            for each in found.epochs
+        )
+        plot = training_plot([replace(found, epochs=epochs)])
+        assert [panel.title for panel in plot.panels] == ["training loss", "validation loss"]
+        assert [point.value for point in plot.panels[1].series[0].points] == [2.0, 1.0, 0.5]
 
     def test_a_loss_that_is_no_number_is_a_gap(self) -> None:
         plot = training_plot([history(losses=(2.0, nan, inf))])

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
-from typing import TYPE_CHECKING, Any
+from math import exp, log
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from robench.attention.primal import Primal
 from robench.core.checkpoint import Checkpoint, Weights
-from robench.core.errors import DeclarationError
+from robench.core.errors import DeclarationError, MissingDataError
+from robench.datasets.sotu import SOTU_ERAS
 from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
+from robench.models.experts import Experts
 from robench.models.language import Language
 from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
-from robench.training import text_impl
-from robench.training.base import EpochReport
+from robench.training import text_impl, text_splits
+from robench.training.base import EpochReport, Host
+from robench.training.language import LanguageTraining
 from robench.training.text import TextTraining
 from robench.training.text_impl import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from robench.training.words import WordTraining
 
 CLASSIFIER = TextClassifier(
     vocabulary_size=9, num_classes=2, context=5, depth=1, dim=8, num_heads=2, feedforward=8, dropout=0.1
@@ -43,7 +45,7 @@ def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(name: str, *, split: str, **_: object) -> LabelledTexts:
         return LabelledTexts(name, labelled(split))
 
-    monkeypatch.setattr(text_impl, "open_dataset", opened)
+    monkeypatch.setattr(text_splits, "open_dataset", opened)
 
 
 @pytest.fixture
@@ -142,3 +144,74 @@ def test_other_entries_are_refused_by_name(checkpoint: Checkpoint) -> None:
     language = Language(vocabulary_size=9, depth=1, dim=8, num_heads=2, feedforward=8, context=5)
     with pytest.raises(DeclarationError, match="'mine' is no classifier of texts; take backbone text-classifier"):
         train(replace(checkpoint, architecture=language))
+
+
+def test_the_double_softmax_is_the_loss_of_probabilities(checkpoint: Checkpoint) -> None:
+    heard: list[EpochReport] = []
+    plain = trained(checkpoint)
+    found = trained(checkpoint, heard, num_epochs=20, loss="double-softmax", label_smoothing=0.0)
+    assert not torch.equal(found["head.weight"], plain["head.weight"])
+    # Probabilities lie in [0, 1], so that no loss is below that of (1, 0).
+    assert log(1 + exp(-1)) < heard[-1].loss_nats < 0.4
+    scores = heard[-1].validation
+    assert scores is not None
+    assert scores.loss_nats > 2
+
+
+@pytest.mark.parametrize(
+    ("splits", "wanted"),
+    [
+        (("train", "valid", "test"), "valid"),
+        (("test", "dev", "train"), "dev"),
+        (("train", "test", "dev", "valid"), "valid"),
+        (("train", "test"), None),
+    ],
+)
+def test_the_validation_split_is_the_first_that_the_dataset_has(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, splits: tuple[str, ...], wanted: str | None
+) -> None:
+    asked: list[tuple[str, object]] = []
+
+    def opened(name: str, *, split: str, data_root: object, **_: object) -> LabelledTexts:
+        asked.append((split, data_root))
+        return LabelledTexts(name, labelled(split))
+
+    monkeypatch.setattr(text_splits, "open_dataset", opened)
+    monkeypatch.setattr(text_splits, "DATASETS", {"sotu-eras": replace(SOTU_ERAS, splits=splits)})
+    heard: list[EpochReport] = []
+    root = Path("/data")
+    train(checkpoint, Host(data_root=root), heard.append)
+    assert asked == [(split, root) for split in ("train", wanted) if split is not None]
+    assert [report.validation is None for report in heard] == [wanted is None] * 2
+
+
+def test_validation_texts_that_are_not_on_disk_are_left_out(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(name: str, *, split: str, **_: object) -> LabelledTexts:
+        if split != "train":
+            raise MissingDataError("no such file")
+        return LabelledTexts(name, labelled(split))
+
+    expected = trained(checkpoint)
+    monkeypatch.setattr(text_splits, "open_dataset", opened)
+    heard: list[EpochReport] = []
+    found = trained(checkpoint, heard)
+    assert [report.validation for report in heard] == [None, None]
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+@pytest.mark.parametrize("declared", [TextTraining, LanguageTraining])
+def test_data_below_a_root_are_not_embedded(declared: type[WordTraining]) -> None:
+    fields: dict[str, Any] = {"seed": 0, "num_epochs": 1, "batch_size": 1, "learning_rate": 0.1}
+    for name, is_embedded in (("sotu", True), ("sotu-eras", True), ("wikitext-103", False)):
+        assert declared(dataset=name, **fields).is_embedded == is_embedded
+
+
+def test_the_balance_of_experts_is_part_of_the_loss(checkpoint: Checkpoint) -> None:
+    mixed = replace(checkpoint, architecture=replace(CLASSIFIER, experts=Experts(num_experts=3)))
+    heard: list[EpochReport] = []
+    weights = [trained(mixed, heard, auxiliary_weight=weight) for weight in (0.0, 0.5)]
+    assert not torch.equal(weights[0]["blocks.0.mlp.gate.weight"], weights[1]["blocks.0.mlp.gate.weight"])
+    # It is 1 where choices and probabilities are even, as at first.
+    assert heard[2].loss_nats - heard[0].loss_nats == pytest.approx(0.5, abs=0.1)
