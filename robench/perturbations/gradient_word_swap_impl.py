@@ -90,35 +90,39 @@ def _searched(wording: Wording, ask: Budget, num_proposed: int, reader: Reader, 
 def _proposals(wording: Wording, chosen: Mapping[int, str], reader: Reader, label: Tensor) -> list[Proposal]:
     """Return the substitutes of the words that are as they were, those of highest gain first."""
     text = wording.text(chosen)
-    seen = cast("_WordModel", reader.model)
+    gradients_LC, embedded = _seen(text, reader, label)
+    tokens = _tokens(text)
+    offers: list[tuple[Proposal, _Token, str]] = []
+    for place, (start, stop) in enumerate(wording.spans(chosen)):
+        token = next(each for each in tokens if each.start <= start < each.stop)
+        if place in chosen or token.place >= len(gradients_LC):
+            continue
+        before, after = text[token.start : start], text[stop : token.stop]
+        offers += [(Proposal(0.0, place, each), token, f"{before}{each}{after}") for each in wording.substitutes[place]]
+    if not offers:
+        return []
+    changes_NC = embedded([new for _, _, new in offers]) - embedded(
+        [text[old.start : old.stop] for _, old, _ in offers]
+    )
+    gains = (changes_NC * gradients_LC[[old.place for _, old, _ in offers]]).sum(1).double().tolist()
+    made = [proposal._replace(gain=gain) for gain, (proposal, _, _) in zip(gains, offers, strict=True)]
+    return sorted(made, key=lambda each: -each.gain)
+
+
+def _seen(text: str, reader: Reader, label: Tensor) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]]:
+    """Return the gradient (L, C) of the margin by the embedded tokens of a text, and the embeddings of words."""
     found = None
+    # Models that robench does not build may lack it.
     if hasattr(reader.model, "token_gradients"):
         inputs = encoded_batch([text]).to(reader.device)
-        found = seen.token_gradients(inputs, (reader.seed,), lambda logits: _margin(logits, label))
+        model = cast("_WordModel", reader.model)
+        found = model.token_gradients(inputs, (reader.seed,), lambda logits: _margin(logits, label))
     if found is None:
         raise ContractError(
             "the model has no embedded words of robench's, whose gradient a gradient-guided word swap needs: take a "
             "model of backbone text-classifier, or greedy-word-swap"
         )
-    gradients_LC, embedded = found
-    tokens = _tokens(text)
-    places, words, olds, offers = [], [], [], []
-    for place, (start, stop) in enumerate(wording.spans(chosen)):
-        token = next((each for each in tokens if each.start <= start < each.stop), None)
-        if place in chosen or token is None or token.place >= len(gradients_LC):
-            continue
-        whole = text[token.start : token.stop]
-        for substitute in wording.substitutes[place]:
-            places.append((place, token.place))
-            words.append(whole[: start - token.start] + substitute + whole[stop - token.start :])
-            olds.append(whole)
-            offers.append(substitute)
-    if not places:
-        return []
-    changes_NC = embedded(words) - embedded(olds)
-    gains = (changes_NC * gradients_LC[[index for _, index in places]]).sum(1).double().tolist()
-    made = [Proposal(gain, place, each) for gain, (place, _), each in zip(gains, places, offers, strict=True)]
-    return sorted(made, key=lambda each: -each.gain)
+    return found
 
 
 class _Token(NamedTuple):
