@@ -1,4 +1,4 @@
-"""Commands that measure a number, and their cost in images and passes."""
+"""Commands that measure a number, and their cost in inputs and passes."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ class Cost:
     """Cost of measuring a suite.
 
     Attributes:
-        images: number of inputs that are scored, over all conditions.
+        inputs: number of inputs that are scored, over all conditions.
+        noun: plural of an input, such as ``images``.
         forward, backward: largest number of passes of single inputs; see ``most_passes`` of perturbations.
         is_whole: whether the size and passes of every condition are known; the numbers omit unknown ones.
     """
 
-    images: int
+    inputs: int
+    noun: str
     forward: int
     backward: int
     is_whole: bool
 
     def __str__(self) -> str:
-        if not self.images and not self.is_whole:
+        if not self.inputs and not self.is_whole:
             return "cost known once the data are on disk"
         at_least = "" if self.is_whole else "at least "
         backward = f" and {self.backward:,} backward" if self.backward else ""
-        return f"{at_least}{self.images:,} images, {self.forward:,} forward{backward} passes"
+        return f"{at_least}{self.inputs:,} {self.noun}, {self.forward:,} forward{backward} passes"
 
 
 def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
     """Return the cost of a suite without its audits."""
-    images = forward = backward = 0
+    inputs = forward = backward = 0
     is_whole = True
     for condition in suite.conditions:
         bounds = [size for size in (condition.num_examples, condition.dataset.num_examples) if size is not None]
@@ -47,10 +49,12 @@ def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
         is_whole = is_whole and bool(bounds) and passes is not None
         # A sweep's passes are of all its budgets together.
         size_of_passes = min(bounds, default=0) * num_checkpoints
-        images += size
+        inputs += size
         forward += size * condition.num_predictions + size_of_passes * (passes or (0, 0))[0]
         backward += size_of_passes * (passes or (0, 0))[1]
-    return Cost(images=images, forward=forward, backward=backward, is_whole=is_whole)
+    domains = {condition.dataset.domain for condition in suite.conditions}
+    noun = domains.pop() if len(domains) == 1 else "inputs"
+    return Cost(inputs=inputs, noun=noun, forward=forward, backward=backward, is_whole=is_whole)
 
 
 def command_of(suite: str, model: str, *, all_seeds: bool = False, registries: Sequence[Path] = ()) -> str:

@@ -236,10 +236,10 @@ def test_costs_are_images_and_passes() -> None:
     shift = cost_of(suite("imagenet-shift"))
     sizes = [each.dataset.num_examples for each in suite("imagenet-shift").conditions]
     total = sum(size for size in sizes if size is not None)
-    assert (shift.images, shift.forward, shift.backward, shift.is_whole) == (total, total, 0, True)
+    assert (shift.inputs, shift.forward, shift.backward, shift.is_whole) == (total, total, 0, True)
     assert str(shift) == f"{total:,} images, {total:,} forward passes"
     corrupted = cost_of(suite("imagenet-c"), 5)
-    assert corrupted.images == corrupted.forward == 5 * len(suite("imagenet-c").conditions) * 50_000
+    assert corrupted.inputs == corrupted.forward == 5 * len(suite("imagenet-c").conditions) * 50_000
 
 
 def test_costs_of_attacks_follow_from_their_declarations() -> None:
@@ -247,7 +247,7 @@ def test_costs_of_attacks_follow_from_their_declarations() -> None:
     attacks = {each.name: each for each in boost.conditions if each.name in ("clean", "fgsm-1", "pgd-1")}
     # Scored once each; one gradient of FGSM, twenty of PGD.
     cost = cost_of(replace(boost, conditions=tuple(attacks.values())))
-    assert (cost.images, cost.forward, cost.backward) == (150_000, 50_000 * (3 + 1 + 20), 50_000 * 21)
+    assert (cost.inputs, cost.forward, cost.backward) == (150_000, 50_000 * (3 + 1 + 20), 50_000 * 21)
     assert str(cost) == "150,000 images, 1,200,000 forward and 1,050,000 backward passes"
     spsa = next(each for each in suite("imagenet-adv-rkde").conditions if each.name == "spsa")
     assert cost_of(replace(boost, conditions=(spsa,))).forward == 50_000 * (1 + 40 * 2 * 128)
@@ -259,9 +259,14 @@ def test_a_sweep_costs_its_budgets_together() -> None:
     budgets = swept.perturbation.at_budgets
     passes = sum(forward for each in budgets for forward, _ in [each.most_passes or (0, 0)])
     cost = cost_of(replace(sweep, conditions=(swept,)))
-    assert cost.images == 600 * len(budgets)
+    assert cost.inputs == 600 * len(budgets)
     assert cost.forward == 600 * (len(budgets) + passes)
     assert passes > 0
+
+
+def test_costs_name_what_is_measured() -> None:
+    assert str(cost_of(suite("sst2-splits"))) == "70,042 texts, 70,042 forward passes"
+    assert cost_of(suite("imagenet-shift")).noun == "images"
 
 
 def test_what_tells_no_size_or_passes_leaves_a_lower_bound() -> None:
