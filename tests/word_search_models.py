@@ -78,6 +78,19 @@ class BagOfWords(Counted):
     def row(self, text: str, seed: int) -> list[float]:
         return [sum(WEIGHTS.get(word, (0, 0, 0))[k] for word in text.split()) for k in range(3)]
 
+    def token_gradients(
+        self, inputs: torch.Tensor, seeds: Sequence[int], score: Callable[[torch.Tensor], torch.Tensor]
+    ) -> tuple[torch.Tensor, Callable[[Sequence[str]], torch.Tensor]]:
+        """The weights of a word are its embedding, and the logits their sum."""
+        (text,) = decoded(inputs)
+        self.shown.append((text, seeds[0]))
+        tokens = self.embedded(tokens_in(text)).requires_grad_(True)
+        (gradient,) = torch.autograd.grad(score(tokens.sum(0, keepdim=True)), tokens)
+        return gradient, self.embedded
+
+    def embedded(self, words: Sequence[str]) -> torch.Tensor:
+        return torch.tensor([WEIGHTS.get(word, (0.0, 0.0, 0.0)) for word in words]).reshape(-1, 3)
+
 
 class Seeded(BagOfWords):
     """Classifier whose first logit depends on the seed, too."""

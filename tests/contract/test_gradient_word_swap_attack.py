@@ -228,7 +228,14 @@ def test_the_model_is_as_before_and_nothing_has_a_gradient() -> None:
     assert all(each.grad is None for each in model._module.parameters())
 
 
-@pytest.mark.parametrize("model", [BagOfWords(), None], ids=["foreign", "no words"])
+class Foreign(Counted):
+    """Model of somebody else: outputs alone."""
+
+    def row(self, text: str, seed: int) -> list[float]:
+        return BagOfWords().row(text, seed)
+
+
+@pytest.mark.parametrize("model", [Foreign(), None], ids=["foreign", "no words"])
 def test_models_without_embedded_words_are_refused(model: Counted | None) -> None:
     class Plain(torch.nn.Module):
         def forward(self, points: torch.Tensor) -> torch.Tensor:

@@ -17,6 +17,7 @@ from robench.perturbations import PERTURBATIONS
 from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.perturbations.gradient_word_swap import GradientWordSwap
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.word_swap import WordSwap
 from robench.testing.declarations import DECLARATION_CHECKS
@@ -36,7 +37,10 @@ EXAMPLES: dict[str, Any] = {
     "greedy-unk": GreedyWordSwap(ranking="unk", num_queries=200, most_changed=Fraction(1, 2), unknown="<unk>"),
     "greedy-saliency": GreedyWordSwap(ranking="weighted-saliency", num_queries=300, most_substitutions=5),
     "greedy-random": GreedyWordSwap(ranking="random", num_queries=50, substitutions="table", table=TABLE),
+    "gradient": GradientWordSwap(num_queries=60, substitutions="table", table=TABLE),
 }
+# With a program in the library's place: test_textattack_backend.py, test_textattack_augmenter.py.
+BY_LIBRARIES = {"textattack", "textattack-augmenter"}
 TEXTS = [
     "Fellow citizens of the Senate\nand House\n",
     "",
@@ -62,16 +66,23 @@ def result_of(declaration: Any, rows: Sequence[int], task: str, model: Counted, 
     return result
 
 
-def swapped(
-    declaration: Any, rows: Sequence[int] = ROWS, task: str = "language-modeling", length: int = 0
-) -> list[str]:
-    model = Bigrams() if task == "language-modeling" else BagOfWords()
-    return decoded(result_of(declaration, rows, task, model, length).inputs)
+def tasks_of(declaration: Any) -> tuple[str, ...]:
+    """The tasks that a perturbation serves, language modeling first."""
+    return tuple(sorted(declaration.tasks or ("classification", "language-modeling"), reverse=True))
+
+
+def model_for(task: str) -> Counted:
+    return Bigrams() if task == "language-modeling" else BagOfWords()
+
+
+def swapped(declaration: Any, rows: Sequence[int] = ROWS, task: str | None = None, length: int = 0) -> list[str]:
+    task = task or tasks_of(declaration)[0]
+    return decoded(result_of(declaration, rows, task, model_for(task), length).inputs)
 
 
 def test_every_declared_perturbation_of_texts_has_an_example() -> None:
     of_texts = {kind for kind, declared in PERTURBATIONS.items() if getattr(declared, "domain", "") == "texts"}
-    assert {example.kind for example in EXAMPLES.values()} == of_texts
+    assert {example.kind for example in EXAMPLES.values()} | BY_LIBRARIES == of_texts
 
 
 @pytest.mark.parametrize("declaration", EXAMPLES.values(), ids=EXAMPLES.keys())
@@ -102,21 +113,24 @@ class TestEveryPerturbationOfTexts:
         assert [swapped(declaration, [row], "classification") for row in ROWS] == [[text] for text in together]
         assert together[::-1] == swapped(declaration, ROWS[::-1], "classification")
 
-    @pytest.mark.parametrize("task", ["classification", "language-modeling"])
-    def test_the_domain_counts_the_words_that_were_changed(self, declaration: Any, task: str) -> None:
-        result = result_of(declaration, ROWS, task, Bigrams() if task == "language-modeling" else BagOfWords())
-        clean = padded([encoded(text) for text in TEXTS])
-        model: Any = None
-        counted = DOMAINS["texts"].rules.check_perturbed(result.inputs, clean, declaration, model)["num_changed"]
-        assert [bool(number) for number in counted] == [
-            a != b for a, b in zip(decoded(result.inputs), TEXTS, strict=True)
-        ]
+    def test_the_domain_counts_the_words_that_were_changed(self, declaration: Any) -> None:
+        for task in tasks_of(declaration):
+            result = result_of(declaration, ROWS, task, model_for(task))
+            clean = padded([encoded(text) for text in TEXTS])
+            model: Any = None
+            counted = DOMAINS["texts"].rules.check_perturbed(result.inputs, clean, declaration, model)["num_changed"]
+            assert [bool(number) for number in counted] == [
+                a != b for a, b in zip(decoded(result.inputs), TEXTS, strict=True)
+            ]
 
     def test_what_asks_the_model_is_an_attack_and_counts_its_queries(self, declaration: Any) -> None:
-        model = Bigrams()
-        result = result_of(declaration, ROWS, "language-modeling", model)
+        task = tasks_of(declaration)[0]
+        model = model_for(task)
+        result = result_of(declaration, ROWS, task, model)
         assert bool(model.shown) == declaration.is_attack == (result.num_queries is not None)
 
     def test_it_is_refused_on_other_inputs(self, declaration: Any) -> None:
-        assert not declaration.problem_on(DATASETS["sotu"])
+        for task in ("classification", "language-modeling"):
+            dataset = DATASETS["sotu-eras" if task == "classification" else "sotu"]
+            assert (not declaration.problem_on(dataset)) == (task in tasks_of(declaration))
         assert declaration.problem_on(DATASETS["digits"])

@@ -14,84 +14,30 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from textattack_programs import ASKING, DYING, FAILING, RETURNING, UNIMPORTABLE, program, run
 from word_search_models import TABLE, BagOfWords, labels_of, sentences
 
 from robench.attacks.backends import apart
 from robench.attacks.backends.installed import check_installed, release_of
 from robench.core.errors import ContractError, UsageError
-from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.datasets import DATASETS
 from robench.domains.code_points import decoded, encoded_batch
 from robench.perturbations import textattack_process
-from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.stop_words import STOP_WORDS
-from robench.perturbations.textattack import TextAttackAugmenter, TextAttackRecipe
+from robench.perturbations.textattack import TextAttackRecipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from conftest import Robench
 
+__all__ = ["program"]
+
 GREEDY = GreedyWordSwap(ranking="delete", num_queries=90, substitutions="table", table=TABLE, backend="textattack")
 RECIPE = TextAttackRecipe(recipe="pruthi", num_queries=50)
-AUGMENTER = TextAttackAugmenter(augmenter="deletion", rate=Fraction(1, 4))
-# Says that it is ready, asks for three texts of which one is the task's, and returns the task and the answer.
-ASKING = """
-import json, os, sys
-say = lambda value: print(json.dumps(value), flush=True)
-say({"ready": True})
-for line in sys.stdin:
-    task = json.loads(line)
-    say({"ask": [task["text"], "a", "b c"]})
-    logits = json.loads(sys.stdin.readline())["logits"]
-    variables = {name: os.environ.get(name) for name in ("HOME", "NLTK_DATA", "TA_CACHE_DIR", "PYTHONHASHSEED")}
-    say({"text": json.dumps({"task": task, "logits": logits, "variables": variables})})
-"""
-RETURNING = """
-import json, sys
-print(json.dumps({"ready": True}), flush=True)
-for line in sys.stdin:
-    task = json.loads(line)
-    print(json.dumps({"text": task["text"].upper() + str(task["seed"])}), flush=True)
-"""
-FAILING = """
-import json, sys
-print(json.dumps({"ready": True}), flush=True)
-for line in sys.stdin:
-    print(json.dumps({"error": "ValueError: no words"}), flush=True)
-"""
-DYING = (
-    "import sys; print('{}', flush=True); sys.stdin.readline(); sys.stderr.write('first\\nlast line\\n'); sys.exit(3)"
-)
-UNIMPORTABLE = "import sys; sys.stderr.write('ModuleNotFoundError: flair\\n'); sys.exit(1)"
-
-
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
-    """Function that puts a program in the place of the library's."""
-    path = tmp_path / "program.py"
-    monkeypatch.setattr(textattack_process, "_SERVER", path)
-    monkeypatch.setattr(textattack_process, "python_of", lambda backend: Path(sys.executable))
-    textattack_process.textattack_process.cache_clear()
-    yield path.write_text
-    if textattack_process.textattack_process.cache_info().currsize:
-        textattack_process.textattack_process().close()
-    textattack_process.textattack_process.cache_clear()
-
-
-def batch_of(texts: list[str], labels: list[int]) -> Batch:
-    return Batch(
-        ids=tuple(map(str, range(len(texts)))), inputs=encoded_batch(texts), targets=torch.tensor(labels),
-        task="classification", domain="texts",
-    )  # fmt: skip
-
-
-def run(declaration: Any, texts: list[str], model: Any = None, seeds: range | None = None) -> Perturbed:
-    draws = ExampleDraws(seeds or range(len(texts)))
-    return perturb(declaration, batch_of(texts, labels_of(texts)), model or BagOfWords(), draws)
 
 
 class TestTasks:
@@ -142,7 +88,7 @@ class TestTasks:
         assert not home.exists()
 
 
-@pytest.mark.parametrize("declaration", [GREEDY, RECIPE, AUGMENTER], ids=["greedy", "recipe", "augmenter"])
+@pytest.mark.parametrize("declaration", [GREEDY, RECIPE], ids=["greedy", "recipe"])
 class TestExamples:
     """Each example has its own seed, and depends on no other one."""
 
@@ -211,20 +157,17 @@ class TestDeclarations:
         assert GREEDY.problem_on(DATASETS["sotu"]) == wanted
         assert replace(GREEDY, backend="robench").problem_on(DATASETS["sotu"]) == ""
         assert "must serve classification" in RECIPE.problem_on(DATASETS["sotu"])
-        assert AUGMENTER.problem_on(DATASETS["sotu"]) == ""
 
-    @pytest.mark.parametrize("declaration", [GREEDY, RECIPE, AUGMENTER])
+    @pytest.mark.parametrize("declaration", [GREEDY, RECIPE])
     def test_texts_alone_are_served(self, declaration: Any) -> None:
         assert declaration.problem_on(DATASETS["sotu-eras"]) == ""
         assert "must serve texts, got dataset digits" in declaration.problem_on(DATASETS["digits"])
         assert declaration.backend == "textattack"
 
-    def test_a_recipe_stops_at_success_and_an_augmenter_is_no_attack(self) -> None:
+    def test_a_recipe_stops_at_success(self) -> None:
         assert RECIPE.stops_at_success
         assert not RECIPE.keeps_scores
         assert RECIPE.most_passes is None
-        assert not AUGMENTER.is_attack
-        assert AUGMENTER.most_passes == (0, 0)
 
 
 class TestEnvironment:

@@ -47,11 +47,14 @@ class Silent(PerturbationBase):
     ("question", "wanted"),
     [
         ("is_clean", {"clean"}),
-        ("is_attack", PERTURBATIONS.keys() - {"clean", "corruption", "word-swap", "character-edits"}),
+        (
+            "is_attack",
+            PERTURBATIONS.keys() - {"clean", "corruption", "word-swap", "character-edits", "textattack-augmenter"},
+        ),
         ("is_minimum_norm", {"cw", "fab"}),
         ("is_iterated", {"pgd", "apgd"}),
         ("is_single_step", {"fgsm"}),
-        ("is_gradient_free", {"square", "spsa", "uniform-noise", "gaussian-noise", "greedy-word-swap"}),
+        ("is_gradient_free", {"square", "spsa", "uniform-noise", "gaussian-noise", "greedy-word-swap", "textattack"}),
         ("can_warm_start", {"pgd", "apgd", "spsa", "sparse-l1"}),
         ("makes_inputs", PERTURBATIONS.keys() - {"clean"}),
     ],
