@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, MissingDataError, WeightsError
 from robench.datasets import DATASETS
+from robench.datasets.base import TEST_SPLIT
 from robench.datasets.wikitext import TokenFiles
 from robench.datasets.wikitext_impl import vocabulary
 from robench.models.build import build
@@ -83,7 +84,9 @@ def import_weights(path: Path, checkpoint: Checkpoint, texts: Path) -> Imported:
 
 
 def _dataset_of(checkpoint: Checkpoint) -> TokenFiles:
-    found = {name: each for name, each in DATASETS.loaded() if isinstance(each, TokenFiles)}
+    declared = {name: each for name, each in DATASETS.loaded() if isinstance(each, TokenFiles)}
+    # Of a set's datasets, the one of its test split stands for the training texts too.
+    found = {name: each for name, each in declared.items() if each.evaluation_split == TEST_SPLIT}
     if checkpoint.trained_on not in found:
         raise DeclarationError(
             f"model {checkpoint.name!r} has trained_on: {checkpoint.trained_on}; the vocabulary is made of token files,"
