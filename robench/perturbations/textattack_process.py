@@ -66,9 +66,15 @@ class TextAttackProcess:
         Raises:
             ContractError: the library failed.
         """
-        answer = self._asked(task)
-        while "ask" in answer:
-            answer = self._asked({"logits": ask(answer["ask"])})
+        try:
+            answer = self._asked(task)
+            while "ask" in answer:
+                answer = self._asked({"logits": ask(answer["ask"])})
+        except BaseException:
+            # It waits for an answer, or is gone: the next text starts another process.
+            textattack_process.cache_clear()
+            self.close()
+            raise
         if "error" in answer:
             raise ContractError(f"TextAttack failed: {answer['error']}")
         return str(answer["text"])

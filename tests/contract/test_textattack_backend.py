@@ -132,6 +132,25 @@ class TestFailures:
             run(RECIPE, ["some words"])
         assert str(caught.value) == message
 
+    def test_a_model_that_fails_in_between_spoils_no_later_text(self, program: Callable[[str], None]) -> None:
+        class Failing(BagOfWords):
+            def outputs(self, inputs: torch.Tensor, seeds: Any = None) -> torch.Tensor:
+                raise ValueError("not today")
+
+        program(ASKING)
+        with pytest.raises(ValueError, match="not today"):
+            run(RECIPE, ["some words"], Failing())
+        (answer,) = decoded(run(RECIPE, ["other words"]).inputs)
+        assert json.loads(answer)["task"]["text"] == "other words"
+
+    def test_after_a_death_another_process_starts(self, program: Callable[[str], None]) -> None:
+        program(DYING)
+        with pytest.raises(ContractError, match="last line"):
+            run(RECIPE, ["some words"])
+        program(RETURNING)
+        (answer,) = decoded(run(RECIPE, ["some words"]).inputs)
+        assert answer.startswith("SOME WORDS")
+
     def test_a_closed_process_ends_and_leaves_no_folder(self, program: Callable[[str], None], tmp_path: Path) -> None:
         program(RETURNING)
         run(RECIPE, ["some words"])
