@@ -53,5 +53,5 @@ def test_windows_are_passed_in_batches(name: str, benchmark: BenchmarkFixture, m
     rate = NUM_WINDOWS / median(taken[32])
     print(f"\n{name} on {DEVICE}: batches of 32 windows take 1/{ratio:.2f} of the time, {rate:.0f} windows a second")
     assert torch.allclose(losses[1], losses[32], rtol=1e-6, atol=1e-6)
-    # A GPU has room for 32. On one core a window is work enough, and activations of 32 leave the caches.
-    assert ratio >= (10 if DEVICE == "cuda" else 0.5)
+    # A GPU has room for 32. On one core a window of a small model is work enough for the processor.
+    assert ratio >= (10 if DEVICE == "cuda" else 0.9)
