@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
     dataset_option,
@@ -82,7 +83,7 @@ def command(
     for path, num_rows in exported.files.items():
         say(f"wrote {num_rows} rows to {path}")
     if not all(exported.files.values()):
-        say(f"There are no outcomes in {results}: measure them with 'robench run'.")
+        say(f"There are no outcomes in {results}: measure them with '{run_command()}'.")
     elif exported.num_missing:
         say(f"{exported.num_missing} cells have no number yet: 'robench run' measures what is missing.")
     return 0

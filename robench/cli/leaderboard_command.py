@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
     all_seeds_option,
@@ -92,7 +93,7 @@ def command(
         files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
         _put(render_manifest(board, files), output / MANIFEST_NAME)
     if not board.rows:
-        say(f"No results for {board.title} in {results}: measure them with 'robench run'.")
+        say(f"No results for {board.title} in {results}: measure them with '{run_command()}'.")
     return 0
 
 
