@@ -20,6 +20,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
+from robench.cli.patterns import models_of_results
 from robench.cli.terminal import out_document, say
 from robench.declare import find_checkpoints, find_suites
 from robench.reports import RENDERERS, over_seeds, report_of_store
@@ -70,12 +71,13 @@ def command(
     is_empty = holds_nothing(store)
     if is_empty:
         say(f"No results in {results}: measure them with '{run_command()}'.")
+    names = None if is_empty else chosen_names(models, registries, store, all_seeds=all_seeds)
     has_rows = True
     for given, suite in zip(dict.fromkeys(suites), found, strict=True):
         report = report_of_store(
             suite,
             store,
-            models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
+            models=names,
             limit=limit,
             seed=seed,
         )
@@ -89,9 +91,20 @@ def command(
     return 0 if has_rows else 1
 
 
-def names_with_seeds(models: tuple[str, ...], registries: tuple[Path, ...]) -> list[str] | None:
-    """Return the names of all seeds of the models; None for all models that have results."""
-    return [checkpoint.name for checkpoint in find_checkpoints(models, registries, all_seeds=True)] or None
+def chosen_names(
+    models: tuple[str, ...], registries: tuple[Path, ...], store: FolderStore, *, all_seeds: bool
+) -> list[str] | None:
+    """Return the names of models whose results are read, with patterns replaced; None for all that have results.
+
+    With ``all_seeds`` these are the names of all seeds of each model.
+
+    Raises:
+        UnknownNameError: a pattern matches no model with results, or the seeds of an unknown model are asked for.
+    """
+    names = models_of_results(models, store)
+    if all_seeds:
+        names = [checkpoint.name for checkpoint in find_checkpoints(names, registries, all_seeds=True)]
+    return names or None
 
 
 def holds_nothing(store: FolderStore) -> bool:
