@@ -30,7 +30,7 @@ def summary_of(checkpoint: Checkpoint) -> str:
 
 
 def _parts_of(architecture: object) -> Iterator[str]:
-    """Yield the kind of a backbone, its first member, further ones that are not the default, and settings given in words."""
+    """Yield the kind of a backbone, its first member, others that are not the default, and settings given in words."""
     yield str(getattr(architecture, "kind", ""))
     # The first member, attention, is what most entries differ in.
     is_first = True

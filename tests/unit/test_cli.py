@@ -78,7 +78,7 @@ class TestList:
         assert some <= set(names)
         assert len(set(names)) == len(names)
         assert all(entry["summary"] for entry in entries)
-        lines = robench("list", kind).stdout.splitlines()[1:]
+        lines = robench("list", kind, "--all").stdout.splitlines()[1:]
         assert [line.split()[0] for line in lines] == names
 
     def test_a_registry_file_adds_its_models(self, robench: Robench, tmp_path: Path) -> None:
