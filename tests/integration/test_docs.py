@@ -102,10 +102,13 @@ def test_every_command_of_the_readme_ends_well(
     monkeypatch.chdir(as_a_user)
     monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
     options = command[1:]
-    if options[0] in ("compare", "baseline", "check", "figure"):
+    if options[0] in ("compare", "baseline", "check", "figure", "report", "status"):
         # They read what is measured by then.
         measure_demo(robench)
-        options += [] if options[0] == "check" else ["--limit", "1"]
+        if "photos" in options:
+            asked = options[1 : options.index("--format")]
+            assert robench("run", *asked, "--model", "my-cnn", "--limit", 2, "--executor", "serial").code == 0
+        options += [] if options[0] in ("check", "status") else ["--limit", "1"]
     if options[0] == "rescore":
         kept = ("--results", "submitted", "--keep-adversarial", "float32", "--executor", "serial", "--no-audit")
         assert robench("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", 2, *kept).code == 0
