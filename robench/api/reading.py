@@ -7,13 +7,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suites_of
+from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suite_of, suites_of
 from robench.comparison import baseline_of, check_results, compare_models
 from robench.core.files import absolute
 from robench.declare import find_checkpoints, read_registries, seeds_of_models
-from robench.leaderboard import leaderboard_of
+from robench.exports import outcomes_table
+from robench.leaderboard import leaderboard_of, ranked_report
 from robench.papers import find_published, measured_of_tables, tables_of
 from robench.papers.archive_file import is_archive, unpacked
+from robench.reports import arranged
 from robench.runs import check_request, prepare, suites_to_check
 from robench.store import FolderStore
 from robench.store.baseline import read_baseline
@@ -22,7 +24,10 @@ from robench.store.baseline import write_baseline as write_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow  # type: ignore[import-untyped]  # pyarrow ships no types
+
     from robench.comparison import Check, Comparison
+    from robench.core.report import Report
     from robench.core.suite import Suite
     from robench.leaderboard import Leaderboard
     from robench.papers import PaperTable
@@ -59,6 +64,75 @@ def build_leaderboard(
         seed=seed,
         checkpoints=read_registries(registries),
         average_seeds=all_seeds,
+    )
+
+
+def build_report(
+    suite: str | Path | Suite,
+    models: str | Sequence[str] = (),
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    all_seeds: bool = False,
+    sort: str | None = None,
+    columns: str | Sequence[str] = (),
+) -> Report:
+    """Return the table of a suite from what ``results`` holds, by default ``results``, as ``robench report`` prints it.
+
+    Rows are ``models``, or all models with results; with ``all_seeds`` a row is the mean over a model's training seeds.
+    Where there are several, the best of each column is known, with those that are not distinguishable from it. ``sort``
+    names the column by which rows are ordered, best first, and ``columns`` those that are shown, as keys such as
+    ``pgd/top1_accuracy``, metrics, conditions or patterns.
+
+    Raises:
+        RobenchError: see ``core.errors``.
+    """
+    registries = registries_of(registry)
+    names = [models] if isinstance(models, str) else list(models)
+    if all_seeds:
+        names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
+    report = ranked_report(
+        suite_of(suite, registries, dataset),
+        FolderStore(or_default(results)),
+        models=names or None,
+        limit=limit,
+        seed=seed,
+        average_seeds=all_seeds,
+    )
+    return arranged(report, sort=sort, columns=[columns] if isinstance(columns, str) else columns)
+
+
+def outcomes(
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    models: str | Sequence[str] = (),
+    *,
+    dataset: str | None = None,
+    registry: str | Path | Sequence[str | Path] = (),
+    results: str | Path | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> pyarrow.Table:
+    """Return the outcome of each example under a suite, or several, from the folder ``results``.
+
+    A row is one example under one condition, and one budget of a sweep, of ``models`` or of all models with results;
+    columns are those of ``outcomes.parquet`` (docs/export.md): ``suite``, ``model``, ``dataset``, ``condition``,
+    ``budget``, ``example_id``, and what was recorded. ``.to_pandas()`` makes a data frame of the table.
+
+    Raises:
+        RobenchError: see ``core.errors``.
+    """
+    registries = registries_of(registry)
+    checkpoints = read_registries(registries).values()
+    return outcomes_table(
+        suites_of(suite, registries, dataset),
+        FolderStore(or_default(results)),
+        models=([models] if isinstance(models, str) else list(models)) or None,
+        limit=limit,
+        seed=seed,
+        training_seeds={each.name: each.training.seed for each in checkpoints if each.training is not None},
     )
 
 

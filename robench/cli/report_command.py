@@ -22,8 +22,10 @@ from robench.cli.options import (
 )
 from robench.cli.patterns import models_of_results
 from robench.cli.terminal import out_document, say
-from robench.declare import find_checkpoints, find_suites
-from robench.reports import RENDERERS, over_seeds, report_of_store
+from robench.declare import find_checkpoints, find_suites, read_registries
+from robench.leaderboard import RENDERERS as BOARD_RENDERERS
+from robench.leaderboard import arranged_board, leaderboard_of, ranked_report
+from robench.reports import RENDERERS, arranged
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -45,6 +47,14 @@ if TYPE_CHECKING:
     help="Format of the table.",
 )
 @option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@option("--sort", metavar="COLUMN", help="Order rows by this column, best first, such as pgd/top1_accuracy.")
+@option(
+    "--columns",
+    multiple=True,
+    metavar="NAME|PATTERN",
+    help="Only these columns: keys, metrics, conditions or patterns such as 'pgd*'.",
+)
+@option("--transpose", is_flag=True, help="Models as columns, in text, Markdown and LaTeX.")
 @results_option
 @seed_option
 @all_seeds_option
@@ -56,11 +66,17 @@ def command(
     limit: int | None,
     format_name: str,
     as_json: bool,
+    sort: str | None,
+    columns: tuple[str, ...],
+    transpose: bool,
     results: Path,
     seed: int | None,
     all_seeds: bool,
 ) -> int:
     """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
+
+    Of several models the best of each column is marked, with those that are not distinguishable from it by a paired
+    test. --format html is the page of 'robench leaderboard', which sorts and filters.
 
     Rows measured only with --limit are left out unless the same --limit is given here; a message names them. Without
     any results for a suite the exit code is 1.
@@ -72,19 +88,25 @@ def command(
     if is_empty:
         say(f"No results in {results}: measure them with '{run_command()}'.")
     names = None if is_empty else chosen_names(models, registries, store, all_seeds=all_seeds)
-    has_rows = True
-    for given, suite in zip(dict.fromkeys(suites), found, strict=True):
-        report = report_of_store(
-            suite,
+    if format_name == "html" and not is_empty:
+        board = leaderboard_of(
+            found,
             store,
             models=names,
             limit=limit,
             seed=seed,
+            checkpoints=read_registries(registries),
+            average_seeds=all_seeds,
         )
-        report = over_seeds(report) if all_seeds else report
+        if board.rows:
+            out_document(BOARD_RENDERERS["html"](arranged_board(board, columns=columns, sort=sort)))
+    has_rows = True
+    for given, suite in zip(dict.fromkeys(suites), found, strict=True):
+        report = ranked_report(suite, store, models=names, limit=limit, seed=seed, average_seeds=all_seeds)
+        report = arranged(report, columns=columns, sort=sort, is_transposed=transpose)
         has_rows = has_rows and bool(report.rows) and not is_empty
-        # A table without rows says nothing, but a program that reads JSON expects some.
-        if (report.rows and not is_empty) or format_name == "json":
+        # A table without rows says nothing, but a program that reads JSON expects some. One page has all suites.
+        if format_name == "json" or (report.rows and not is_empty and format_name != "html"):
             out_document(RENDERERS[format_name](report))
         if not is_empty:
             _explain_lack(report, results, given)

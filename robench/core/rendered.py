@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from os import PathLike
 
-SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"}
+SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"} | {
+    f".{name}": name for name in ("png", "svg", "pdf")
+}
 
 
 class Rendered:
@@ -20,11 +22,13 @@ class Rendered:
 
     Attributes:
         renderers: ``module:mapping``, the renderers by format; imported on first use.
+        pictures: likewise, of formats that are bytes and can be saved alone; empty if there are none.
     """
 
     __slots__ = ()
 
     renderers: ClassVar[str]
+    pictures: ClassVar[str] = ""
 
     def render(self, format_name: str) -> str:
         """Return the result as text.
@@ -38,23 +42,32 @@ class Rendered:
         return found[format_name](self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the result to a file in the format of its suffix, such as ``.html`` or ``.csv``.
+        """Write the result to a file in the format of its suffix, such as ``.html``, ``.csv`` or, of reports, ``.png``.
 
         Raises:
-            UsageError: the suffix is of no format of this result.
+            UsageError: the suffix is of no format of this result, or a picture needs matplotlib, which is missing.
             StoreUnwritableError: the file cannot be written; one that exists is unharmed.
         """
-        file, found = absolute(path, "path"), self._renderers()
+        file, texts, drawn = absolute(path, "path"), self._renderers(), self._pictures()
         format_name = SUFFIXES.get(file.suffix, "")
-        if format_name not in found:
-            suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in found)
+        if format_name not in {**texts, **drawn}:
+            suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in {**texts, **drawn})
             raise UsageError(f"the suffix of {file.name!r} names the format, and must be one of {suffixes}")
+        content = texts[format_name](self).encode() if format_name in texts else drawn[format_name](self)
         try:
-            write_whole(file, found[format_name](self).encode())
+            write_whole(file, content)
         except OSError as error:
             raise StoreUnwritableError(f"{file} cannot be written: {error.strerror}") from error
 
     def _renderers(self) -> Mapping[str, Callable[[object], str]]:
-        module, _, name = self.renderers.partition(":")
-        found: Mapping[str, Callable[[object], str]] = getattr(import_module(module), name)
+        found: Mapping[str, Callable[[object], str]] = imported(self.renderers)
         return found
+
+    def _pictures(self) -> Mapping[str, Callable[[object], bytes]]:
+        return imported(self.pictures) if self.pictures else {}
+
+
+def imported(path: str) -> Any:
+    """Import and return ``module:name`` of a layer above."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from robench.core.rendered import Rendered
+from robench.core.rendered import Rendered, imported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pandas
 
     from robench.core.flags import Flag
     from robench.core.suite import Column
@@ -49,6 +51,23 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Relation of a number to the best of its column.
+
+    Attributes:
+        p: two-sided p-value of the paired test against the best, in (0, 1]; None for the best, and where there is no
+            test. ``adjusted``: the same after Holm's correction over the models of the column.
+        is_close: not distinguishable from the best: tested, and ``adjusted`` is above 5 %; true of the best itself
+            where any other number of the column was tested.
+    """
+
+    is_best: bool
+    p: float | None
+    adjusted: float | None
+    is_close: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """Numbers of one model.
 
@@ -57,6 +76,7 @@ class Row:
         batch_size: batch size of a coupled model, whose numbers hold at it only; None for all others.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
+        standings: by key of the column, of columns whose number the row has; empty where models were not compared.
     """
 
     model: str
@@ -66,6 +86,7 @@ class Row:
     flags: tuple[Flag, ...] | None = None
     batch_size: int | None = None
     seeds: tuple[str, ...] = ()
+    standings: Mapping[str, Standing] = field(default_factory=dict)
 
     @property
     def raised(self) -> tuple[Flag, ...]:
@@ -81,9 +102,13 @@ class Report(Rendered):
         notes: sentences about the whole table, such as that it is of a smoke run.
         limited: limit of each model that has no row because only the first examples were measured, by name; the
             largest one, if there are several.
+        is_transposed: whether formats for readers have models as columns.
     """
 
     renderers: ClassVar[str] = "robench.reports:RENDERERS"
+    pictures: ClassVar[str] = "robench.figures:TABLE_PICTURES"
+    frame: ClassVar[str] = "robench.reports.frames:frame_of"
+    fragment: ClassVar[str] = "robench.reports.html_page:fragment_of"
 
     suite: str
     version: int
@@ -93,8 +118,24 @@ class Report(Rendered):
     provenance: Mapping[str, str]
     notes: tuple[str, ...] = ()
     limited: Mapping[str, int] = field(default_factory=dict)
+    is_transposed: bool = False
 
     @property
     def is_complete(self) -> bool:
         """Return whether every cell has its number."""
         return all(cell.estimate is not None for row in self.rows for cell in row.cells.values())
+
+    def to_frame(self, *, intervals: bool = False) -> pandas.DataFrame:
+        """Return the numbers as a data frame, a row a model and a column a number.
+
+        The index is ``model``, columns are the keys of the report's columns, such as ``pgd/top1_accuracy``. Numbers are
+        unrounded, proportions in [0, 1], and NaN where examples are missing. With ``intervals`` columns have a second
+        level: ``value``, ``low`` and ``high``, the bounds of the 95 % interval.
+        """
+        frame: pandas.DataFrame = imported(self.frame)(self, intervals=intervals)
+        return frame
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, with its notes."""
+        shown: str = imported(self.fragment)(self)
+        return shown

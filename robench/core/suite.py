@@ -44,11 +44,12 @@ class ThreatModel:
 
     @property
     def epsilon_text(self) -> str:
-        """Return the budget as written; a computed one over 255 if it is a whole number of grey levels."""
+        """Return the budget as written; a computed one of single pixels over 255 if it is whole grey levels."""
         if isinstance(self.epsilon, Spelled):
             return self.epsilon.spelling
         levels = self.epsilon * 255
-        return f"{levels}/255" if levels.denominator == 1 else str(self.epsilon)
+        is_grey = self.norm == "linf" and levels.denominator == 1 and 0 < self.epsilon < 1
+        return f"{levels}/255" if is_grey else str(self.epsilon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ class View:
     """View of one list of outcomes.
 
     Attributes:
-        name: the condition's, or for example ``pgd@4/255`` with the exact budget; in keys.
+        name: the condition's, or for example ``pgd@4/255`` with the budget as written; in keys of columns.
         label: display name, with a budget in grey levels.
         epsilon: value of ``Outcome.epsilon``; None except for sweeps.
         attack: the perturbation, at one budget.
@@ -38,7 +38,7 @@ def views_of(condition: Condition) -> tuple[View, ...]:
         return (View(name=name, label=name, condition=condition, epsilon=None, attack=declaration),)
     return tuple(
         View(
-            name=f"{name}@{threat.epsilon}",
+            name=f"{name}@{threat.epsilon_text}",
             label=f"{name} {threat.epsilon_text}",
             condition=condition,
             epsilon=attack.epsilon_name,

@@ -91,6 +91,8 @@ def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
     return [
         _Threat(dataset=dataset, model=model, clean=_clean_beside(found[0], conditions), attacks=tuple(found))
         for (dataset, model), found in attacks.items()
+        # Under noise alone nothing was attacked.
+        if any(view.attack.reads_outputs for view in found)
     ]
 
 

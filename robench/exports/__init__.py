@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robench.exports.export import Exported, export
+from robench.exports.export import Exported, export, outcomes_table
 from robench.exports.tables import FORMATS
 
-__all__ = ["FORMATS", "Exported", "export"]
+__all__ = ["FORMATS", "Exported", "export", "outcomes_table"]

@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
+
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import replacing, write_whole
 from robench.core.inert import inert_json
@@ -19,11 +21,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
-
     from robench.core.protocols import Store
     from robench.core.suite import Suite
     from robench.exports.outcomes import MeasuredCondition
+
+
+def outcomes_table(
+    suites: Sequence[Suite],
+    store: Store,
+    *,
+    models: Sequence[str] | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    training_seeds: Mapping[str, int] | None = None,
+) -> pa.Table:
+    """Return the outcomes of some suites as one table, as ``export`` writes them; arguments and errors are its own."""
+    schema = schema_for(suites)
+    parts: list[pa.Table] = []
+    for suite in suites:
+        report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
+        rows = [row.model for row in report.rows]
+        measured = measured_by(suite, store, rows, limit=limit, seed=report.seed)
+        for each in measured:
+            parts += [] if each.is_audit else outcomes_of(each, store, schema, training_seeds or {})
+    return pa.concat_tables([schema.empty_table(), *parts]).unify_dictionaries()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,11 @@ from robench.figures.of_board import budget_plot, corruption_plot, seeds_plot
 from robench.figures.of_training import training_plot
 from robench.figures.panels import Plot, with_panels
 from robench.figures.render import SUFFIXES, check_matplotlib, rendered
+from robench.figures.table import TABLE_PICTURES
 
 __all__ = [
     "SUFFIXES",
+    "TABLE_PICTURES",
     "Plot",
     "budget_plot",
     "check_matplotlib",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from robench.core.errors import UsageError, described
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from matplotlib.figure import Figure
 
     from robench.figures.panels import Plot
 
@@ -49,13 +51,25 @@ def rendered(plot: Plot, format_name: str) -> bytes:
     Raises:
         UsageError: matplotlib cannot be imported.
     """
+
+    def draw() -> Figure:
+        # Imported here: the extra 'figures' is optional.
+        from robench.figures.draw import drawn
+
+        return drawn(plot)
+
+    return content_of(draw, format_name)
+
+
+def content_of(draw: Callable[[], Figure], format_name: str) -> bytes:
+    """Return a figure as the content of a file, drawn under robench's settings; see ``rendered``."""
     check_matplotlib()
     # Imported here: the extra 'figures' is optional.
-    from robench.figures.draw import drawn, settings
+    from robench.figures.draw import settings
 
     content = io.BytesIO()
     with settings():
-        drawn(plot).savefig(
+        draw().savefig(
             content, format=format_name, metadata=_METADATA[format_name], dpi=PNG_DOTS_PER_INCH, facecolor="white"
         )
     return content.getvalue()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from robench.leaderboard.board import Leaderboard
-from robench.leaderboard.build import leaderboard_of
+from robench.leaderboard.build import arranged_board, leaderboard_of, ranked_report
 from robench.leaderboard.document import render_json
 from robench.leaderboard.manifest import MANIFEST_NAME, render_manifest
 from robench.leaderboard.page import render_html
@@ -25,4 +25,14 @@ RENDERERS: Mapping[str, Renderer] = {
 }
 SUFFIXES: Mapping[str, str] = {"html": ".html", "md": ".md", "csv": ".csv", "json": ".json", "latex": ".tex"}
 
-__all__ = ["MANIFEST_NAME", "RENDERERS", "SUFFIXES", "Leaderboard", "Renderer", "leaderboard_of", "render_manifest"]
+__all__ = [
+    "MANIFEST_NAME",
+    "RENDERERS",
+    "SUFFIXES",
+    "Leaderboard",
+    "Renderer",
+    "arranged_board",
+    "leaderboard_of",
+    "ranked_report",
+    "render_manifest",
+]

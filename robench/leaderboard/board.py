@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robench.core.flags import Flag
-    from robench.core.report import Cell
+    from robench.core.report import Cell, Standing
     from robench.core.suite import Column
 
 
@@ -106,23 +106,6 @@ class Entry:
     training_data: str = ""
     source: str = ""
     licence: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Relation of a number to the best of its column.
-
-    Attributes:
-        p: two-sided p-value of the paired test against the best, in (0, 1]; None for the best, and where there is no
-            test. ``adjusted``: the same after Holm's correction over the models of the column.
-        is_close: not distinguishable from the best: tested, and ``adjusted`` is above 5 %; true of the best itself
-            where any other number of the column was tested.
-    """
-
-    is_best: bool
-    p: float | None
-    adjusted: float | None
-    is_close: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ from robench.core.report import Cell
 from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard, SuiteFlag
 from robench.leaderboard.curves import curves_of, profiles_of
 from robench.leaderboard.entries import entry_of
-from robench.leaderboard.pairing import pairs_of, standings
+from robench.leaderboard.pairing import TEST, pairs_of, standings
 from robench.leaderboard.suite_results import SuiteResults
+from robench.reports.arrangement import best_first, named_columns, one_column
 from robench.reports.results import Stored
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.flags import Flag
     from robench.core.protocols import Store
+    from robench.core.report import Report, Row, Standing
     from robench.core.suite import Suite
     from robench.leaderboard.pairing import Testable
 
+BEST = "bold, or with an asterisk: the best of its column{}"
 _UNKNOWN = Cell(estimate=None, num_examples=0, missing=None)
 
 
@@ -79,6 +82,61 @@ def leaderboard_of(
     )
 
 
+def ranked_report(
+    suite: Suite,
+    store: Store,
+    *,
+    models: Sequence[str] | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+    average_seeds: bool = False,
+) -> Report:
+    """Return ``reports.report_of_store`` with the standing of each number, where there are several models.
+
+    Arguments and errors are those of ``leaderboard_of``.
+    """
+    wanted = list(dict.fromkeys(_models([suite], store, seed) if models is None else models))
+    found = SuiteResults(suite, store, wanted, limit=limit, seed=seed, average_seeds=average_seeds)
+    if len(found.report.rows) < 2:
+        return found.report
+    standing = {
+        column.column.key: _standings(found.report.rows, column.column.key, column, found.testable)
+        for column in found.columns(several=False)
+    }
+    rows = tuple(
+        replace(row, standings={key: models[row.model] for key, models in standing.items() if row.model in models})
+        for row in found.report.rows
+    )
+    found_standings = [each for row in rows for each in row.standings.values()]
+    is_tested = any(each.p is not None for each in found_standings)
+    notes = [BEST.format(f", or not distinguishable from it at 5 % ({TEST})" if is_tested else "")]
+    return replace(found.report, rows=rows, notes=(*found.report.notes, *(notes if found_standings else [])))
+
+
+def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str | None = None) -> Leaderboard:
+    """Return a leaderboard with some of its columns, and its rows in order of one of them; see ``reports.arranged``.
+
+    Raises:
+        UsageError: no column is so named, or several are by ``sort``.
+    """
+    all_columns = [each.column for each in board.columns]
+    shown = {column.key for name in columns for column in named_columns(all_columns, name)}
+    rows = board.rows
+    if sort is not None:
+        wanted = one_column(all_columns, sort)
+        found = next(each for each in board.columns if each.column is wanted)
+        rows = best_first(rows, found.key, lower_is_better=found.lower_is_better)
+    # Pairs are places of rows.
+    place = {row.model: number for number, row in enumerate(rows)}
+    moved = [place[row.model] for row in board.rows]
+    pairs = {
+        key: {(min(moved[a], moved[b]), max(moved[a], moved[b])): p for (a, b), p in of_column.items()}
+        for key, of_column in board.pairs.items()
+    }
+    kept = tuple(each for each in board.columns if not columns or each.column.key in shown)
+    return replace(board, columns=kept, rows=rows, pairs=pairs)
+
+
 def _check_names(suites: Sequence[Suite]) -> None:
     names = [suite.name for suite in suites]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -126,13 +184,20 @@ def _joined(flags: Iterable[tuple[str, Flag]]) -> tuple[SuiteFlag, ...]:
 def _ranked(
     rows: Sequence[BoardRow], columns: Sequence[BoardColumn], testable: Mapping[str, Mapping[str, Testable]]
 ) -> tuple[BoardRow, ...]:
-    by_column = {}
-    for column in columns:
-        estimates = {row.model: row.cells[column.key].estimate for row in rows}
-        values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
-        found = testable.get(column.key, {})
-        by_column[column.key] = standings(values, found, lower_is_better=column.lower_is_better)
+    by_column = {column.key: _standings(rows, column.key, column, testable) for column in columns}
     return tuple(
         replace(row, standings={key: found[row.model] for key, found in by_column.items() if row.model in found})
         for row in rows
     )
+
+
+def _standings(
+    rows: Sequence[Row] | Sequence[BoardRow],
+    key: str,
+    column: BoardColumn,
+    testable: Mapping[str, Mapping[str, Testable]],
+) -> dict[str, Standing]:
+    """Return the standings of one column by model; ``key`` is that of the rows' cells."""
+    estimates = {row.model: row.cells[key].estimate for row in rows}
+    values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
+    return standings(values, testable.get(column.key, {}), lower_is_better=column.lower_is_better)

@@ -17,7 +17,7 @@ from robench.comparison.holm import holm
 from robench.comparison.pairing import pair
 from robench.comparison.seeds import difference_over_seeds
 from robench.core.errors import IncomparableError
-from robench.leaderboard.board import Standing
+from robench.core.report import Standing
 from robench.metrics.contributions import Contributions
 
 if TYPE_CHECKING:

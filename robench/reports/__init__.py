@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from robench.core.report import Report
+from robench.reports.arrangement import arranged
 from robench.reports.build import build_report, report_of_store
 from robench.reports.comma_separated import render_csv
 from robench.reports.holdings import Holding, holdings_of, without_shared
@@ -35,6 +36,7 @@ __all__ = [
     "RENDERERS",
     "Holding",
     "Renderer",
+    "arranged",
     "build_report",
     "holdings_of",
     "needs",

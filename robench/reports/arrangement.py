@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from robench.core.errors import UsageError, did_you_mean
 from robench.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from robench.core.report import Report, Row
+    from robench.core.report import Cell, Report
     from robench.core.suite import Column
+
+
+class _Row(Protocol):
+    @property
+    def cells(self) -> Mapping[str, Cell]: ...
+
+
+AnyRow = TypeVar("AnyRow", bound=_Row)
 
 
 def arranged(
@@ -36,7 +44,10 @@ def arranged(
     if columns:
         keys = {column.key for name in columns for column in named_columns(report.columns, name)}
         shown = tuple(column for column in report.columns if column.key in keys)
-    rows = report.rows if sort is None else _sorted(report.rows, _one(report.columns, sort))
+    rows = report.rows
+    if sort is not None:
+        column = one_column(report.columns, sort)
+        rows = best_first(rows, column.key, lower_is_better=METRICS[column.metric].lower_is_better)
     return replace(report, columns=shown, rows=rows, is_transposed=is_transposed)
 
 
@@ -58,7 +69,12 @@ def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
     return found
 
 
-def _one(columns: Sequence[Column], name: str) -> Column:
+def one_column(columns: Sequence[Column], name: str) -> Column:
+    """Return the one column that ``named_columns`` finds.
+
+    Raises:
+        UsageError: there are none or several.
+    """
     first, *others = named_columns(columns, name)
     if others:
         keys = ", ".join(column.key for column in (first, *others))
@@ -66,11 +82,12 @@ def _one(columns: Sequence[Column], name: str) -> Column:
     return first
 
 
-def _sorted(rows: Sequence[Row], column: Column) -> tuple[Row, ...]:
-    sign = 1 if METRICS[column.metric].lower_is_better else -1
+def best_first(rows: Sequence[AnyRow], key: str, *, lower_is_better: bool) -> tuple[AnyRow, ...]:
+    """Return the rows in order of one column; those without its number come last, and equal ones stay in order."""
+    sign = 1 if lower_is_better else -1
 
-    def place(row: Row) -> tuple[bool, float]:
-        estimate = row.cells[column.key].estimate
+    def place(row: AnyRow) -> tuple[bool, float]:
+        estimate = row.cells[key].estimate
         return (True, 0.0) if estimate is None else (False, sign * estimate.value)
 
     return tuple(sorted(rows, key=place))

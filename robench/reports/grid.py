@@ -6,12 +6,15 @@ machines (json, csv) keep them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
+from robench.metrics import METRICS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from robench.core.report import Cell, Estimate, Report, Row
 
 ONE_CHECKPOINT = "Example intervals concern these weights on other examples; they say nothing of retraining."
@@ -26,6 +29,7 @@ class Grid:
         header: ``model``, then the columns' labels, then ``flags`` if any model was checked; ``rows``: one text per
             column.
         notes: sentences below the table; ``provenance``: one line below the notes.
+        bold: places of emphasised texts in ``rows``: row, then column.
     """
 
     title: str
@@ -33,19 +37,36 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
     provenance: str
+    bold: frozenset[tuple[int, int]] = frozenset()
+
+    def lines(self, mark: Callable[[str], str], escape: Callable[[str], str] = str) -> list[tuple[str, ...]]:
+        """Return the rows with each text escaped, and emphasised ones marked."""
+        return [
+            tuple(
+                mark(escape(text)) if (place, column) in self.bold else escape(text) for column, text in enumerate(row)
+            )
+            for place, row in enumerate(self.rows)
+        ]
+
+    @property
+    def transposed(self) -> Grid:
+        """Return the same texts with rows as columns."""
+        header, *rows = zip(self.header, *self.rows, strict=True)
+        bold = frozenset((column - 1, row + 1) for row, column in self.bold)
+        return replace(self, header=header, rows=tuple(rows), bold=bold)
 
 
 def grid_of(report: Report) -> Grid:
-    """Return the report's table, notes and provenance as texts."""
+    """Return the report's table, notes and provenance as texts; best numbers are emphasised."""
     of_rows = (f"{_row_name(row)}: {note}" for row in report.rows for note in _notes(row))
     of_weights = [] if all(row.seeds for row in report.rows) else [ONE_CHECKPOINT]
-    notes = tuple(clipped(note, NOTE_WIDTH) for note in (*report.notes, *of_rows, *of_weights))
+    notes = tuple(clipped(note, NOTE_WIDTH) for note in (*_coverage(report), *report.notes, *of_rows, *of_weights))
     is_checked = any(row.flags is not None for row in report.rows)
     # Where another row is a mean over seeds.
     says_one = any(row.seeds for row in report.rows)
     title = clipped(f"{report.suite}, version {report.version}")
     facts = [f"{name} {text}" for name, text in report.provenance.items()]
-    return Grid(
+    grid = Grid(
         title=title,
         header=("model", *(clipped(column.label) for column in report.columns), *(["flags"] if is_checked else [])),
         rows=tuple(
@@ -58,7 +79,22 @@ def grid_of(report: Report) -> Grid:
         ),
         notes=notes if report.rows else (*report.notes, _NOTHING_MEASURED),
         provenance=clipped("; ".join([title, *facts, "shares in per cent"]), NOTE_WIDTH),
+        bold=frozenset(
+            (place, 1 + number)
+            for place, row in enumerate(report.rows)
+            for number, column in enumerate(report.columns)
+            if (standing := row.standings.get(column.key)) is not None and (standing.is_best or standing.is_close)
+        ),
     )
+    return grid.transposed if report.is_transposed else grid
+
+
+def _coverage(report: Report) -> Iterator[str]:
+    """Yield the conditions of each number over several attacks, as a sentence."""
+    for column in report.columns:
+        metric = METRICS.get(column.metric)
+        if metric is not None and metric.scope == "threat-model":
+            yield f"{column.label}: examples that are right under all of {', '.join(column.conditions)}"
 
 
 def cell_text(cell: Cell) -> str:

@@ -22,7 +22,7 @@ h1 { font-size: 1.4rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem .8rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; }
+th:first-child { text-align: left; position: sticky; left: 0; background: var(--paper); font-weight: normal; }
 thead th { border-bottom: 2px solid var(--ink); }
 tbody tr:nth-child(even) { background: var(--stripe); }
 ul, footer { color: var(--faint); font-size: .875rem; overflow-wrap: anywhere; }
@@ -54,10 +54,18 @@ def render_html(report: Report) -> str:
 """
 
 
-def _table(grid: Grid) -> str:
-    import pandas as pd
+def fragment_of(report: Report) -> str:
+    """Render the report as elements for a notebook: table, notes, provenance."""
+    grid = grid_of(report)
+    notes = "".join(f"<li>{escape(note)}</li>\n" for note in grid.notes)
+    listed = f"<ul>\n{notes}</ul>\n" if notes else ""
+    return f"<div>\n{_table(grid)}{listed}<p><small>{escape(grid.provenance)}</small></p>\n</div>\n"
 
-    frame = pd.DataFrame(grid.rows, columns=list(grid.header))
-    styler = frame.style.hide(axis="index").format(escape="html").format_index(escape="html", axis="columns")
-    # The styles that pandas would add contain a random identifier.
-    return styler.to_html(exclude_styles=True)
+
+def _table(grid: Grid) -> str:
+    header = "".join(f'<th scope="col">{escape(text)}</th>' for text in grid.header)
+    rows = "".join(
+        f'<tr><th scope="row">{name}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>\n'
+        for name, *texts in grid.lines("<b>{}</b>".format, escape)
+    )
+    return f"<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"

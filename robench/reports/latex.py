@@ -42,9 +42,7 @@ def latex_of(grid: Grid) -> str:
     """Render a grid as a tabular."""
     import pandas as pd
 
-    frame = pd.DataFrame(
-        [[_escape(text) for text in row] for row in grid.rows], columns=[_escape(text) for text in grid.header]
-    )
+    frame = pd.DataFrame(grid.lines(r"\textbf{{{}}}".format, _escape), columns=[_escape(text) for text in grid.header])
     column_format = "l" + "r" * (len(grid.header) - 1)
     table = frame.style.hide(axis="index").to_latex(hrules=True, column_format=column_format)
     below = "".join(rf"\par\noindent {_escape(text)}" + "\n" for text in (*grid.notes, grid.provenance))

@@ -31,7 +31,7 @@ def markdown_of(grid: Grid) -> str:
     """Render a grid as a table."""
     table = tabulate(
         # Numbers are robench's own text, and their brackets are not links.
-        [(escaped(name), *numbers) for name, *numbers in grid.rows],
+        [(escaped(name), *numbers) for name, *numbers in grid.lines("**{}**".format)],
         headers=[escaped(text) for text in grid.header],
         tablefmt="github",
         disable_numparse=True,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def choose(suite: Suite, name: str) -> View:
     """Return the attack called ``name`` in a suite; the name of a sweep selects its largest budget.
 
-    Budgets are compared as numbers, so that ``pgd@6/255`` is ``pgd@2/85``.
+    Budgets are compared as numbers, so that ``pgd@2/85`` is ``pgd@6/255``.
 
     Raises:
         UnknownNameError: the suite has no such condition.
@@ -31,7 +31,8 @@ def choose(suite: Suite, name: str) -> View:
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     largest = {condition.name: views_of(condition)[-1] for condition in suite.conditions}
     named = views | largest
-    found = named.get(name) or named.get(_with_reduced_budget(name))
+    by_value = {f"{view.condition.name}@{view.epsilon}": view for view in views.values() if view.epsilon is not None}
+    found = named.get(name) or by_value.get(_with_reduced_budget(name))
     if found is None:
         raise UnknownNameError(f"condition of suite {suite.name!r}", name, named)
     if not found.attack.makes_inputs:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 REPORT = Report(suite="s", version=1, seed=0, columns=(), rows=(), provenance={})
 BOARD = Leaderboard(suites=(), columns=(), rows=())
 TABLE = PaperTable(name="rpc:1", title="t", source="s", columns=(), rows=(), twins=())
+PICTURES = {"png": b"\x89PNG\r", "svg": b"<?xml", "pdf": b"%PDF-"}
 ALL = [(REPORT, RENDERERS), (BOARD, BOARD_RENDERERS), (TABLE, FORMATS)]
 
 
@@ -36,15 +37,22 @@ def test_every_format_is_there_by_its_name_and_by_a_suffix(
             result.save(str(path))
             assert path.read_text() == result.render(name) == renderers[name](result)  # type: ignore[operator]
         else:
-            with pytest.raises(UsageError, match=f"'table{suffix}' names the format, and must be one of .*.md"):
+            if name in PICTURES and result is REPORT:
                 result.save(path)
+                assert path.read_bytes()[:5] == PICTURES[name]
+            else:
+                refusal = f"'table{suffix}' names the format, and must be one of .*.md"
+                with pytest.raises(UsageError, match=refusal):
+                    result.save(path)
             with pytest.raises(UsageError, match=f"format must be one of .*, got '{name}'"):
                 result.render(name)
 
 
 @pytest.mark.parametrize("name", ["table", "table.xlsx", ".html", "table.HTM"])
 def test_a_file_without_a_known_suffix_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"must be one of \.txt, \.md, \.csv, \.json, \.html, \.tex$"):
+    with pytest.raises(
+        UsageError, match=r"must be one of \.txt, \.md, \.csv, \.json, \.html, \.tex, \.png, \.svg, \.pdf$"
+    ):
         REPORT.save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

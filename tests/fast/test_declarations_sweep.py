@@ -156,8 +156,8 @@ class TestViews:
     def test_a_sweep_has_one_a_budget(self) -> None:
         sweep = sweep_of(PGD, Fraction(0), Fraction(1, 100), Fraction(5, 255))
         views = views_of(Condition(name="p", dataset=DIGITS, perturbation=sweep))
-        assert [view.name for view in views] == ["p@0", "p@1/100", "p@1/51"]
-        assert [view.label for view in views] == ["p 0/255", "p 1/100", "p 5/255"]
+        assert [view.name for view in views] == ["p@0", "p@1/100", "p@5/255"]
+        assert [view.label for view in views] == ["p 0", "p 1/100", "p 5/255"]
         assert [view.epsilon for view in views] == ["0", "1/100", "1/51"]
         assert tuple(view.attack for view in views) == sweep.attacks
 

@@ -48,10 +48,9 @@ def test_threat_models_come_last_one_column_a_budget() -> None:
     columns = columns_of((fgsm("fgsm"), CLEAN, noise, pgd), ("robust_accuracy", "top1_accuracy"))
     assert [(column.key, column.conditions) for column in columns[4:]] == [
         ("linf-8/255/robust_accuracy", ("clean", "fgsm", "pgd")),
-        ("linf-1/10/robust_accuracy", ("clean", "noise")),
     ]
-    assert [column.label for column in columns[4:]] == ["linf-8/255 robust accuracy", "linf-1/10 robust accuracy"]
-    assert [column.metric for column in columns[4:]] == ["robust_accuracy", "robust_accuracy"]
+    assert [column.label for column in columns[4:]] == ["linf-8/255 robust accuracy"]
+    assert [column.metric for column in columns[4:]] == ["robust_accuracy"]
 
 
 def test_the_dataset_is_named_only_where_there_are_several() -> None:

@@ -114,8 +114,8 @@ class TestColumns:
             "clean/worst_accuracy",
             "fgsm@4/255/top1_accuracy",
             "fgsm@4/255/worst_accuracy",
-            "fgsm@1/51/top1_accuracy",
-            "fgsm@1/51/worst_accuracy",
+            "fgsm@5/255/top1_accuracy",
+            "fgsm@5/255/worst_accuracy",
             "fgsm@8/255/top1_accuracy",
             "fgsm@8/255/worst_accuracy",
         ]
@@ -127,7 +127,7 @@ class TestColumns:
         columns = suite(CLEAN, FGSM, {"name": "pgd", "perturbation": pgd}, metrics=["robust_accuracy"]).columns
         assert [(column.key, column.conditions) for column in columns] == [
             ("linf-4/255/robust_accuracy", ("clean", "fgsm@4/255")),
-            ("linf-5/255/robust_accuracy", ("clean", "fgsm@1/51")),
+            ("linf-5/255/robust_accuracy", ("clean", "fgsm@5/255")),
             ("linf-8/255/robust_accuracy", ("clean", "fgsm@8/255", "pgd")),
         ]
 
@@ -145,7 +145,8 @@ class TestColumns:
         read = find_suite("digits-sweep")
         assert [column.key for column in read.columns] == [
             "clean/top1_accuracy",
-            *(f"pgd@{Fraction(level, 255)}/top1_accuracy" for level in range(0, 13, 2)),
+            "pgd@0/top1_accuracy",
+            *(f"pgd@{level}/255/top1_accuracy" for level in range(2, 13, 2)),
         ]
 
 

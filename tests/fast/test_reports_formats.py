@@ -80,6 +80,7 @@ class TestFormats:
             "digits-vit                     46.5 [42.5, 50.5]    — (200 of 600 missing)\n"
             "digits-rpc_symvit (first 100)  100.0 [99.0, 100.0]  — (missing)\n"
             "\n"
+            "- linf 8/255: examples that are right under all of clean, pgd\n"
             "- digits-vit: pgd: 2 shards failed\n"
             "- Example intervals concern these weights on other examples; they say nothing of retraining.\n"
             "\n"
@@ -114,6 +115,7 @@ class TestFormats:
             "| digits-vit                    | 46.5 [42.5, 50.5]   | — (200 of 600 missing) |",
             "| digits-rpc_symvit (first 100) | 100.0 [99.0, 100.0] | — (missing)            |",
             "",
+            "- linf 8/255: examples that are right under all of clean, pgd",
             "- digits-vit: pgd: 2 shards failed",
             "- Example intervals concern these weights on other examples; they say nothing of retraining.",
             "",
@@ -207,6 +209,7 @@ class TestFormats:
             "\\bottomrule\n"
             "\\end{tabular}\n"
             "{\\footnotesize\n"
+            "\\par\\noindent linf 8/255: examples that are right under all of clean, pgd\n"
             "\\par\\noindent digits-vit: pgd: 2 shards failed\n"
             "\\par\\noindent Example intervals concern these weights on other examples; "
             "they say nothing of retraining.\n"

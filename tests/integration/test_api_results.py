@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet
 import pytest
 import yaml
 from conftest import ROOT
@@ -77,3 +80,55 @@ def test_tables_and_suites_that_do_not_exist_are_refused(tmp_path: Path) -> None
 def _package() -> Any:
     """The package, since ``robench`` is the fixture of the command here."""
     return robench
+
+
+def test_a_report_is_that_of_the_command(robench: Any, folder: Path) -> None:
+    options = {"sort": "pgd/top1_accuracy", "columns": ["*top1*", "robust_accuracy"]}
+    report = _package().build_report(folder / "adv.yaml", results=folder / "results", **options)
+    chosen = ("--sort", "pgd/top1_accuracy", "--columns", "*top1*", "--columns", "robust_accuracy")
+    asked = ("--suite", folder / "adv.yaml", "--results", folder / "results", *chosen)
+    assert robench("report", *asked, "--format", "md").stdout == report.render("md")
+    values = report.to_frame()["pgd/top1_accuracy"].tolist()
+    assert values == sorted(values, reverse=True)
+    page = robench("report", *asked, "--format", "html").stdout
+    found = re.findall(r'<span class="model">([^<]+)</span>', page)
+    assert found == [row.model for row in report.rows]
+    assert "<script>" in page
+    refused = robench("report", *asked[:-1], "pgdd")
+    assert (refused.code, refused.stdout) == (2, "")
+    assert "no column is named 'pgdd'" in refused.stderr
+
+
+def test_outcomes_are_those_of_the_export(robench: Any, folder: Path) -> None:
+    suites = [folder / "adv.yaml", folder / "shift.yaml"]
+    table = _package().outcomes(suites, results=folder / "results")
+    options = [each for path in suites for each in ("--suite", path)]
+    ended = robench("export", *options, "--results", folder / "results", "--output", folder / "tables")
+    assert ended.code == 0
+    exported = pyarrow.parquet.read_table(folder / "tables" / "outcomes.parquet")
+    assert table.column_names == exported.column_names
+    assert table.to_pylist() == exported.to_pylist()
+    of_one = _package().outcomes(suites[0], "digits-vit", results=folder / "results")
+    frame = of_one.to_pandas()
+    assert set(frame["model"]) == {"digits-vit"}
+    assert set(frame["condition"]) == {"clean", "fgsm", "pgd", "pgd-half"}
+    accuracy = frame[frame.condition == "pgd"].correct_top1.mean()
+    report = _package().build_report(suites[0], "digits-vit", results=folder / "results")
+    assert accuracy == pytest.approx(report.to_frame().loc["digits-vit", "pgd/top1_accuracy"])
+
+
+def test_outcomes_of_an_empty_folder_have_their_columns(folder: Path) -> None:
+    table = _package().outcomes(folder / "adv.yaml", results=folder / "nothing")
+    assert table.num_rows == 0
+    assert {"model", "dataset", "condition", "budget", "example_id"} <= set(table.column_names)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_a_picture_of_a_table_has_the_same_bytes_each_time(folder: Path, suffix: str) -> None:
+    report = _package().build_report(folder / "adv.yaml", results=folder / "results")
+    for name in ("one", "two"):
+        report.save(folder / f"{name}{suffix}")
+    assert (folder / f"one{suffix}").read_bytes() == (folder / f"two{suffix}").read_bytes()
+    other = replace(report, rows=report.rows[:1])
+    other.save(folder / f"other{suffix}")
+    assert (folder / f"other{suffix}").read_bytes() != (folder / f"one{suffix}").read_bytes()

@@ -141,7 +141,7 @@ class TestSweep:
 
     @pytest.mark.parametrize(
         ("condition", "title", "column"),
-        [("fgsm", "fgsm 12/255", "fgsm@4/85"), ("fgsm@6/255", "fgsm 6/255", "fgsm@2/85")],
+        [("fgsm", "fgsm 12/255", "fgsm@12/255"), ("fgsm@6/255", "fgsm 6/255", "fgsm@6/255")],
     )
     def test_means_its_largest_budget_or_the_one_that_is_named(
         self, robench: Robench, sweep: Path, tmp_path: Path, condition: str, title: str, column: str

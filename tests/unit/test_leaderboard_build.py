@@ -13,7 +13,7 @@ from robench.attention.rpc import Rpc
 from robench.core.errors import UsageError
 from robench.core.records import Failure
 from robench.declare import read_registries
-from robench.leaderboard import leaderboard_of
+from robench.leaderboard import arranged_board, leaderboard_of, ranked_report
 from robench.leaderboard.entries import OF_THE_BACKBONE, entry_of
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
@@ -252,3 +252,49 @@ def test_an_entry_has_family_attention_and_size(architecture, attention, words) 
     assert entry.attention == attention
     assert entry.architecture.startswith(words)
     assert (entry.training_data, entry.source, entry.licence) == ("digits", "here", "MIT")
+
+
+def test_a_ranked_report_is_the_report_with_the_leaderboards_standings(store, board) -> None:
+    suite = adv_suite()
+    plain, ranked = report_of_store(suite, store), ranked_report(suite, store)
+    assert [row.model for row in ranked.rows] == [row.model for row in plain.rows]
+    of_board = {row.model: row for row in board_of(store, suite).rows}
+    for row, before in zip(ranked.rows, plain.rows, strict=True):
+        assert replace(row, standings={}) == before
+        found = of_board[row.model]
+        assert {f"adv/{key}": standing for key, standing in row.standings.items()} == dict(found.standings)
+    assert any(standing.p is not None for row in ranked.rows for standing in row.standings.values())
+    assert ranked.notes[:-1] == plain.notes
+    assert ranked.notes[-1].startswith("bold, or with an asterisk: the best of its column, or not distinguishable")
+
+
+def test_a_single_model_and_an_empty_table_have_no_best(store) -> None:
+    for models in (["vit"], []):
+        report = ranked_report(adv_suite(), store, models=models)
+        assert report == report_of_store(adv_suite(), store, models=models)
+
+
+def test_models_without_numbers_have_no_best() -> None:
+    report = ranked_report(adv_suite(), MemoryStore(), models=["a", "b"])
+    assert not any("bold" in note for note in report.notes)
+    assert all(row.standings == {} for row in report.rows)
+
+
+@pytest.mark.parametrize("sort", ["adv/pgd/top1_accuracy", "pgd/top1_accuracy"])
+def test_an_arranged_board_keeps_pairs_with_their_rows(board, sort: str) -> None:
+    if sort.startswith("adv"):
+        with pytest.raises(UsageError, match="no column is named 'adv/pgd/top1_accuracy'"):
+            arranged_board(board, sort=sort)
+        return
+    arranged = arranged_board(board, columns=["pgd", "fgsm*"], sort=sort)
+    values = [row.cells["adv/pgd/top1_accuracy"].estimate for row in arranged.rows]
+    numbers = [each.value for each in values if each is not None]
+    assert numbers == sorted(numbers, reverse=True)
+    assert {column.column.key for column in arranged.columns} == {"fgsm/top1_accuracy", "pgd/top1_accuracy"}
+
+    def named(of) -> set:
+        key = "adv/pgd/top1_accuracy"
+        return {(frozenset(of.rows[place].model for place in pair), p) for pair, p in of.pairs[key].items()}
+
+    assert named(arranged) == named(board)
+    assert all(first < second for pairs in arranged.pairs.values() for first, second in pairs)
