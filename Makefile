@@ -55,7 +55,7 @@ docs: $(READY)   ## the site in build/site, and the pages that docstrings and th
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py
 	@rm -rf build/site
-	@$(BIN)/python scripts/site.py build/site
+	@$(BIN)/python scripts/build_site.py build/site
 	@echo "The site is build/site/index.html"
 
 pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack

@@ -1,4 +1,4 @@
-"""Settings of Sphinx for the site, which ``make docs`` builds (``scripts/site.py``); nothing is fetched."""
+"""Settings of Sphinx for the site, which ``make docs`` builds (``scripts/build_site.py``); nothing is fetched."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reference pages of the site from the declarations: suites, registry files, datasets' licences, commands.
 
-They are made when the site is built (``scripts/site.py``), from the classes that check YAML.
+They are made when the site is built (``scripts/build_site.py``), from the classes that check YAML.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _command(name: str) -> click.Command:
 
 def _helps(command: click.Command, called: str) -> str:
     """Return the help of a command, and of its subcommands, as text that no width of a terminal changes."""
-    with click.Context(command, info_name=called, max_content_width=100, terminal_width=100) as context:
+    with click.Context(command, info_name=called, terminal_width=100, help_option_names=["-h", "--help"]) as context:
         text = f"```text\n{command.get_help(context)}\n```\n"
     children = command.commands if isinstance(command, click.Group) else {}
     return "\n".join([text, *(_helps(child, f"{called} {name}") for name, child in children.items())])

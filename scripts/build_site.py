@@ -1,4 +1,4 @@
-"""Builds the site with Sphinx: ``python scripts/site.py build/site`` (``make docs``), warnings being errors.
+"""Builds the site with Sphinx: ``python scripts/build_site.py build/site`` (``make docs``), warnings being errors.
 
 The pages are those of ``docs``, the README, CONTRIBUTING and the changelog, and the reference that
 ``reference_pages.py`` makes of the declarations. They are brought together in a temporary folder, so that building
