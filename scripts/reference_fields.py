@@ -80,13 +80,13 @@ def rows_of(declared: type) -> list[FieldRow]:
 
 
 def meanings_of(declared: type) -> dict[str, str]:
-    """Return the meaning of each attribute that a class or a base class of it documents, in Markdown."""
+    """Return the meaning of each field that a class or a base class of it documents, in Markdown."""
     found: dict[str, str] = {}
     names = {field.name for field in dataclasses.fields(declared)}
     for cls in reversed(declared.__mro__):
         if "__doc__" in vars(cls):
             found |= _attributes(inspect.cleandoc(cls.__doc__ or ""), names)
-    return {name: markdown(text) for name, text in found.items()}
+    return {name: markdown(text) for name, text in found.items() if name in names}
 
 
 def summary_of(declared: type) -> str:
