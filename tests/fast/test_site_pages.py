@@ -48,9 +48,7 @@ def test_every_page_is_in_one_table_of_contents(sources: Path) -> None:
     named = in_toctrees(sources / "index.md")
     assert len(named) == len(set(named))
     (pattern,) = in_toctrees(sources / "decisions" / "index.md")
-    decisions = {
-        path.relative_to(sources).with_suffix("").as_posix() for path in sources.glob(f"decisions/{pattern}.md")
-    }
+    decisions = {f"decisions/{path.stem}" for path in (sources / "decisions").glob(f"{pattern}.md")}
     assert len(decisions) >= 5
     assert pages == {"index", *named, *decisions}
 
@@ -126,16 +124,13 @@ def test_every_picture_has_words_in_its_place() -> None:
 
 
 def test_reading_tables_explains_every_flag() -> None:
-    checks = [
-        *(CATALOGUE / "evaluation").glob("*.py"),
-        CATALOGUE / "metrics" / "sanity.py",
-        CATALOGUE / "core" / "flags.py",
-    ]
+    named = (CATALOGUE / "metrics" / "sanity.py", CATALOGUE / "core" / "flags.py")
+    checks = [*(CATALOGUE / "evaluation").glob("*.py"), *named]
     code = "".join(path.read_text() for path in checks)
     found = set(re.findall(r'(?:Flag\(\s*name=|_flag\(\s*|Expectation\(\s*|COUPLED_ROWS = )"([a-z ]+)"', code))
     assert len(found) == 16
-    page = (DOCS / "reading-tables.md").read_text()
-    assert set(re.findall(r"^\| `([a-z ]+)` \|", page, re.MULTILINE)) == found
+    flags = (DOCS / "reading-tables.md").read_text().partition("## Flags")[2]
+    assert set(re.findall(r"^\| `([a-z ]+)` \|", flags, re.MULTILINE)) == found
 
 
 def test_every_entry_of_the_faq_is_a_question_or_a_claim_with_an_answer() -> None:
@@ -144,7 +139,7 @@ def test_every_entry_of_the_faq_is_a_question_or_a_claim_with_an_answer() -> Non
     for entry in entries:
         title, _, answer = entry.partition("\n")
         assert title.endswith(("?", ".")), title
-        assert len(answer.split()) >= 20, title
+        assert len(answer.split()) >= 12, title
 
 
 def test_the_metrics_of_the_protocols_are_one_table() -> None:
