@@ -133,28 +133,23 @@ def test_a_command_with_another_end_than_the_page_says_fails(
 
 
 # The suites of a page's tables, each with the dataset that it is given there.
-SHOWN = {"tutorial": {"smoke": "digits", "pgd-standard": "digits"}, "reading-tables": {"digits-adv": None}}
+SHOWN = {
+    "tutorial": {"smoke": "digits", "pgd-standard": "digits", "my-suite.yaml": None},
+    "reading-tables": {"digits-adv": None},
+}
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_the_tables_of_a_page_have_the_rows_of_their_suites(name: str) -> None:
+def test_the_tables_of_a_page_have_the_rows_of_their_suites(folder: Path, name: str) -> None:
+    for snippet in snippets(PAGES[name]):
+        if snippet.file:
+            (folder / snippet.file).write_text(snippet.text)
     shown = re.findall(r"```text\n(model +\S.*?)```", PAGES[name], re.DOTALL)
-    upright = [table for table in shown if "flags" not in table.splitlines()[0]]
-    assert len(upright) == len(SHOWN[name])
-    for table, (suite, dataset) in zip(upright, SHOWN[name].items(), strict=True):
-        columns = [column.label for column in robench.load_suite(suite, dataset=dataset).columns]
+    for table, (suite, dataset) in zip(shown, SHOWN[name].items(), strict=True):
+        loaded = robench.load_suite(suite, dataset=dataset, registry=["shapes.yaml"] if "shapes" in PAGES[name] else [])
+        columns = [column.label for column in loaded.columns]
         rows = [re.split(r" {2,}", line)[0] for line in table.split("\n\n")[0].splitlines()[2:]]
         assert rows.pop() == "flags"
         assert [row for row in rows if row not in columns] == []
         # A page may leave rows out, but says so.
         assert set(rows) == set(columns) or "rows are left out" in PAGES[name]
-
-
-def test_the_tutorials_own_suite_has_the_columns_of_its_table(folder: Path) -> None:
-    for snippet in snippets(PAGES["tutorial"]):
-        if snippet.language == "yaml" or snippet.file.startswith("corners"):
-            (folder / snippet.file).write_text(snippet.text)
-    (folder / "shapes").mkdir()
-    loaded = robench.load_suite("my-suite.yaml", registry="shapes.yaml")
-    wanted = ["model", *(column.label for column in loaded.columns), "flags"]
-    assert "    ".join(wanted) in re.sub(r"model +", "model    ", PAGES["tutorial"])
