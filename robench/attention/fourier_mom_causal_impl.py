@@ -25,4 +25,4 @@ class CausalFourierMomAttention(FourierMomAttention):
     def median_members(self, compared_BHNN: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
         """Return a mask of the keys in each query's median subset, (B, H, N, N)."""
         members_BLNN = prefix_subsets_of(self.declaration, k_BHND, self.layer, state)
-        return median_prefix_members(compared_BHNN, members_BLNN, self.declaration.formula)
+        return median_prefix_members(compared_BHNN, members_BLNN)

@@ -20,12 +20,23 @@ class MedianOfMeans(AttentionBase):
     Attributes:
         num_blocks: number of random subsets of the keys; odd, so that one of them is the median.
         block_fraction: proportion of the keys in a subset.
-        formula: one median per query (``paper``), or one for the whole example (``released``).
+        formula: one median per query (``paper``), or one for the whole example (``released``), which has no causal
+            form.
     """
 
     num_blocks: Annotated[int, Ge(1), Le(1000)] = 5
     block_fraction: Annotated[float, Gt(0), Le(1)] = 0.8
     formula: Literal["paper", "released"] = "paper"
+
+    @property
+    def causal_problem(self) -> str:
+        """Return the reason why one median for all queries has no causal form."""
+        if self.formula == "paper":
+            return ""
+        return (
+            "with formula released the median is of all queries, later ones too; the authors' language model is not"
+            " causal either: its mask exchanges queries and keys, so that a query sees itself and later keys alone"
+        )
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse an even number of blocks, of which none is the median."""

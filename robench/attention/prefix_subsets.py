@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from robench.attention.running import running_sum
 from robench.core.seeds import Stream, stream_seed
 
 if TYPE_CHECKING:
@@ -65,14 +64,14 @@ def _members(
     return members
 
 
-def median_prefix_members(log_kernel_BHNN: Tensor, members_BLNN: Tensor, formula: str) -> Tensor:
+def median_prefix_members(log_kernel_BHNN: Tensor, members_BLNN: Tensor) -> Tensor:
     """Return a mask of the keys in each query's median subset, (B, H, N, N); no gradient flows through the choice."""
     with torch.no_grad():
-        if formula == "released":
-            # Of each key, the sum over heads and over the queries up to each.
-            log_kernel_BHNN = running_sum(log_kernel_BHNN.sum(dim=1, keepdim=True)).expand_as(log_kernel_BHNN)
         densities_BHNL = torch.stack(
-            [_density(log_kernel_BHNN, members_BNN.unsqueeze(1), formula) for members_BNN in members_BLNN.unbind(1)],
+            [
+                log_kernel_BHNN.masked_fill(~members_BNN.unsqueeze(1), -torch.inf).logsumexp(dim=-1)
+                for members_BNN in members_BLNN.unbind(1)
+            ],
             dim=-1,
         )
         middle = densities_BHNL.shape[-1] // 2
@@ -80,11 +79,3 @@ def median_prefix_members(log_kernel_BHNN: Tensor, members_BLNN: Tensor, formula
         batch_B11 = torch.arange(len(members_BLNN), device=members_BLNN.device)[:, None, None]
         places_N = torch.arange(members_BLNN.shape[-1], device=members_BLNN.device)
         return members_BLNN[batch_B11, chosen_BHN, places_N]
-
-
-def _density(log_kernel_BHNN: Tensor, members_B1NN: Tensor, formula: str) -> Tensor:
-    """Return the values that the median is taken of, (B, H, N)."""
-    if formula == "paper":
-        density_BHN: Tensor = log_kernel_BHNN.masked_fill(~members_B1NN, -torch.inf).logsumexp(dim=-1)
-        return density_BHN
-    return log_kernel_BHNN.masked_fill(~members_B1NN, 0).sum(dim=-1)

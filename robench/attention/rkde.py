@@ -21,7 +21,8 @@ class Rkde(AttentionBase):
         formula: kernel as in ``kde``; distance of a key from the mean as printed (``paper``), or with the opposite sign
             of its middle term, so that outliers have more weight, and a tail of 0.01 for Hampel's loss (``released``).
         prefix: read by the causal form alone: weights are of the keys up to each query (``query``, the paper), or of
-            those up to the key itself, once for all queries (``key``, the authors' code as intended).
+            those up to the key itself, once for all queries (``key``, the authors' code as intended); or they stay
+            uniform (``none``, the authors' code as released, which is causal ``kde``).
     """
 
     kind: ClassVar[str] = "rkde"
@@ -32,4 +33,4 @@ class Rkde(AttentionBase):
     threshold: Annotated[float, Gt(0), Le(LARGEST)] = 0.2
     num_iterations: Annotated[int, Ge(1), Le(1000)] = 1
     formula: Formula = "paper"
-    prefix: Literal["query", "key"] = "query"
+    prefix: Literal["query", "key", "none"] = "query"

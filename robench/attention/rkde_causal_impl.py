@@ -8,10 +8,12 @@ pairs of positions, and start uniform on the unmasked part of a text. A field, `
 * ``key``: what the authors' code intends (robust_transformer, src/mem_transformer.py). psi of key j is found once, by
   its distance h_j from the mean of the keys 0..j, and query i divides it by the sum over the keys 0..i. Where all of
   these vanish, its weights stay as they are.
+* ``none``: that code as released, which puts the weights at the start on the masked future, so that they stay uniform:
+  causal ``kde``.
 
-That code puts the weights at the start on the masked future, so that they stay uniform: as released it is ``kde``. Its
-last term of h_j^2 is a mean over m <= j of the means over the keys up to m; here both means are over the keys up to j.
-It divides psi by the sum over all keys, later ones too; here by the sum over the keys of the query's past.
+The last term of that code's h_j^2 is a mean over m <= j of the means over the keys up to m; here both means are over
+the keys up to j. It divides psi by the sum over all keys, later ones too; here by the sum over those of the query's
+past.
 
 Cost: a product of two N x N matrices for each iteration and density, O(N^3) operations where softmax attention has
 O(N^2 D). About 20 N x N matrices are kept for gradients, where softmax attention keeps one, and 12 more for each
@@ -54,7 +56,7 @@ class CausalRkdeAttention(RkdeAttention):
 def prefix_log_weights(gram_BHNN: Tensor, declaration: Rkde) -> Tensor:
     """Return the logarithms of each prefix's weights, (B, H, N, N): row i for keys 0..i, minus infinity for others."""
     log_weights_BHNN = causal(torch.zeros_like(gram_BHNN)).log_softmax(dim=-1)
-    for _ in range(declaration.num_iterations):
+    for _ in range(0 if declaration.prefix == "none" else declaration.num_iterations):
         squared_BHNN = prefix_squared_distances(gram_BHNN, log_weights_BHNN.exp(), declaration.formula)
         if declaration.prefix == "key":
             squared_BHNN = squared_BHNN.diagonal(dim1=-2, dim2=-1).unsqueeze(-2).expand_as(squared_BHNN)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.completion import complete_datasets, complete_models
 from robench.cli.options import data_root_option, json_option, option, registry_option
+from robench.cli.patterns import model_of_registry
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UnknownNameError, UsageError
 from robench.declare import find_datasets, read_registries
@@ -21,9 +23,14 @@ RAISED = 1
 
 
 @click.command("audit")
-@option("--model", required=True, metavar="NAME", help="A model of the registry.")
+@option("--model", required=True, metavar="NAME", shell_complete=complete_models, help="A model of the registry.")
 @registry_option
-@option("--dataset", metavar="NAME", help="By default that of the model's training, or trained_on.")
+@option(
+    "--dataset",
+    metavar="NAME",
+    shell_complete=complete_datasets,
+    help="By default that of the model's training, or trained_on.",
+)
 @data_root_option
 @option("--epsilon", default="8/255", show_default=True, metavar="E", help="Budget in l-infinity, in pixel units.")
 @option("--num-examples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
@@ -44,6 +51,7 @@ def command(
     Exits with 1 if a check is raised.
     """
     checkpoints = read_registries(registries)
+    model = model_of_registry(model, registries)
     if model not in checkpoints:
         raise UnknownNameError("model", model, checkpoints)
     # Imported here, so that help needs no torch.

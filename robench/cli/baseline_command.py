@@ -16,6 +16,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
+from robench.cli.patterns import models_of_results
 from robench.cli.terminal import say
 
 
@@ -54,8 +55,10 @@ def write(
     from robench.store.baseline import write_baseline
 
     found = find_suites(suites, registries, dataset)
-    baseline = baseline_of(found, FolderStore(results), models, limit=limit, seed=seed)
+    store = FolderStore(results)
+    names = models_of_results(models, store)
+    baseline = baseline_of(found, store, names, limit=limit, seed=seed)
     write_baseline(file, baseline)
-    num_models, num_rows = len(dict.fromkeys(models)), sum(len(record.outcomes) for record in baseline.records)
+    num_models, num_rows = len(names), sum(len(record.outcomes) for record in baseline.records)
     say(f"Wrote {num_rows} outcomes of {num_models} model{'s' * (num_models != 1)} to {file}.")
     return 0

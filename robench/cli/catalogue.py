@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
+from robench.cli.model_summary import summary_of
 from robench.core.columns import fields_of
 from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
@@ -38,7 +39,7 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
     return [
         {
             "name": checkpoint.name,
-            "summary": f"{checkpoint.training_data}; {checkpoint.source}",
+            "summary": summary_of(checkpoint),
             "task": checkpoint.task,
             "architecture": to_plain(checkpoint.architecture),
             "weights": to_plain(checkpoint.weights),

@@ -22,6 +22,7 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
+from robench.cli.patterns import expanded
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole
@@ -90,6 +91,9 @@ def command(
     from robench.store.baseline import read_baseline
 
     kept = read_baseline(baseline)
+    names = expanded(
+        models, lambda: sorted({record.shard.checkpoint for record in kept.records}), "model of the baseline"
+    )
     found = suites_to_check(kept, suites, registries, dataset)
     store = FolderStore(results)
     measurements, stopped_with = None, 0
@@ -99,12 +103,12 @@ def command(
 
         store.check_writable()
         request = check_request(
-            kept, found, models, registries, seed=seed, device=device, workers=workers, data_root=data_root
+            kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=data_root
         )
         prepared = prepare(request)
         stopped_with, _ = measured(prepared, store)
         measurements = {suite.name: prepared.keys(suite) for suite in found}
-    check = check_results(kept, found, store, models=models, seed=seed, measurements=measurements, tolerance=tolerance)
+    check = check_results(kept, found, store, models=names, seed=seed, measurements=measurements, tolerance=tolerance)
     out_document(check_json(check) if as_json else check_text(check))
     _write(junit, check_junit(check))
     _write(summary, check_markdown(check))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from robench.cli.completion import complete_models
 from robench.cli.options import (
     all_seeds_option,
     dataset_option,
@@ -23,8 +24,8 @@ FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "js
 
 
 @click.command("compare")
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
+@click.argument("first", metavar="A", shell_complete=complete_models)
+@click.argument("second", metavar="B", shell_complete=complete_models)
 @suite_option(required=True)
 @dataset_option
 @registry_option

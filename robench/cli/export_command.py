@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
     dataset_option,
@@ -18,14 +18,11 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
-from robench.cli.report_command import names_with_seeds
+from robench.cli.report_command import chosen_names
 from robench.cli.terminal import say
 from robench.declare import find_suites, read_registries
 from robench.exports import FORMATS, export
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @click.command("export")
@@ -68,12 +65,13 @@ def command(
 
     No model, data or GPU is needed. Rows measured only with --limit are left out unless the same --limit is given here.
     """
+    store = FolderStore(results)
     exported = export(
         find_suites(suites, registries, dataset),
-        FolderStore(results),
+        store,
         output,
         format_name=format_name,
-        models=_names(models, registries, all_seeds=all_seeds),
+        models=chosen_names(models, registries, store, all_seeds=all_seeds),
         limit=limit,
         seed=seed,
         all_seeds=all_seeds,
@@ -82,14 +80,10 @@ def command(
     for path, num_rows in exported.files.items():
         say(f"wrote {num_rows} rows to {path}")
     if not all(exported.files.values()):
-        say(f"There are no outcomes in {results}: measure them with 'robench run'.")
+        say(f"There are no outcomes in {results}: measure them with '{run_command()}'.")
     elif exported.num_missing:
         say(f"{exported.num_missing} cells have no number yet: 'robench run' measures what is missing.")
     return 0
-
-
-def _names(models: tuple[str, ...], registries: tuple[Path, ...], *, all_seeds: bool) -> Sequence[str] | None:
-    return names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None
 
 
 def _training_seeds(registries: tuple[Path, ...]) -> dict[str, int]:

@@ -19,6 +19,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
+from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole
@@ -162,15 +163,16 @@ def _board(
     seed: int | None,
     all_seeds: bool,
 ) -> Leaderboard:
-    from robench.cli.report_command import names_with_seeds
+    from robench.cli.report_command import chosen_names
     from robench.declare import find_suites, read_registries
     from robench.leaderboard import leaderboard_of
     from robench.store import FolderStore
 
+    store = FolderStore(results)
     return leaderboard_of(
         find_suites(suites, registries, dataset),
-        FolderStore(results),
-        models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
+        store,
+        models=chosen_names(models, registries, store, all_seeds=all_seeds),
         limit=limit,
         seed=seed,
         checkpoints=read_registries(registries),
@@ -193,7 +195,7 @@ def _histories(
     if not models and not files:
         raise UsageError("name models with --model, or files that 'robench train' kept with --history")
     paths: dict[Path, TrainingHistory] = {}
-    for checkpoint in find_checkpoints(models, registries, all_seeds=all_seeds):
+    for checkpoint in find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds):
         path = history_path(checkpoint.folder / checkpoint.weights.uri)
         if not path.exists():
             raise UsageError(

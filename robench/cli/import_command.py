@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
+from robench.cli.completion import complete_models
 from robench.cli.options import AbsolutePath, json_option, option, registry_option
+from robench.cli.patterns import model_of_registry
 from robench.cli.terminal import out, out_json, say
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import write_whole
@@ -17,7 +19,14 @@ from robench.declare import find_checkpoints
 
 @click.command("import")
 @click.argument("file", type=AbsolutePath())
-@option("--model", "name", required=True, metavar="NAME", help="The entry of the registry that the file must fit.")
+@option(
+    "--model",
+    "name",
+    required=True,
+    metavar="NAME",
+    shell_complete=complete_models,
+    help="The entry of the registry that the file must fit.",
+)
 @registry_option
 @option(
     "--vocabulary",
@@ -34,7 +43,7 @@ def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Pat
     Nothing that the file names is imported or run. Names, sizes and settings of the model must be those of the entry
     NAME; the vocabulary is made of the texts in FOLDER. An existing WEIGHTS is replaced when all is converted.
     """
-    (checkpoint,) = find_checkpoints([name], registries)
+    (checkpoint,) = find_checkpoints([model_of_registry(name, registries)], registries)
     # pathlib raises for links that lead to themselves.
     if os.path.realpath(output) == os.path.realpath(file):
         raise UsageError(f"--output is the file to be converted, {file}; name another one")

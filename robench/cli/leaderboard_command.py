@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
     all_seeds_option,
@@ -19,7 +20,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
-from robench.cli.report_command import names_with_seeds
+from robench.cli.report_command import chosen_names
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole
@@ -76,10 +77,11 @@ def command(
     """
     names = tuple(dict.fromkeys(formats))
     paths = _paths(output, names)
+    store = FolderStore(results)
     board = leaderboard_of(
         find_suites(suites, registries, dataset),
-        FolderStore(results),
-        models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
+        store,
+        models=chosen_names(models, registries, store, all_seeds=all_seeds),
         limit=limit,
         seed=seed,
         checkpoints=read_registries(registries),
@@ -92,7 +94,7 @@ def command(
         files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
         _put(render_manifest(board, files), output / MANIFEST_NAME)
     if not board.rows:
-        say(f"No results for {board.title} in {results}: measure them with 'robench run'.")
+        say(f"No results for {board.title} in {results}: measure them with '{run_command()}'.")
     return 0
 
 

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from robench.cli.terminal import OutputError, check_output, guarded_streams, route_messages, say
 from robench.core.errors import RobenchError, did_you_mean
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 INTERNAL_ERROR = 3
 INTERRUPTED = 130
 TERMINATED = 143
+# Shells ask for completions with it.
+_COMPLETION = "_ROBENCH_COMPLETE"
 _SILENT_TRACKER = "ignore:resource_tracker:UserWarning"
 
 # Maps names to one line of help; each is in the module robench.cli.<name>_command as `command`.
@@ -71,6 +74,11 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(f"robench.cli.{cmd_name}_command").command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands without importing any of them, and the options of the group."""
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' lines without importing any of them."""
         with formatter.section("Commands"):
@@ -98,6 +106,9 @@ class Terminated(KeyboardInterrupt):
 
 def main() -> NoReturn:
     """Run the command line and end with its exit code."""
+    if os.environ.get(_COMPLETION):
+        # Click answers the shell, on streams of its own.
+        sys.exit(cli.main(prog_name="robench"))
     with guarded_streams(), _sigterm_raised():
         route_messages()
         _let_trackers_clean_up_silently()

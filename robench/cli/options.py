@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from robench.cli.completion import complete_datasets, complete_models, complete_suites
 from robench.core.errors import UsageError
 from robench.core.files import absolute, is_file_name
 
@@ -60,6 +61,7 @@ def suite_option(*, required: bool) -> Callable[[Command], Command]:
         required=required,
         type=SuiteName(),
         metavar="NAME|FILE",
+        shell_complete=complete_suites,
         help="A shipped suite or a YAML file.",
     )
 
@@ -67,11 +69,22 @@ def suite_option(*, required: bool) -> Callable[[Command], Command]:
 def model_option(*, required: bool) -> Callable[[Command], Command]:
     """Return the repeatable option ``--model``."""
     return option(
-        "--model", "models", multiple=True, required=required, metavar="NAME", help="A model of the registry."
+        "--model",
+        "models",
+        multiple=True,
+        required=required,
+        metavar="NAME|PATTERN",
+        shell_complete=complete_models,
+        help="A model of the registry, or all that a pattern such as 'digits-*' matches.",
     )
 
 
-dataset_option = option("--dataset", metavar="NAME", help="Dataset for a suite that names none, such as pgd-standard.")
+dataset_option = option(
+    "--dataset",
+    metavar="NAME",
+    shell_complete=complete_datasets,
+    help="Dataset for a suite that names none, such as pgd-standard.",
+)
 registry_option = option(
     "--registry",
     "registries",

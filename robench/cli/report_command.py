@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.hints import run_command, same_command
 from robench.cli.options import (
     all_seeds_option,
     dataset_option,
@@ -18,6 +20,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
+from robench.cli.patterns import models_of_results
 from robench.cli.terminal import out_document, say
 from robench.declare import find_checkpoints, find_suites
 from robench.reports import RENDERERS, over_seeds, report_of_store
@@ -59,33 +62,69 @@ def command(
 ) -> int:
     """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
 
-    Rows measured only with --limit are left out unless the same --limit is given here.
+    Rows measured only with --limit are left out unless the same --limit is given here; a message names them. Without
+    any results for a suite the exit code is 1.
     """
     store = FolderStore(results)
-    render = RENDERERS["json" if as_json else format_name]
-    for suite in find_suites(suites, registries, dataset):
+    format_name = "json" if as_json else format_name
+    found = find_suites(suites, registries, dataset)
+    is_empty = holds_nothing(store)
+    if is_empty:
+        say(f"No results in {results}: measure them with '{run_command()}'.")
+    names = None if is_empty else chosen_names(models, registries, store, all_seeds=all_seeds)
+    has_rows = True
+    for given, suite in zip(dict.fromkeys(suites), found, strict=True):
         report = report_of_store(
             suite,
             store,
-            models=names_with_seeds(models, registries) if all_seeds else list(dict.fromkeys(models)) or None,
+            models=names,
             limit=limit,
             seed=seed,
         )
         report = over_seeds(report) if all_seeds else report
-        out_document(render(report))
-        _explain_empty(report, results, dataset)
-    return 0
+        has_rows = has_rows and bool(report.rows) and not is_empty
+        # A table without rows says nothing, but a program that reads JSON expects some.
+        if (report.rows and not is_empty) or format_name == "json":
+            out_document(RENDERERS[format_name](report))
+        if not is_empty:
+            _explain_lack(report, results, given)
+    return 0 if has_rows else 1
 
 
-def names_with_seeds(models: tuple[str, ...], registries: tuple[Path, ...]) -> list[str] | None:
-    """Return the names of all seeds of the models; None for all models that have results."""
-    return [checkpoint.name for checkpoint in find_checkpoints(models, registries, all_seeds=True)] or None
+def chosen_names(
+    models: tuple[str, ...], registries: tuple[Path, ...], store: FolderStore, *, all_seeds: bool
+) -> list[str] | None:
+    """Return the names of models whose results are read, with patterns replaced; None for all that have results.
+
+    With ``all_seeds`` these are the names of all seeds of each model.
+
+    Raises:
+        UnknownNameError: a pattern matches no model with results, or the seeds of an unknown model are asked for.
+    """
+    names = models_of_results(models, store)
+    if all_seeds:
+        names = [checkpoint.name for checkpoint in find_checkpoints(names, registries, all_seeds=True)]
+    return names or None
 
 
-def _explain_empty(report: Report, results: Path, dataset: str | None) -> None:
-    if not report.rows:
-        of_dataset = f" --dataset {dataset}" if dataset else ""
+def holds_nothing(store: FolderStore) -> bool:
+    """Return whether a results folder is absent or has neither records nor failures."""
+    return next(chain(store.manifests(), store.failures()), None) is None
+
+
+def _explain_lack(report: Report, results: Path, given: str) -> None:
+    """Print which models have no row because of a limit, or how to measure what has no results at all."""
+    by_limit: dict[int, list[str]] = {}
+    for model, limit in report.limited.items():
+        by_limit.setdefault(limit, []).append(model)
+    for limit, models in sorted(by_limit.items()):
+        was = "was" if len(models) == 1 else "were"
+        say(
+            f"{', '.join(models)} {was} measured with --limit {limit}; add it: "
+            f"{same_command('--limit', str(limit), suite=given)}"
+        )
+    if not report.rows and not report.limited:
         say(
             f"No results for suite {report.suite!r} (seed {report.seed}) in {results}: measure them with "
-            f"'robench run --suite {report.suite}{of_dataset} --model NAME --results {results}'."
+            f"'{run_command(suite=given)}'."
         )

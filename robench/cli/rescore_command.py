@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.completion import complete_conditions
 from robench.cli.options import (
     data_root_option,
     dataset_option,
@@ -21,6 +22,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
+from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out_json, out_table, say
 
 if TYPE_CHECKING:
@@ -38,7 +40,14 @@ _SHOWN_IDS = 3
 @suite_option(required=True)
 @dataset_option
 @model_option(required=True)
-@option("--condition", "conditions", multiple=True, metavar="NAME", help="Only these conditions.")
+@option(
+    "--condition",
+    "conditions",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_conditions,
+    help="Only these conditions.",
+)
 @registry_option
 @limit_option
 @device_option
@@ -71,7 +80,7 @@ def command(
 
     request = RunRequest(
         suites=find_suites(suites, registries, dataset),
-        checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
+        checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries)),
         limit=limit,
         seed=seed,
         device=device,

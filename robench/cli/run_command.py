@@ -25,6 +25,7 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
+from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out, out_document, out_json, say
 
 if TYPE_CHECKING:
@@ -94,9 +95,10 @@ def command(
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, smoke_request
 
+    names = models_of_registry(models, registries)
     request = RunRequest(
         suites=find_suites(suites, registries, dataset),
-        checkpoints=tuple(find_checkpoints(models, registries, all_seeds=all_seeds)),
+        checkpoints=tuple(find_checkpoints(names, registries, all_seeds=all_seeds)),
         limit=limit,
         seed=seed,
         device=device,

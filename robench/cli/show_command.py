@@ -8,13 +8,14 @@ import click
 import yaml
 
 from robench.cli.catalogue import CATALOGUE, Entry
+from robench.cli.completion import complete_anything
 from robench.cli.options import json_option, registry_option
 from robench.cli.terminal import out_document, out_json
 from robench.core.errors import UnknownNameError
 
 
 @click.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_anything)
 @registry_option
 @json_option
 def command(name: str, registries: tuple[Path, ...], as_json: bool) -> int:

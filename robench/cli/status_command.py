@@ -1,12 +1,14 @@
-"""``robench status``: coverage of each suite, from the store alone."""
+"""``robench status``: what a results folder holds, from the store alone."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.hints import run_command, same_command
 from robench.cli.options import (
     dataset_option,
     json_option,
@@ -16,24 +18,28 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
-from robench.cli.terminal import out, out_json, out_table
-from robench.declare import find_suite, find_suites, shipped_suites
-from robench.reports import coverages_by_model, needs
+from robench.cli.report_command import holds_nothing
+from robench.cli.terminal import out, out_json, out_table, say
+from robench.core.errors import DeclarationError, UsageError
+from robench.declare import find_datasets, find_suite, find_suites, shipped_suites
+from robench.reports import holdings_of, without_shared
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from robench.core.records import Failure, Record
+    from robench.core.declared import DatasetDeclaration
     from robench.core.suite import Suite
+    from robench.reports import Holding
 
-COLUMNS = ("suite", "model", "condition", "kept", "missing", "failed_shards", "seconds")
+Values = dict[str, str | int | float | None]
 
 
 @click.command("status")
 @suite_option(required=False)
 @dataset_option
 @registry_option
+@option("--all", "show_all", is_flag=True, help="All shipped suites, also those without results of their own.")
 @option("--failures", "show_failures", is_flag=True, help="Also print each failure's message and traceback.")
 @results_option
 @seed_option
@@ -42,21 +48,37 @@ def command(
     suites: tuple[str, ...],
     dataset: str | None,
     registries: tuple[Path, ...],
+    show_all: bool,
     show_failures: bool,
     results: Path,
     seed: int | None,
     as_json: bool,
 ) -> int:
-    """Show how much of each suite is measured.
+    """Show what the results folder holds: a row per suite and model with results there.
 
-    Without --suite these are the shipped ones that name their datasets or, with --dataset, those that name none.
+    A shipped suite of which there are only conditions that another one shares, such as clean examples, is left out
+    unless --all is given. With --suite there is a row per condition of these suites. Without any results the exit code
+    is 1.
     """
+    # What is wrong with the arguments is told before anything about the results.
+    asked = find_suites(suites, registries, dataset)
     store = FolderStore(results)
-    rows = [row for suite in _suites(suites, registries, dataset) for row in _rows(suite, store, seed)]
+    if holds_nothing(store):
+        if as_json:
+            out_json([])
+        say(f"No results in {results}: measure them with '{run_command()}'.")
+        return 1
+    rows = (
+        [row for suite in asked for row in _rows_by_condition(suite, store, seed)]
+        if asked
+        else _rows_by_suite(store, registries, dataset, seed, show_all=show_all)
+    )
     if as_json:
         out_json(rows)
         return 0
-    out_table(COLUMNS, [["?" if row[column] is None else str(row[column]) for column in COLUMNS] for row in rows])
+    if rows:
+        columns = list(rows[0])
+        out_table(columns, [["?" if row[column] is None else str(row[column]) for column in columns] for row in rows])
     if show_failures:
         for failure in store.failures():
             # Indented, so that no line of a traceback can be mistaken for another failure.
@@ -65,35 +87,92 @@ def command(
     return 0
 
 
-def _suites(names: Sequence[str], registries: Sequence[Path], dataset: str | None) -> tuple[Suite, ...]:
-    if not names:
-        shipped = {name: find_suite(name).lacks_dataset for name in shipped_suites()}
-        names = [name for name, lacks_dataset in shipped.items() if lacks_dataset == (dataset is not None)]
-    return find_suites(names, registries, dataset)
-
-
-def _rows(suite: Suite, store: FolderStore, seed: int | None) -> list[dict[str, str | int | float | None]]:
-    is_of_suite = needs(suite, seed=suite.seed if seed is None else seed)
-    records = list(store.records(is_of_suite))
-    failures = [failure for failure in store.failures() if is_of_suite(failure.shard)]
-    rows: list[dict[str, str | int | float | None]] = []
-    for model, coverages in coverages_by_model(suite, records, failures, seed=seed).items():
-        for condition in suite.conditions:
-            key, coverage = condition.perturbation_key, coverages[condition.name]
-            failed = [failure for failure in failures if _is_of(failure, model, key)]
-            seconds = sum(record.provenance.seconds for record in records if _is_of(record, model, key))
-            values = (
-                suite.name,
-                model,
-                condition.name,
-                coverage.num_in,
-                coverage.missing,
-                len(failed),
-                round(seconds, 1),
-            )
-            rows.append(dict(zip(COLUMNS, values, strict=True)))
+def _rows_by_suite(
+    store: FolderStore, registries: Sequence[Path], dataset: str | None, seed: int | None, *, show_all: bool
+) -> list[Values]:
+    """Return a row for each shipped suite and model, and print how many results are in none of them."""
+    suites = list(_shipped(store, find_datasets(registries), dataset))
+    found = [holding for suite in suites for holding in holdings_of(suite, store, seed=seed)]
+    chosen = found if show_all else without_shared(found)
+    rows = [_row(holding) for holding in chosen]
+    if show_all:
+        held = {(each.suite, each.dataset) for each in found}
+        rows += [_empty_row(each) for each in suites if (each.name, each.given_dataset) not in held]
+    elif hidden := {each.suite for each in found} - {each.suite for each in chosen}:
+        one = len(hidden) == 1
+        say(
+            f"{len(hidden)} further suite{' has' if one else 's have'} only results that these share, or audits; "
+            f"'{same_command('--all')}' lists {'it' if one else 'them'}."
+        )
+    _say_what_is_beside(store, found)
     return rows
 
 
-def _is_of(result: Record | Failure, model: str, perturbation_key: str) -> bool:
-    return result.shard.checkpoint == model and result.shard.perturbation_key == perturbation_key
+def _say_what_is_beside(store: FolderStore, holdings: Sequence[Holding]) -> None:
+    known = {key for holding in holdings for key in holding.measurements}
+    beside = {each.shard.measurement_key: each.shard.checkpoint for each in store.manifests()}
+    models = sorted({model for key, model in beside.items() if key not in known})
+    if models:
+        count = len(beside.keys() - known)
+        say(
+            f"{count} measurement{'s' * (count != 1)} of {', '.join(models)} {'are' if count != 1 else 'is'} of no "
+            "suite above: of a suite in a file (--suite FILE), on a dataset of a registry file (--registry FILE), "
+            "with another seed, or of an audit or transfer."
+        )
+
+
+def _shipped(store: FolderStore, datasets: Mapping[str, DatasetDeclaration], dataset: str | None) -> Iterator[Suite]:
+    """Yield the shipped suites: those that name their datasets, and others on the given dataset or those in the store.
+
+    Raises:
+        UsageError: a dataset is given, and no suite can be measured on it.
+        UnknownNameError: there is no dataset of the given name.
+    """
+    measured = sorted({each.shard.dataset.name for each in store.manifests()} & datasets.keys())
+    for name in shipped_suites():
+        suite = find_suite(name)
+        if not suite.lacks_dataset:
+            if dataset is None:
+                yield suite
+            continue
+        if dataset is not None:
+            yield find_suite(name, datasets, dataset)
+            continue
+        for each in measured:
+            # Not every suite can be measured on every dataset.
+            with suppress(DeclarationError, UsageError):
+                yield find_suite(name, datasets, each)
+
+
+def _row(holding: Holding) -> Values:
+    return {
+        "suite": holding.suite,
+        "dataset": holding.dataset or "",
+        "model": holding.model,
+        "conditions": len(holding.coverages),
+        "complete": holding.num_complete,
+        "kept": holding.num_in,
+        "missing": holding.missing,
+        "failed_shards": holding.num_failed,
+        "seconds": round(holding.seconds, 1),
+    }
+
+
+def _empty_row(suite: Suite) -> Values:
+    names = {"suite": suite.name, "dataset": suite.given_dataset or "", "model": ""}
+    counts = {"conditions": len(suite.conditions), "complete": 0, "kept": 0, "missing": None}
+    return {**names, **counts, "failed_shards": 0, "seconds": 0.0}
+
+
+def _rows_by_condition(suite: Suite, store: FolderStore, seed: int | None) -> Iterator[Values]:
+    for holding in holdings_of(suite, store, seed=seed):
+        for condition, coverage in holding.coverages.items():
+            yield {
+                "suite": suite.name,
+                "model": holding.model,
+                "condition": condition,
+                "kept": coverage.num_in,
+                "missing": coverage.missing,
+                "failed_shards": len(coverage.failures),
+                "seconds": round(sum(record.provenance.seconds for record in coverage.records), 1),
+            }

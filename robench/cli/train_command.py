@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.completion import complete_models
 from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
+from robench.cli.patterns import expanded
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import Weights, seed_name
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
@@ -61,7 +63,7 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
 
 
 @click.command("train")
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=complete_models)
 @option("--all", "train_all", is_flag=True, help="All models that need no dataset on disk.")
 @registry_option
 @data_root_option
@@ -131,7 +133,7 @@ def command(
         names = tuple(name for name, each in chosen.items() if seeds is None or each.seed_of is None)
     if not names:
         raise UsageError("nothing to train: name checkpoints, or give --all (see 'robench list models')")
-    names = tuple(dict.fromkeys(names))
+    names = tuple(expanded(names, lambda: entries))
     for name in names:
         if name not in entries:
             raise UnknownNameError("model", name, entries)

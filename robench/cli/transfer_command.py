@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.completion import complete_conditions, complete_models, complete_suites
 from robench.cli.options import (
     SuiteName,
     data_root_option,
@@ -22,6 +23,7 @@ from robench.cli.options import (
     shard_timeout_option,
     workers_option,
 )
+from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out_document, say
 from robench.reports import RENDERERS
 
@@ -32,12 +34,20 @@ if TYPE_CHECKING:
 
 
 @click.command("transfer")
-@option("--suite", required=True, type=SuiteName(), metavar="NAME|FILE", help="A shipped suite or a YAML file.")
+@option(
+    "--suite",
+    required=True,
+    type=SuiteName(),
+    metavar="NAME|FILE",
+    shell_complete=complete_suites,
+    help="A shipped suite or a YAML file.",
+)
 @dataset_option
 @option(
     "--condition",
     required=True,
     metavar="NAME",
+    shell_complete=complete_conditions,
     help="An attack of the suite; for a sweep also NAME@8/255.",
 )
 @model_option(required=True)
@@ -45,7 +55,8 @@ if TYPE_CHECKING:
     "--target",
     "targets",
     multiple=True,
-    metavar="NAME",
+    metavar="NAME|PATTERN",
+    shell_complete=complete_models,
     help="A model on which the examples are scored; default: the attacked models.",
 )
 @registry_option
@@ -93,9 +104,11 @@ def command(
     from robench.runs import RunRequest, prepare_transfer
     from robench.store import FolderStore
 
+    attacked = models_of_registry(models, registries)
+    scored_on = find_checkpoints(models_of_registry(targets, registries), registries)
     request = RunRequest(
         suites=find_suites([suite], registries, dataset),
-        checkpoints=tuple(find_checkpoints(list(dict.fromkeys(models)), registries)),
+        checkpoints=tuple(find_checkpoints(attacked, registries)),
         limit=limit,
         seed=seed,
         device=device,
@@ -104,10 +117,9 @@ def command(
         shard_timeout=shard_timeout,
         data_root=data_root,
     )
-    scored_on = find_checkpoints(list(dict.fromkeys(targets)), registries)
     store = FolderStore(results)
     store.check_writable()
-    count = len({*models, *targets})
+    count = len({*attacked, *(checkpoint.name for checkpoint in scored_on)})
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare_transfer(request, condition, scored_on)
     stopped_with, num_failed = _measured(prepared, store)

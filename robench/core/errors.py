@@ -20,11 +20,12 @@ A message states what was found, where, what was expected and what to do.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
+from robench.core.suggestions import closest
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 
 class RobenchError(Exception):
@@ -120,19 +121,21 @@ class IncompleteError(RobenchError):
     """Number requested before all of its shards were measured."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a sentence, with a leading space, that suggests known names for a wrong one.
+def did_you_mean(name: str, known: Iterable[str], expected: Collection[str] = ()) -> str:
+    """Return a sentence, with a leading space, that suggests a known name for a wrong one, or lists the known ones.
 
-    Names with several parts (``imagenet-c/snow/1``) are abbreviated to their family.
+    In lists, names with several parts (``imagenet-c/snow/1``) are abbreviated to their family. ``expected`` are the
+    known names that are missing where the wrong one was found.
 
-    >>> did_you_mean("pgdd", ["fgsm", "pgd"])
-    " Did you mean 'pgd'? Known: fgsm, pgd."
+    >>> did_you_mean("pgdd", ["fgsm", "pgd"]), did_you_mean("square", ["fgsm", "pgd"])
+    (" Did you mean 'pgd'?", ' Known: fgsm, pgd.')
     """
     known = sorted(known)
-    close = get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    close = closest(name, known, expected)
+    if close is not None:
+        return f" Did you mean {close!r}?"
     shown = dict.fromkeys(_family(each, known) for each in known)
-    return f"{hint} Known: {', '.join(shown)}." if known else f"{hint} None are declared."
+    return f" Known: {', '.join(shown)}." if known else " None are declared."
 
 
 MESSAGE_LENGTH = 2000

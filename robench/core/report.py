@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.rendered import Rendered
@@ -79,6 +79,8 @@ class Report(Rendered):
 
     Attributes:
         notes: sentences about the whole table, such as that it is of a smoke run.
+        limited: limit of each model that has no row because only the first examples were measured, by name; the
+            largest one, if there are several.
     """
 
     renderers: ClassVar[str] = "robench.reports:RENDERERS"
@@ -90,6 +92,7 @@ class Report(Rendered):
     rows: tuple[Row, ...]
     provenance: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    limited: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:

@@ -20,7 +20,15 @@ from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.map_style import MapStyle
 from robench.datasets.python_target import PythonTarget
 from robench.datasets.sentiment import SENTIMENT_SETS
-from robench.datasets.sotu import SOTU, SOTU_DELIVERY, SOTU_ERAS, SOTU_SHIFT, SOTU_VALID
+from robench.datasets.sotu import (
+    SOTU,
+    SOTU_DELIVERY,
+    SOTU_ERAS,
+    SOTU_ERAS_TRAIN,
+    SOTU_ERAS_VALID,
+    SOTU_SHIFT,
+    SOTU_VALID,
+)
 from robench.datasets.user import UserDataset
 from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_2_VALID, WIKITEXT_103, WIKITEXT_103_VALID
 from robench.declarations.preprocessing import PreprocessingBase
@@ -40,7 +48,7 @@ _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared
     for declared in (
         *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS),
-        *(SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_DELIVERY),
+        *(SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_ERAS_VALID, SOTU_ERAS_TRAIN, SOTU_DELIVERY),
         *(WIKITEXT_103, WIKITEXT_103_VALID, WIKITEXT_2, WIKITEXT_2_VALID, *SENTIMENT_SETS),
     )
 }

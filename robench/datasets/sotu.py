@@ -67,6 +67,20 @@ SOTU_ERAS = EmbeddedTexts(
     splits=SOTU.splits,
     maker="robench.datasets.sotu_impl:by_era",
 )
+SOTU_ERAS_VALID = replace(
+    SOTU_ERAS,
+    name="sotu-eras/valid",
+    title="Paragraphs of State of the Union addresses, of six eras, validation split",
+    num_examples=599,
+    evaluation_split="valid",
+)
+SOTU_ERAS_TRAIN = replace(
+    SOTU_ERAS,
+    name="sotu-eras/train",
+    title="Paragraphs of State of the Union addresses, of six eras, training split",
+    num_examples=7155,
+    evaluation_split="train",
+)
 SOTU_DELIVERY = replace(
     SOTU_ERAS,
     name="sotu-delivery",

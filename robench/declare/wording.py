@@ -6,13 +6,13 @@ errors, and enclosing models pass them on.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robench.core.errors import did_you_mean
+from robench.core.suggestions import closest
 from robench.declarations.base import FieldsError
 from robench.declare.values import show
 
@@ -33,9 +33,11 @@ def reworded(error: ValidationError, known: Sequence[str]) -> ValidationError:
     """Return a model's errors, reworded; ``known`` are its fields, for "did you mean"."""
     found = error.errors(include_url=False)
     unknown = [str(one["loc"][-1]) for one in found if one["type"] == "extra_forbidden"]
+    missing = [str(one["loc"][-1]) for one in found if one["type"] == "missing"]
     # A misspelt required field is one mistake, though the model finds it unknown and missing.
-    meant = {close for name in unknown for close in get_close_matches(name, known, n=1)}
-    lines = [_reworded_line(one, known) for one in found if not (one["type"] == "missing" and one["loc"][-1] in meant)]
+    meant = {closest(name, sorted(known), missing) for name in unknown}
+    kept = [one for one in found if not (one["type"] == "missing" and one["loc"][-1] in meant)]
+    lines = [_reworded_line(one, known, missing) for one in kept]
     return ValidationError.from_exception_data(error.title, lines)
 
 
@@ -55,14 +57,14 @@ def contradictions(error: ValueError, known: Sequence[str], value: object) -> Va
     return ValidationError.from_exception_data("contradiction", lines)
 
 
-def _reworded_line(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
+def _reworded_line(error: ErrorDetails, known: Sequence[str], missing: Sequence[str]) -> InitErrorDetails:
     place = error["loc"]
     match error["type"]:
         case "missing":
             message = "missing"
         case "extra_forbidden":
             name = str(place[-1])
-            message = f"unknown field {show(name)}.{did_you_mean(name, known)}"
+            message = f"unknown field {show(name)}.{did_you_mean(name, known, missing)}"
         case _:
             message = error["msg"]
     # pydantic marks problems of a mapping's key by an additional last step.

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from robench.models.language import Language
 
-# Rows of every pass: shapes are the same for any text and batch, so that a text's outputs do not depend on others.
-WINDOWS_AT_ONCE = 32
+MOST_WINDOWS = 32
+# Beyond it a layer's widest activation leaves the caches of a CPU, and its memory is mapped anew at every layer.
+MOST_BYTES_ON_CPU = 8 * 2**20
 
 
 def build_language(architecture: Language) -> nn.Module:
@@ -83,16 +84,18 @@ class LanguageModel(WordModel):
     def losses(self, ids: Tensor, num_scored: int, seed: int | None) -> Tensor:
         """Return the negative log-likelihoods (num_scored,) of the last tokens."""
         windows = [*windows_of(len(ids) - 1, num_scored, self.architecture.context, self.architecture.stride)]
+        # Every pass has this many rows, so that a text's outputs do not depend on its length or on other texts.
+        num_rows = windows_at_once(self.architecture, ids.device)
         parts = []
-        for at in range(0, len(windows), WINDOWS_AT_ONCE):
-            chosen = windows[at : at + WINDOWS_AT_ONCE]
+        for at in range(0, len(windows), num_rows):
+            chosen = windows[at : at + num_rows]
             starts = torch.tensor([start for start, _, _ in chosen], device=ids.device)
             places_WL = starts[:, None] + torch.arange(self.architecture.context, device=ids.device)
             padded_T = nn.functional.pad(ids, (0, self.architecture.context))
             inputs_WL, targets_WL = padded_T[places_WL], padded_T[places_WL + 1]
-            missing = WINDOWS_AT_ONCE - len(chosen)
+            missing = num_rows - len(chosen)
             inputs_WL = nn.functional.pad(inputs_WL, (0, 0, 0, missing))
-            hidden_WLC = self.hidden(inputs_WL, None if seed is None else (seed,) * WINDOWS_AT_ONCE)
+            hidden_WLC = self.hidden(inputs_WL, None if seed is None else (seed,) * num_rows)
             # (window, place) of each scored token, in the order of the text.
             rows = torch.cat([torch.full((last - first,), row) for row, (_, first, last) in enumerate(chosen)])
             places = torch.cat([torch.arange(first, last) for _, first, last in chosen])
@@ -119,6 +122,18 @@ class LanguageModel(WordModel):
         """Return the negative log-likelihoods (N,) of the next words' ids (N,), from the last layer's tokens (N, C)."""
         losses_N: Tensor = self.output(hidden_NC, targets_N, self.embedding.weight)
         return losses_N
+
+
+def windows_at_once(architecture: Language, device: torch.device) -> int:
+    """Return the number of windows in a pass: 32, and on a CPU fewer of a model whose activations fill its caches."""
+    if device.type != "cpu":
+        return MOST_WINDOWS
+    width = max(architecture.feedforward, architecture.num_heads * architecture.context)
+    bytes_each = architecture.context * width * torch.float32.itemsize
+    num_windows = MOST_WINDOWS
+    while num_windows > 1 and num_windows * bytes_each > MOST_BYTES_ON_CPU:
+        num_windows //= 2
+    return num_windows
 
 
 def windows_of(num_inputs: int, num_scored: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from robench.papers.table import Number, PaperTable, TableCell, TwinCell
 
-TWINS = "digits twin: 1,197 training images, other budgets; neither supports nor refutes the paper"
 INCONSISTENT = "print inconsistent"
 _NOTHING = "—"
 # Beside each row, or above each column.
@@ -83,7 +82,7 @@ def page_of(table: PaperTable) -> Page:
     if twin_lines:
         # A block of its own: columns of which no row has a twin are left out.
         columns = tuple(name for name in table.columns if any(name in items for _, items in twin_lines))
-        blocks.append(_block(TWINS, columns, twin_lines))
+        blocks.append(_block(clipped(table.twins_are, NOTE_WIDTH), columns, twin_lines))
     measured, printed = num_measured([table])
     counted = f"{measured} of {printed} printed numbers are measured" if table.is_counted else "no results are printed"
     return Page(

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from robench.core.inert import inert_json
-from robench.papers.layout import TWINS, page_of
+from robench.papers.layout import page_of
 from robench.papers.table import PaperTable
 from robench.reports.comma_separated import inert_text
 from robench.reports.html_page import CSS
@@ -106,7 +106,7 @@ def render_json(table: PaperTable) -> str:
             {"label": row.label, "cells": {name: _json_cell(cell) for name, cell in row.cells.items()}}
             for row in table.rows
         ],
-        "twins_are": TWINS,
+        "twins_are": table.twins_are,
         "twins": [
             {"label": row.label, "cells": {name: _json_twin(cell) for name, cell in row.cells.items()}}
             for row in table.twins

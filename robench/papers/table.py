@@ -64,7 +64,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinCell:
-    """Measured number of a printed number's counterpart on the digits, without verdict.
+    """Measured number of a printed number's counterpart on small data, without verdict.
 
     Attributes:
         reason: command that measures it, if it is not measured.
@@ -93,7 +93,12 @@ class TwinRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTable(Rendered):
-    """Printed table with measured numbers and verdicts; ``twins`` has only the rows with any."""
+    """Printed table with measured numbers and verdicts.
+
+    Attributes:
+        twins: only the rows with any.
+        twin_data: training data of the twins' models, as in the registry.
+    """
 
     renderers: ClassVar[str] = "robench.papers:FORMATS"
 
@@ -103,7 +108,14 @@ class PaperTable(Rendered):
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     twins: tuple[TwinRow, ...]
+    twin_data: tuple[str, ...] = ()
     is_counted: bool = True
+
+    @property
+    def twins_are(self) -> str:
+        """Heading of the twins."""
+        trained_on = "; ".join(self.twin_data) or "small data"
+        return f"twins trained on {trained_on}: other sizes and budgets; they neither support nor refute the paper"
 
     @property
     def cells(self) -> tuple[TableCell, ...]:
@@ -158,8 +170,8 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
         printed = [(cell.column, cell) for cell in row.cells if cell is not None]
         cells = {name: _cell(cell, published.runs, basis) for name, cell in printed}
         rows.append(TableRow(label=row.label, cells=cells))
-        of_digits = {name: _twin(cell.twin, cell.unit, basis) for name, cell in printed if cell.twin is not None}
-        twins += [TwinRow(label=row.label, cells=of_digits)] if of_digits else []
+        of_row = {name: _twin(cell.twin, cell.unit, basis) for name, cell in printed if cell.twin is not None}
+        twins += [TwinRow(label=row.label, cells=of_row)] if of_row else []
     return PaperTable(
         name=published.name,
         title=published.title,
@@ -167,6 +179,7 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
         columns=published.columns,
         rows=tuple(rows),
         twins=tuple(twins),
+        twin_data=_data_of(twins, basis),
         is_counted=published.is_counted,
     )
 
@@ -232,6 +245,12 @@ def _twin(twin: PublishedTwin, unit: str, basis: Basis) -> TwinCell:
         return TwinCell(ours=nothing, suite=twin.suite, reason=_how_to(twin.suite, twin.model, basis))
     row, estimate = found
     return TwinCell(ours=_number(row, estimate, twin.model, unit, basis, complement=twin.complement), suite=twin.suite)
+
+
+def _data_of(twins: Sequence[TwinRow], basis: Basis) -> tuple[str, ...]:
+    models = dict.fromkeys(cell.ours.model for row in twins for cell in row.cells.values())
+    entries = [basis.checkpoints[model] for model in models if model is not None and model in basis.checkpoints]
+    return tuple(dict.fromkeys(each.training_data for each in entries if each.training_data))
 
 
 def _number(row: Row, estimate: Estimate, model: str, unit: str, basis: Basis, *, complement: bool) -> Number:

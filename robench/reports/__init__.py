@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from robench.core.report import Report
-from robench.reports.build import build_report, coverages_by_model, report_of_store
+from robench.reports.build import build_report, report_of_store
 from robench.reports.comma_separated import render_csv
+from robench.reports.holdings import Holding, holdings_of, without_shared
 from robench.reports.html_page import render_html
 from robench.reports.json_document import render_json
 from robench.reports.latex import render_latex
@@ -30,4 +31,14 @@ RENDERERS: Mapping[str, Renderer] = {
     "html": render_html,
 }
 
-__all__ = ["RENDERERS", "Renderer", "build_report", "coverages_by_model", "needs", "over_seeds", "report_of_store"]
+__all__ = [
+    "RENDERERS",
+    "Holding",
+    "Renderer",
+    "build_report",
+    "holdings_of",
+    "needs",
+    "over_seeds",
+    "report_of_store",
+    "without_shared",
+]

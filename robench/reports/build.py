@@ -15,7 +15,7 @@ from robench.core.report import Cell, Report, Row
 from robench.declarations.views import View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
-from robench.reports.coverage import Coverage, cover
+from robench.reports.coverage import cover
 from robench.reports.estimates import cell_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import are_coupled, coupled_note, notes_of, provenance_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.records import Failure, Provenance, Record
     from robench.core.suite import Suite
+    from robench.reports.coverage import Coverage
     from robench.reports.results import Results
 
 
@@ -86,20 +87,6 @@ def report_of_store(
     return _report(suite, Stored(suite, store, measurements, wanted_seed), models, limit, wanted_seed, coupled)
 
 
-def coverages_by_model(
-    suite: Suite, records: Iterable[Record], failures: Iterable[Failure] = (), *, seed: int | None = None
-) -> dict[str, dict[str, Coverage]]:
-    """Return the coverage of each condition, by its name, for all models that have results, by name.
-
-    Limited runs are included; arguments as in ``build_report``.
-    """
-    given = Given(suite, [*records, *failures], None, suite.seed if seed is None else seed)
-    return {
-        model: cover(suite.conditions, given.of(model), dataset_sizes=given.sizes, limit=None)
-        for model in given.models()
-    }
-
-
 def _report(
     suite: Suite,
     results: Results,
@@ -113,6 +100,7 @@ def _report(
     check_columns(suite)
     rows: list[Row] = []
     used: list[Provenance] = []
+    limited: dict[str, int] = {}
     for model in results.models() if models is None else dict.fromkeys(models):
         found = results.of(model)
         coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
@@ -122,6 +110,8 @@ def _report(
             rows.append(row)
             covered = [*coverages.values(), *audits.values()]
             used += [record.provenance for coverage in covered for record in coverage.records]
+        else:
+            limited[model] = max(result.provenance.limit or 0 for result in found)
     intervals = dict.fromkeys(METRICS[name].interval for name in suite.metrics)
     return Report(
         suite=suite.name,
@@ -133,6 +123,7 @@ def _report(
         provenance=({} if suite.given_dataset is None else {"dataset": suite.given_dataset})
         | releases_of(*(METRICS[name] for name in suite.metrics))
         | provenance_of(used, seed, intervals),
+        limited=limited,
     )
 
 

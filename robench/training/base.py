@@ -42,6 +42,11 @@ class TrainingBase(DeclarationBase):
         """
         return False
 
+    @property
+    def variant(self) -> str:
+        """Return a phrase that tells this training from the usual one of its kind; empty for the usual one."""
+        return ""
+
     def shortened(self, num_epochs: int) -> Self:
         """Return the training with the given total number of epochs."""
         # Any: a declaration is a dataclass, which its base class cannot express.

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
+from robench.core.spelling import spelling_of
 from robench.declarations.base import LARGEST, SEEDS, FieldProblem
 from robench.training.base import Count, NotNegative, Share, TrainingBase
 
@@ -57,6 +58,13 @@ class Training(TrainingBase):
     def is_embedded(self) -> bool:
         """Return True."""
         return True
+
+    @property
+    def variant(self) -> str:
+        """Return the budget and steps of adversarial training."""
+        if not self.adversarial_epsilon:
+            return ""
+        return f"adversarial training within {spelling_of(self.adversarial_epsilon)}"
 
     def contradictions(self) -> list[FieldProblem]:
         """Adversarial examples need a budget, a step no longer than it, and a number of steps; or none of them."""

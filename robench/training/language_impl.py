@@ -15,7 +15,7 @@ import torch
 from robench.core.errors import DeclarationError
 from robench.datasets.vocabulary import vocabulary_of
 from robench.models.build import build
-from robench.models.language_impl import WINDOWS_AT_ONCE, LanguageModel
+from robench.models.language_impl import LanguageModel, windows_at_once
 from robench.models.word_transformer_impl import END_ID
 from robench.training.auxiliary import check_auxiliary, with_auxiliary
 from robench.training.base import EpochReport, ValidationScores
@@ -134,7 +134,8 @@ def _scores(model: LanguageModel, ids: Tensor) -> ValidationScores | None:
     # Trained weights do not depend on it: random generators are restored.
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        total = sum(float(_loss(model, part)) * len(part) for part in windows_WL.split(WINDOWS_AT_ONCE))
+        parts = windows_WL.split(windows_at_once(model.architecture, windows_WL.device))
+        total = sum(float(_loss(model, part)) * len(part) for part in parts)
     model.train()
     return ValidationScores(
         top1_accuracy=None, loss_nats=total / len(windows_WL), num_examples=len(windows_WL) * context

@@ -96,7 +96,6 @@ def test_help_imports_nothing_heavy() -> None:
         ["list", "datasets"],
         ["show", "pgd"],
         ["validate", "suites/digits-adv.yaml"],
-        ["report", "--suite", "digits-adv", "--results", "/nonexistent"],
         ["table", "rpc:1", "--results", "/nonexistent"],
         ["export", "--suite", "digits-adv", "--results", "/nonexistent", "--output", "/dev/shm/robench-no-results"],
         ["figure", "--help"],
@@ -109,9 +108,18 @@ def test_help_imports_nothing_heavy() -> None:
     ids=" ".join,
 )
 def test_commands_that_measure_nothing_start_without_torch(arguments: list[str]) -> None:
+    check_no_torch(arguments, code_expected=0)
+
+
+@pytest.mark.parametrize("arguments", [["report", "--suite", "digits-adv"], ["status"]], ids=" ".join)
+def test_commands_that_find_no_results_start_without_torch(arguments: list[str]) -> None:
+    check_no_torch([*arguments, "--results", "/nonexistent", "--json"], code_expected=1)
+
+
+def check_no_torch(arguments: list[str], code_expected: int) -> None:
     code = (
         f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
         "from robench.cli.main import main\ntry:\n    main()\n"
-        "except SystemExit as end:\n    assert not end.code, end.code"
+        f"except SystemExit as end:\n    assert (end.code or 0) == {code_expected}, end.code"
     )
     assert loaded_after(code, ("torch", "timm", "torchvision")) == []

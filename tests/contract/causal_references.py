@@ -20,6 +20,7 @@ from reference_linear import elu_features, random_features
 from reference_primal import direction, scores
 
 from robench.attention.elliptical import Elliptical
+from robench.attention.kde import Kde
 from robench.attention.linear import Linear
 from robench.attention.linear_twicing import LinearTwicing
 from robench.attention.mgk import Mgk
@@ -34,6 +35,7 @@ from robench.attention.twicing import Twicing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from robench.attention.base import AttentionBase
     from robench.attention.mom import MedianOfMeans
 
     Head = Callable[[Any, Sequence[Matrix], Situation], Matrix]
@@ -197,6 +199,9 @@ def rkde_key_head(declaration: Rkde, projections: Sequence[Matrix], situation: S
 
 
 def rkde_head(declaration: Rkde, projections: Sequence[Matrix], situation: Situation) -> Matrix:
+    if declaration.prefix == "none":
+        kde = on_prefixes(REFERENCES["kde"].head)
+        return kde(Kde(formula=declaration.formula), projections, situation)
     head = rkde_key_head if declaration.prefix == "key" else on_prefixes(REFERENCES["rkde"].head)
     return head(declaration, projections, situation)
 
@@ -218,28 +223,10 @@ def median_head(of_blocks: Callable[..., Matrix]) -> Head:
     def head(declaration: Any, projections: Sequence[Matrix], situation: Situation) -> Matrix:
         outputs = []
         for i, blocks in enumerate(blocks_of(declaration, len(projections[0]))):
-            own = replace(situation, shared={"median": situation.shared["medians"][i]})
-            outputs.append(of_blocks(declaration, [rows[: i + 1] for rows in projections], blocks, own)[-1])
+            outputs.append(of_blocks(declaration, [rows[: i + 1] for rows in projections], blocks, situation)[-1])
         return outputs
 
     return head
-
-
-def shared_medians(median_of: Callable[..., int]) -> Callable[..., dict[str, Any]]:
-    """The released code's block of all heads and queries, for each prefix."""
-
-    def shared(
-        declaration: Any, all_projections: Sequence[Sequence[Matrix]], parameters: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        of_prefixes = blocks_of(declaration, len(all_projections[0][0]))
-        return {
-            "medians": [
-                median_of([[rows[: i + 1] for rows in of_head] for of_head in all_projections], blocks)
-                for i, blocks in enumerate(of_prefixes)
-            ]
-        }
-
-    return shared
 
 
 def mgk_head(declaration: Mgk, projections: Sequence[Matrix], situation: Situation) -> Matrix:
@@ -289,7 +276,18 @@ def causal_elliptical_head(declaration: Elliptical, projections: Sequence[Matrix
 
 # The form of the mechanism on each prefix, except where it is written out above.
 ON_PREFIXES = ("softmax", "symmetric", "alibi", "bilateral", "neutreno", "kde", "spkde", "fourier")
-KEY_DECLARATIONS = tuple(replace(each, prefix="key") for each in REFERENCES["rkde"].declarations)  # type: ignore[type-var]  # all are Rkde
+PREFIX_DECLARATIONS = tuple(
+    replace(each, prefix=prefix)  # type: ignore[type-var]  # all are Rkde
+    for prefix in ("key", "none")
+    for each in REFERENCES["rkde"].declarations
+)
+
+
+def of_paper(kind: str) -> tuple[AttentionBase, ...]:
+    """Declarations of a median-of-means mechanism that have a causal form."""
+    return tuple(each for each in REFERENCES[kind].declarations if each.formula == "paper")  # type: ignore[attr-defined]  # all are MedianOfMeans
+
+
 CAUSAL_REFERENCES: Mapping[str, Reference] = {
     **{kind: replace(REFERENCES[kind], head=on_prefixes(REFERENCES[kind].head)) for kind in ON_PREFIXES},
     "rpc": replace(REFERENCES["rpc"], head=pursuit_head),
@@ -299,15 +297,13 @@ CAUSAL_REFERENCES: Mapping[str, Reference] = {
     "linear-twicing": replace(REFERENCES["linear-twicing"], head=linear_twicing_head),
     "performer": replace(REFERENCES["performer"], head=performer_head),
     "rkde": replace(
-        REFERENCES["rkde"], head=rkde_head, declarations=(*REFERENCES["rkde"].declarations, *KEY_DECLARATIONS)
+        REFERENCES["rkde"], head=rkde_head, declarations=(*REFERENCES["rkde"].declarations, *PREFIX_DECLARATIONS)
     ),
-    "mom": replace(
-        REFERENCES["mom"], head=median_head(reference_mom.mom_of), shared=shared_medians(reference_mom.median_of)
-    ),
+    "mom": replace(REFERENCES["mom"], declarations=of_paper("mom"), head=median_head(reference_mom.mom_of)),
     "fourier-mom": replace(
         REFERENCES["fourier-mom"],
+        declarations=of_paper("fourier-mom"),
         head=median_head(reference_mom.fourier_mom_of),
-        shared=shared_medians(reference_mom.fourier_median_of),
     ),
     "mgk": replace(REFERENCES["mgk"], head=mgk_head),
     "primal": replace(

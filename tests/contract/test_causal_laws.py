@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
@@ -17,6 +18,7 @@ from robench.attention import ATTENTIONS
 from robench.attention.bilateral import Bilateral
 from robench.attention.build import build_attention
 from robench.attention.elliptical import Elliptical
+from robench.attention.fourier_mom import FourierMom
 from robench.attention.heads import causal_attend
 from robench.attention.kde import Kde
 from robench.attention.linear import Linear
@@ -39,22 +41,35 @@ from robench.attention.twicing import Twicing
 from robench.attention.twicing_causal_impl import CausalTwicingAttention
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of, to_plain
+from robench.declarations.base import FieldsError
+from robench.models.language import Language
 from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
 from robench.models.residuals_impl import BoostBlock, FeatScaleBlock, PlainBlock, build_block, parts_of
 from robench.testing.attention import tokens, tokens_for
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
-    from robench.attention.base import AttentionBase
+    from robench.attention.base import AttentionBase, Formula
 
 X_BNC = tokens_for(GEOMETRY)
+LANGUAGE = Language(vocabulary_size=8, depth=2, dim=8, num_heads=2, feedforward=8, context=12)
 # Each row of weights sums to one, so that the first token has its own value alone.
 AVERAGES = sorted(set(CAUSAL_REFERENCES) - {"fourier", "fourier-mom", "mgk", "neutreno", "primal"})
 
 
 def drawn(*shape: int, seed: int = 3, scale: float = 1.0) -> Tensor:
     return scale * torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def gradients(module: nn.Module) -> dict[str, Tensor]:
+    """Gradients of parameters and tokens of a weighted sum of the output, and the output."""
+    X = X_BNC.clone().requires_grad_()
+    output_BNC = module(X)
+    (output_BNC * drawn(*output_BNC.shape)).sum().backward()
+    found = {name: each.grad for name, each in module.named_parameters() if each.grad is not None}
+    assert X.grad is not None
+    return {**found, "tokens": X.grad, "output": output_BNC.detach()}
 
 
 def close(one: Tensor, other: Tensor, up_to: float = 1e-12) -> bool:
@@ -216,19 +231,41 @@ class TestSubsetsOfThePast:
             assert torch.equal(prefix_subsets(None, **sizes), first)  # type: ignore[arg-type]  # as above
         assert not torch.equal(first, second)
 
-    @pytest.mark.parametrize("formula", ["paper", "released"])
-    def test_all_keys_are_taken_while_there_are_fewer_than_blocks(self, formula: str) -> None:
-        of_blocks, of_all = (output(each(formula=formula)) for each in (Mom, Kde))
+    def test_all_keys_are_taken_while_there_are_fewer_than_blocks(self) -> None:
+        of_blocks, of_all = (output(each()) for each in (Mom, Kde))
         assert close(of_blocks[:, :4], of_all[:, :4])
         assert not close(of_blocks[:, 4:], of_all[:, 4:], 1e-3)
-        assert close(output(Mom(num_blocks=13, formula=formula)), of_all)  # type: ignore[arg-type]  # both are literals
+        assert close(output(Mom(num_blocks=13)), of_all)
+
+    @pytest.mark.parametrize("kind", [Mom, FourierMom])
+    def test_the_released_median_of_all_queries_is_refused(self, kind: type[Mom | FourierMom]) -> None:
+        assert not kind().causal_problem
+        with pytest.raises(DeclarationError, match=r"no causal form.*a query sees itself and later keys alone"):
+            kind(formula="released").implemented_causally()
+        with pytest.raises(FieldsError, match=r"attention must have a causal form.*the authors' language model is not"):
+            replace(LANGUAGE, attention=kind(formula="released"))
 
 
 class TestPrefixOfRkde:
-    def test_the_two_prefixes_differ(self) -> None:
-        of_query, of_key = (output(Rkde(prefix=prefix)) for prefix in ("query", "key"))  # type: ignore[arg-type]  # literals
-        assert close(of_query[:, 0], of_key[:, 0])
-        assert not close(of_query[:, -1], of_key[:, -1], 1e-3)
+    def test_prefixes_differ_after_the_first_token(self) -> None:
+        outputs = [output(Rkde(prefix=prefix)) for prefix in ("query", "key", "none")]  # type: ignore[arg-type]  # literals
+        for one_BNC, other_BNC in itertools.combinations(outputs, 2):
+            assert close(one_BNC[:, 0], other_BNC[:, 0])
+            assert not close(one_BNC[:, -1], other_BNC[:, -1], 1e-3)
+
+    @pytest.mark.parametrize("formula", ["paper", "released"])
+    @pytest.mark.parametrize("loss", ["huber", "hampel"])
+    def test_the_authors_released_language_model_is_kernel_regression(self, formula: Formula, loss: str) -> None:
+        """Also in its gradients, and whatever the loss, its threshold and the number of iterations."""
+        of_kde, of_rkde = (
+            gradients(made(each))
+            for each in (
+                Kde(formula=formula),
+                Rkde(formula=formula, prefix="none", loss=loss, threshold=0.01, num_iterations=3),  # type: ignore[arg-type]  # literal
+            )
+        )
+        assert of_kde.keys() == of_rkde.keys()
+        assert all(close(of_kde[name], of_rkde[name], 1e-10) for name in of_kde)
 
     def test_the_default_changes_no_key_and_the_other_does(self) -> None:
         plain, stated, other = (key_of(to_plain(each)) for each in (Rkde(), Rkde(prefix="query"), Rkde(prefix="key")))
@@ -239,8 +276,9 @@ class TestPrefixOfRkde:
 
     def test_the_other_form_does_not_read_it(self) -> None:
         geometry = replace(GEOMETRY, is_causal=False)
-        outputs = [made(Rkde(prefix=prefix), geometry=geometry)(X_BNC) for prefix in ("query", "key")]  # type: ignore[arg-type]  # literals
-        assert torch.equal(*outputs)
+        outputs = [made(Rkde(prefix=prefix), geometry=geometry)(X_BNC) for prefix in ("query", "key", "none")]  # type: ignore[arg-type]  # literals
+        assert torch.equal(outputs[0], outputs[1])
+        assert torch.equal(outputs[0], outputs[2])
 
 
 class TestParametersAndState:

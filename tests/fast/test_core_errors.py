@@ -42,7 +42,7 @@ def test_the_drawn_tree_names_every_error_with_its_code(name: str) -> None:
 
 def test_an_unknown_name_points_to_the_nearest_known_one() -> None:
     message = str(UnknownNameError("model", "digit-vit", ["digits-vit", "deit-tiny"], "See 'robench list models'."))
-    assert message.startswith("unknown model 'digit-vit'. Did you mean 'digits-vit'? Known: deit-tiny, digits-vit.")
+    assert message.startswith("unknown model 'digit-vit'. Did you mean 'digits-vit'? See")
     assert message.endswith("See 'robench list models'.")
 
 
@@ -54,8 +54,8 @@ def test_an_unknown_name_like_no_other_lists_what_there_is() -> None:
 def test_names_in_parts_are_shown_as_one_family_and_still_pointed_to() -> None:
     known = ["a", "c/snow/1", "c/snow/2", "c/fog/1", "a/bilinear"]
     message = str(UnknownNameError("dataset", "c/snow/3", known))
-    assert "Did you mean 'c/snow/" in message
-    assert message.endswith("Known: a, c/....")
+    assert message.endswith("Did you mean 'c/snow/1'?")
+    assert str(UnknownNameError("dataset", "other", known)).endswith("Known: a, c/....")
 
 
 class OddError(Exception):

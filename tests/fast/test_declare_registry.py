@@ -186,7 +186,7 @@ def test_weights_may_be_in_any_declared_layout(tmp_path: Path, layout: str) -> N
 @pytest.mark.parametrize(
     ("layout", "problem"),
     [
-        ("diet", "unknown layout 'diet'. Did you mean 'deit'? Known: deit, deit-ddp, deit-ema, fan, plain, "),
+        ("diet", "unknown layout 'diet'. Did you mean 'deit'?"),
         ("''", "unknown layout ''. Known: "),
         ("null", "must be text, got null"),
         ("[model]", "must be text, got a list"),
@@ -266,11 +266,11 @@ SHARE = "must be a proportion in [0, 1], 0.97 for 97 per cent, got"
         ("expected: {top1_accuracy: 97%}", "expected.top1_accuracy: must be a number, got '97%'"),
         (
             "expected: {top1_acuracy: 0.97}",
-            "expected.top1_acuracy: unknown metric 'top1_acuracy'. Did you mean 'top1_accuracy'? Known: ",
+            "expected.top1_acuracy: unknown metric 'top1_acuracy'. Did you mean 'top1_accuracy'?",
         ),
         ("expected: [0.97]", "expected: must be a mapping, got a list"),
-        ("task: clasification", "task: unknown task 'clasification'. Did you mean 'classification'? Known: "),
-        ("license: MIT", "license: unknown field 'license'. Did you mean 'licence'? Known: architecture, coupled, "),
+        ("task: clasification", "task: unknown task 'clasification'. Did you mean 'classification'?"),
+        ("license: MIT", "license: unknown field 'license'. Did you mean 'licence'?"),
         ("coupled: 1", "coupled: must be true or false, got 1"),
         ("licence: 1.0", "licence: must be text, got 1.0; put it in quotes"),
         (
@@ -283,7 +283,7 @@ SHARE = "must be a proportion in [0, 1], 0.97 for 97 per cent, got"
         ),
         (
             f"training: {{kind: deid, {TRAINING}}}",
-            "training.kind: unknown training 'deid'. Did you mean 'deit'? Known: deit,",
+            "training.kind: unknown training 'deid'. Did you mean 'deit'?",
         ),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_check_of_its_own_comes_after_the_bounds() -> None:
 def test_choices_are_text_and_have_did_you_mean() -> None:
     read_choice = literal_reader(("paper", "released"))
     assert read_choice("paper") == "paper"
-    with pytest.raises(RefusedError, match=r"^unknown value 'papr'\. Did you mean 'paper'\? Known: paper, released\.$"):
+    with pytest.raises(RefusedError, match=r"^unknown value 'papr'\. Did you mean 'paper'\?$"):
         read_choice("papr")
     with pytest.raises(RefusedError, match=r"^must be one of paper, released, got 3$"):
         read_choice(3)

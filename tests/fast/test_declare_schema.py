@@ -125,9 +125,8 @@ def test_all_fields_are_checked_at_once() -> None:
         "depth: must be at least 1, got 0",
         "dim: must be a whole number, got '64'",
         "mlp_ratio: must be above 0, got -1.0",
-        f"attention.kind: unknown attention 'symetric'. Did you mean 'symmetric'? Known: {KINDS}.",
-        "heads: unknown field 'heads'. Did you mean 'num_heads'? Known: attention, backbone, depth, dim, distilled, "
-        "image_size, mlp_ratio, num_channels, num_classes, num_heads, patch_size, residual.",
+        "attention.kind: unknown attention 'symetric'. Did you mean 'symmetric'?",
+        "heads: unknown field 'heads'. Did you mean 'num_heads'?",
     ]
 
 
@@ -175,7 +174,7 @@ def test_contradictions_are_problems_of_their_field_or_of_the_whole() -> None:
         ({"kind": "softmax", "scale": 2}, "attention.scale: unknown field 'scale'. Known: kind."),
         (
             {"kind": "rpc", "layers": "al"},
-            "attention.layers: unknown value 'al'. Did you mean 'all'? Known: all. Or a list.",
+            "attention.layers: unknown value 'al'. Did you mean 'all'? Or a list.",
         ),
         ({"kind": "rpc", "layers": 3}, "attention.layers: must be a list, got 3"),
         ({"kind": "rpc", "layers": [0, "1"]}, "attention.layers[1]: must be a whole number, got '1'"),
@@ -305,7 +304,7 @@ def test_problems_in_nested_dataclasses_have_their_whole_place() -> None:
     assert problems_of(Outer, value) == [
         "inner: must be a mapping, got 3",
         "maybe.size: must be at least 1, got 0",
-        "several[1].sizes: unknown field 'sizes'. Did you mean 'size'? Known: size.",
+        "several[1].sizes: unknown field 'sizes'. Did you mean 'size'?",
         "by_name.a.size: missing",
         "by_name.b.size: must be a whole number, got true",
         "layers: unknown value 'none'. Known: all. Or a list.",

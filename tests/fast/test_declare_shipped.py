@@ -88,9 +88,7 @@ def test_an_installation_without_its_files_says_which_is_missing(
 def test_an_unknown_suite_has_did_you_mean() -> None:
     with pytest.raises(UnknownNameError) as caught:
         find_suite("digit-adv")
-    assert str(caught.value).startswith(
-        "unknown suite 'digit-adv'. Did you mean 'digits-adv'? Known: autoattack-standard"
-    )
+    assert str(caught.value).startswith("unknown suite 'digit-adv'. Did you mean 'digits-adv'?")
     assert str(caught.value).endswith("Or give the path of a YAML file.")
 
 
@@ -132,7 +130,7 @@ def test_further_registries_add_checkpoints(tmp_path: Path) -> None:
 def test_an_unknown_model_has_did_you_mean(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError) as caught:
         find_checkpoints(["digits-vit", "mime"], [registry(tmp_path, "mine")])
-    assert str(caught.value).startswith("unknown model 'mime'. Did you mean 'mine'? Known: ")
+    assert str(caught.value).startswith("unknown model 'mime'. Did you mean 'mine'?")
     assert str(caught.value).endswith("Others can be added with a registry file (--registry).")
 
 

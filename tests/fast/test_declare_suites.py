@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -165,8 +165,7 @@ def test_all_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> Non
         f"{path}: 6 problems\n"
         "  line 5: batch_size: must be at least 1, got 0\n"
         "  line 11: conditions[1].perturbation.epsilon: must be a finite number, got 8/0, a division by zero\n"
-        "  line 12: conditions[1].perturbation.stepsize: unknown field 'stepsize'. Did you mean 'step_size'? "
-        f"Known: {', '.join(sorted(['kind', *(field.name for field in fields(Pgd))]))}.\n"
+        "  line 12: conditions[1].perturbation.stepsize: unknown field 'stepsize'. Did you mean 'step_size'?\n"
         "  line 13: conditions[1].perturbation.num_steps: must be at least 1, got -3\n"
         f"  line 14: conditions[2].dataset: unknown dataset 'digit'.{did_you_mean('digit', DATASETS)}\n"
         "  line 14: conditions[2].name: 'clean' is given twice, first as conditions[0]; give each its own"
@@ -262,10 +261,9 @@ def test_what_a_repeated_metric_needs_is_said_once() -> None:
 
 
 def test_an_unknown_metric_is_one_problem() -> None:
-    assert problems_of(metrics=["top1", "top1_acuracy"]) == [
-        f"metrics[0]: unknown metric 'top1'. Known: {', '.join(sorted(METRICS))}.",
-        "metrics[1]: unknown metric 'top1_acuracy'. Did you mean 'top1_accuracy'? "
-        f"Known: {', '.join(sorted(METRICS))}.",
+    assert problems_of(metrics=["sharpness", "top1_acuracy"]) == [
+        f"metrics[0]: unknown metric 'sharpness'. Known: {', '.join(sorted(METRICS))}.",
+        "metrics[1]: unknown metric 'top1_acuracy'. Did you mean 'top1_accuracy'?",
     ]
 
 

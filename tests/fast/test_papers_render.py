@@ -13,7 +13,7 @@ import pytest
 from papers_examples import CLEAN, FLAG, TWIN, basis_with, cell_of, printed, report_with, table_with
 
 from robench.papers import FORMATS, PaperTable
-from robench.papers.layout import TWINS, page_of
+from robench.papers.layout import page_of
 from robench.papers.table import table_of
 from robench.reports.grid import ONE_CHECKPOINT
 
@@ -38,6 +38,9 @@ HOSTILE = {
     "markdown": "**bold** _slanted_ `code` ~~gone~~ # title \\",
 }
 COLUMNS = ("Clean", "Robust")
+TWINS = (
+    "twins trained on digits, 1,197 training images: other sizes and budgets; they neither support nor refute the paper"
+)
 
 
 def example() -> PaperTable:

@@ -21,10 +21,13 @@ from robench.datasets.digits import DIGITS
 from robench.declare.columns import columns_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
-from robench.reports import RENDERERS, build_report, coverages_by_model
+from robench.reports import RENDERERS, build_report, holdings_of, without_shared
 from robench.reports.coverage import cover
+from robench.store import MemoryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from robench.core.records import Record
     from robench.core.report import Report, Row
     from robench.tasks.classification import ClassificationOutcome
@@ -64,6 +67,7 @@ def record(condition: Condition, start: int = 0, stop: int = SIZE, model: str = 
     measurement = replace(
         MEASUREMENT,
         checkpoint=replace(CHECKPOINT, name=model),
+        weights_digest=f"{len(model)}" * 64,
         condition=condition,
         dataset=DatasetIdentity(name="digits", fingerprint="d", num_examples=SIZE),
         batch_size=2,
@@ -149,7 +153,7 @@ class TestSweeps:
 
     def test_a_column_of_a_whole_sweep_is_refused(self) -> None:
         column = Column(key="x", label="x", metric="top1_accuracy", conditions=("fgsm",))
-        with pytest.raises(UnknownNameError, match=r"Known: fgsm@1/51, fgsm@2/255, fgsm@8/255"):
+        with pytest.raises(UnknownNameError, match=r"Did you mean 'fgsm@1/51'"):
             build_report(replace(suite(SWEEP), columns=(column,)), [])
 
     @pytest.mark.parametrize("name", RENDERERS)
@@ -159,21 +163,40 @@ class TestSweeps:
         assert shown in text
 
 
+def stored(records: Iterable[Record]) -> MemoryStore:
+    store = MemoryStore()
+    for each in records:
+        store.put(each)
+    return store
+
+
 class TestCoverage:
     def test_how_much_is_in_is_known_of_each_condition_and_model(self) -> None:
         records = [record(SWEEP, 0, 4), record(CLEAN), record(CLEAN, model="other", limit=6)]
         asked = suite(CLEAN, SWEEP, metrics=("robust_accuracy",))
-        found = coverages_by_model(asked, records)
+        found = {each.model: each for each in holdings_of(asked, stored(records))}
         assert list(found) == ["other", "vit"]
-        assert {name: (each.num_in, each.missing) for name, each in found["vit"].items()} == {
+        assert {name: (each.num_in, each.missing) for name, each in found["vit"].coverages.items()} == {
             "clean": (6, 0),
             "fgsm": (4, 2),
         }
-        assert (found["other"]["fgsm"].num_in, found["other"]["fgsm"].missing) == (0, 6)
+        assert (found["vit"].num_in, found["vit"].missing, found["vit"].num_complete) == (10, 2, 1)
+        fgsm = found["other"].coverages["fgsm"]
+        assert (fgsm.num_in, fgsm.missing) == (0, 6)
 
     def test_other_seeds_and_suites_do_not_count(self) -> None:
-        assert coverages_by_model(suite(CLEAN), [record(SWEEP)]) == {}
-        assert coverages_by_model(suite(CLEAN), [record(CLEAN)], seed=1) == {}
+        assert holdings_of(suite(CLEAN), stored([record(SWEEP)])) == []
+        assert holdings_of(suite(CLEAN), stored([record(CLEAN)]), seed=1) == []
+
+    def test_a_suite_of_which_there_is_only_what_another_shares_says_nothing(self) -> None:
+        store = stored([record(CLEAN, 0, 4), record(SWEEP, 0, 4)])
+        whole = holdings_of(suite(CLEAN, SWEEP, metrics=("robust_accuracy",)), store)
+        shared = holdings_of(replace(suite(CLEAN), name="shares"), store)
+        assert [each.suite for each in without_shared([*shared, *whole])] == [whole[0].suite]
+        # All of it is measured, whoever asked for it.
+        store.put(record(CLEAN, 4, 6))
+        complete = holdings_of(replace(suite(CLEAN), name="complete"), store)
+        assert without_shared([*complete, *whole]) == [*complete, *whole]
 
 
 class TestSearches:

@@ -103,9 +103,12 @@ def test_every_command_of_the_readme_ends_well(
     monkeypatch.chdir(as_a_user)
     monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
     options = command[1:]
-    if options[0] in (*READERS, "check"):
+    if options[0] in (*READERS, "check", "status"):
         # They read what is measured by then.
         measure_demo(robench)
+        if "photos" in options:
+            asked = options[1 : options.index("--format")]
+            assert robench("run", *asked, "--model", "my-cnn", "--limit", 2, "--executor", "serial").code == 0
     if options[0] == "rescore":
         kept = ("--results", "submitted", "--keep-adversarial", "float32", "--executor", "serial", "--no-audit")
         assert robench("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", 2, *kept).code == 0

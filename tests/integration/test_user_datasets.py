@@ -128,7 +128,7 @@ class TestRun:
         assert {row["suite"] for row in everything} >= {"smoke"}
         of_digits = robench("report", "--suite", "smoke", "--dataset", "digits", "--results", tmp_path)
         assert "No results for suite 'smoke'" in of_digits.stderr
-        assert "robench run --suite smoke --dataset digits --model NAME" in of_digits.stderr
+        assert f"robench run --suite smoke --dataset digits --results {tmp_path} --model NAME" in of_digits.stderr
         without = robench("report", "--suite", "smoke", "--results", tmp_path)
         assert (without.code, "names no dataset: choose one with --dataset" in without.stderr) == (2, True)
 

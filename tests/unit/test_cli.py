@@ -78,7 +78,7 @@ class TestList:
         assert some <= set(names)
         assert len(set(names)) == len(names)
         assert all(entry["summary"] for entry in entries)
-        lines = robench("list", kind).stdout.splitlines()[1:]
+        lines = robench("list", kind, "--all").stdout.splitlines()[1:]
         assert [line.split()[0] for line in lines] == names
 
     def test_a_registry_file_adds_its_models(self, robench: Robench, tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ class TestStatusAndDoctor:
         assert {(row["kept"], row["missing"], row["failed_shards"]) for row in rows} == {(100, 500, 0)}
         assert "digits-vit" in robench("status", "--results", tmp_path / "r").stdout
 
-    def test_status_of_an_empty_folder_is_an_empty_table(self, robench: Robench, tmp_path: Path) -> None:
+    def test_status_of_an_empty_folder_is_an_empty_array_and_a_failure(self, robench: Robench, tmp_path: Path) -> None:
         ended = robench("status", "--results", tmp_path / "absent", "--json")
-        assert (ended.code, json.loads(ended.stdout)) == (0, [])
+        assert (ended.code, json.loads(ended.stdout)) == (1, [])
 
     def test_doctor_finds_the_shipped_parts_sound_and_says_what_is_missing(
         self, robench: Robench, tmp_path: Path

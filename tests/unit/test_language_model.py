@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from robench.attention.twicing import Twicing
 from robench.domains.code_points import CONTEXT_END, encoded_batch
+from robench.models import language_impl
 from robench.models.build import build
 from robench.models.language import Language
-from robench.models.language_impl import LanguageModel, sinusoids, windows_of
+from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once, windows_of
 from robench.models.residuals import Boost, FeatScale
 from robench.models.word_transformer_impl import END_ID, word_hash
 from robench.tasks.language_modeling_impl import NO_TOKEN
@@ -153,6 +154,36 @@ def test_windows_score_every_place_once_with_the_longest_context(
             # A later window would have cut the context by up to the stride.
             assert place + 1 >= min(context - stride + 1, start + place + 1)
     assert places == list(range(num_inputs - num_scored, num_inputs))
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_windows"),
+    [
+        ({}, 32),
+        # 128 KiB a window; 256 KiB, and just above.
+        ({"context": 128, "feedforward": 256}, 32),
+        ({"context": 256, "feedforward": 256, "num_heads": 1}, 32),
+        ({"context": 256, "feedforward": 257, "num_heads": 1}, 16),
+        ({"context": 256}, 16),
+        # The papers' small and medium models: 256 x 2,048 and 384 x 8 x 384 values of four bytes.
+        ({"context": 256, "feedforward": 2048}, 4),
+        ({"context": 384, "num_heads": 8}, 1),
+        ({"context": 4096, "feedforward": 2048}, 1),
+    ],
+    ids=str,
+)
+def test_wide_models_are_passed_fewer_windows_at_once_on_a_cpu(changes: dict[str, int], num_windows: int) -> None:
+    architecture = replace(SMALL, **changes)
+    assert windows_at_once(architecture, torch.device("cpu")) == num_windows
+    assert windows_at_once(architecture, torch.device("cuda")) == 32
+
+
+@pytest.mark.parametrize("num_windows", [1, 2, 3, 32])
+def test_losses_are_those_of_any_number_of_windows_at_once(num_windows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(SMALL)
+    losses = alone(model, TEXT)
+    monkeypatch.setattr(language_impl, "windows_at_once", lambda *_: num_windows)
+    assert torch.allclose(alone(model, TEXT), losses, rtol=1e-12)
 
 
 def test_positions_are_sines_and_cosines() -> None:

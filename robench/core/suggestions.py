@@ -1,0 +1,85 @@
+"""Suggestions for unknown names: the known name that was most probably meant."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+# Below it names have too little in common (difflib's own).
+LEAST_LIKENESS = 0.6
+# A name in which the words of the unknown one stand; the rest tells shorter names from longer ones.
+_CONTAINED = 0.7
+# Added to names that are expected at this place.
+_EXPECTED = 0.15
+# Of more names that contain the same words none was probably meant.
+_MOST_CONTAINING = 3
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+
+
+def closest(name: str, known: Iterable[str], expected: Collection[str] = ()) -> str | None:
+    """Return the known name most like an unknown one, or None if none is like it.
+
+    Names are alike by their characters, or because the words of one are words of the other, whole, abbreviated or by
+    their initials. Among equally likely names the first one is returned.
+
+    Args:
+        name: the unknown name.
+        known: the known names.
+        expected: those of the known names that are missing where the unknown one was found.
+
+    >>> closest("steps", ["step_size", "num_steps"]), closest("lr", ["loss", "learning_rate"]), closest("x", ["loss"])
+    ('num_steps', 'learning_rate', None)
+    """
+    listed = list(known)
+    containing = [each for each in listed if _stands_in(name, each)]
+    if len(containing) > _MOST_CONTAINING:
+        containing = [each for each in containing if each in expected]
+    best, best_score = None, 0.0
+    for each in listed:
+        score = likeness(name, each)
+        if each in containing:
+            score = max(score, _CONTAINED + (1 - _CONTAINED) * len(name) / max(len(each), len(name)))
+        if score >= LEAST_LIKENESS:
+            score += _EXPECTED * (each in expected)
+        if score >= LEAST_LIKENESS and score > best_score:
+            best, best_score = each, score
+    return best
+
+
+def likeness(name: str, other: str) -> float:
+    """Return the proportion of characters that two names share in the same order, in [0, 1], ignoring case."""
+    # Bounded, since names may be of any length; half a name is likeness enough.
+    if not LEAST_LIKENESS <= len(name) / max(len(other), 1) * 2 <= 4 / LEAST_LIKENESS:
+        return 0.0
+    return SequenceMatcher(None, name.lower()[:200], other.lower()[:200], autojunk=False).ratio()
+
+
+def _stands_in(name: str, known: str) -> bool:
+    """Return whether the words of ``name`` are words of ``known``, their beginnings, or its initials."""
+    wanted, words = _words(name), _words(known)
+    if not wanted:
+        return False
+    initials = "".join(word[0] for word in words)
+    if len(words) > 1 and "".join(wanted) == initials:
+        return True
+    if sum(map(len, wanted)) < 3:
+        return False
+    return _in_order(wanted, words)
+
+
+def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether each wanted word begins another of the words, in their order; a plural stands for its singular."""
+    rest = iter(words)
+    return all(any(_begins(each, word) for word in rest) for each in wanted)
+
+
+def _begins(wanted: str, word: str) -> bool:
+    return word.startswith((wanted, wanted.removesuffix("s") if len(wanted) > 3 else wanted))
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in _SEPARATORS.split(name.lower()) if word]

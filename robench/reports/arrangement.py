@@ -1,0 +1,76 @@
+"""Order of a report's rows, and choice of its columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from robench.core.errors import UsageError, did_you_mean
+from robench.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.core.report import Report, Row
+    from robench.core.suite import Column
+
+
+def arranged(
+    report: Report, *, columns: Sequence[str] = (), sort: str | None = None, is_transposed: bool = False
+) -> Report:
+    """Return the report with some of its columns, and its rows in order of one of them.
+
+    Args:
+        report: table of one suite.
+        columns: keys of columns, or patterns of them such as ``pgd*`` or ``*/top1_accuracy``; a name of a metric or a
+            condition stands for all of its columns. All if empty; the order is the suite's.
+        sort: key of the column by which the best row comes first; rows without the number come last, and equal ones
+            stay in order. A metric or condition with one column stands for it.
+        is_transposed: whether formats for readers have models as columns.
+
+    Raises:
+        UsageError: no column is so named, or several are by ``sort``.
+    """
+    shown = report.columns
+    if columns:
+        keys = {column.key for name in columns for column in named_columns(report.columns, name)}
+        shown = tuple(column for column in report.columns if column.key in keys)
+    rows = report.rows if sort is None else _sorted(report.rows, _one(report.columns, sort))
+    return replace(report, columns=shown, rows=rows, is_transposed=is_transposed)
+
+
+def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
+    """Return the columns whose key, metric or only condition is ``name``, or whose key matches it as a pattern.
+
+    Raises:
+        UsageError: there are none.
+    """
+    found = [
+        column
+        for column in columns
+        if name in (column.key, column.metric) or (name,) == column.conditions or fnmatchcase(column.key, name)
+    ]
+    if not found:
+        keys = [column.key for column in columns]
+        hint = did_you_mean(name, keys) or f" Columns are {', '.join(keys)}."
+        raise UsageError(f"no column is named {name!r}.{hint}")
+    return found
+
+
+def _one(columns: Sequence[Column], name: str) -> Column:
+    first, *others = named_columns(columns, name)
+    if others:
+        keys = ", ".join(column.key for column in (first, *others))
+        raise UsageError(f"{name!r} names several columns; sort by one of {keys}")
+    return first
+
+
+def _sorted(rows: Sequence[Row], column: Column) -> tuple[Row, ...]:
+    sign = 1 if METRICS[column.metric].lower_is_better else -1
+
+    def place(row: Row) -> tuple[bool, float]:
+        estimate = row.cells[column.key].estimate
+        return (True, 0.0) if estimate is None else (False, sign * estimate.value)
+
+    return tuple(sorted(rows, key=place))
