@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --all-seeds
 
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs suites screenshots errors lock clean
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs pictures suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -50,10 +50,16 @@ checkpoints: $(READY)  ## train the published digits checkpoints again
 tables: $(READY) ## the papers' tables from the archive of results: reports/tables
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
 
-docs: $(READY)   ## docs/attention.md and modules.md from docstrings, CONTRIBUTING.md's code from the example
+docs: $(READY)   ## the site in build/site, and the pages that docstrings and the example make: attention, modules, CONTRIBUTING
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py
+	@rm -rf build/site
+	@$(BIN)/python scripts/build_site.py build/site
+	@echo "The site is build/site/index.html"
+
+pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack
+	@$(BIN)/python scripts/gallery_pictures.py
 
 suites: $(READY) ## the suites that scripts write: the papers' protocols, and corruptions
 	@$(BIN)/python scripts/paper_suites.py
@@ -71,4 +77,4 @@ lock:            ## requirements.lock anew, from the ranges in pyproject.toml (n
 	  --no-header --no-annotate --quiet --no-emit-index-url
 
 clean:           ## remove the environment and results
-	rm -rf .venv results
+	rm -rf .venv results build/site

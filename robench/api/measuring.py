@@ -126,8 +126,9 @@ def run(
     attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
     (``float32``), or rounded toward the clean image before scoring (``float16``). ``smoke`` measures four examples of
     each condition without audits and stores nothing; otherwise outcomes are stored in ``results``, by default the
-    folder ``results``. More than one worker, or a ``shard_timeout`` in seconds, starts processes, which need the
-    calling script to guard its entry point by ``if __name__ == "__main__"``.
+    folder ``results``. More than one worker, a ``shard_timeout`` in seconds, or a dataset of image files, which are
+    decoded beside the model, starts processes, which need the calling script to guard its entry point by ``if __name__
+    == "__main__"``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.

@@ -22,7 +22,10 @@ class Pgd(SearchingAttack):
     """Projected gradient descent. Madry et al. 2018, arXiv:1706.06083.
 
     Attributes:
-        step_size: length of a step; or ``relative_step``, the same as a fraction of epsilon.
+        step_size: length of a step; exactly one of this and ``relative_step`` must be given.
+        relative_step: length of a step as a fraction of epsilon.
+        num_steps: number of steps of one search.
+        random_start: whether to start at a random point of the ball instead of the clean input.
         momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 is none.
         loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
             numbers.

@@ -17,6 +17,7 @@ class SparseL1(SearchingAttack):
     """Projected ascent in l1 with steps along the largest gradients only. Tramer & Boneh 2019, arXiv:1904.13000.
 
     Attributes:
+        num_steps: number of steps of one search.
         step_size: l1 length of a step.
         sparsity: proportion of the coordinates that a step leaves unchanged, those of smallest gradient; 0.99 in the
             papers.

@@ -15,7 +15,12 @@ from robench.declarations.base import LARGEST
 class RpcAsymmetric(AttentionBase):
     """RPC-Attention with separate queries: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper.
 
-    Attributes are as in ``rpc``.
+    Attributes:
+        num_iterations: number of iterations of principal attention pursuit, including the last softmax.
+        sparsity: lambda in the paper, the weight of the sparse term.
+        layers: 0-based layers that clean their keys, or ``all``.
+        elsewhere: mechanism of the other layers.
+        formula: threshold lambda / mu per head (``paper``), or lambda * mu with the full width (``released``).
     """
 
     kind: ClassVar[str] = "rpc-asymmetric"

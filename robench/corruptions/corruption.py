@@ -30,7 +30,8 @@ class Corruption(PerturbationBase):
     """Corruption type of ImageNet-C at one severity. Hendrycks and Dietterich 2019, arXiv:1903.12261.
 
     Attributes:
-        type: one of ``robench.corruptions.TYPES``; severity: 1 (weak) to 5 (strong).
+        type: one of ``robench.corruptions.TYPES``.
+        severity: 1 (weak) to 5 (strong).
         constants: strengths chosen by the authors for images of 224 pixels (``imagenet``), or of 32 (``cifar``).
         saved_as: ``float`` for 8-bit levels as computed, or ``jpeg-85`` with the compression of the published
             ImageNet-C; CIFAR-10-C was saved without.

@@ -52,7 +52,14 @@ def _score_problem(metric: Metric, value: object) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedEntry:
-    """Weights of a further training of an entry in a file; everything but the seed is as in the entry."""
+    """Weights of a further training of an entry in a file; everything but the seed is as in the entry.
+
+    Attributes:
+        seed: seed of the training.
+        uri: location of its weights.
+        sha256: their checksum.
+        expected: its published scores, as those of the entry.
+    """
 
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
     uri: Annotated[str, Checked(uri_problem)]
@@ -62,7 +69,22 @@ class SeedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointEntry:
-    """Entry of a checkpoint in a file, below its name."""
+    """Entry of a checkpoint in a file, below its name.
+
+    Attributes:
+        architecture: backbone that the weights fit.
+        weights: location, checksum and layout of the weights.
+        preprocessing: conversion of inputs before the first layer.
+        task: task of the model.
+        training_data: description of the data that the weights were trained on, for readers.
+        source: origin of the weights, for readers.
+        licence: licence of the weights, for readers.
+        expected: published scores by metric, proportions in [0, 1], for comparison with runs.
+        training: recipe with which ``robench train`` makes the weights; null if there is none.
+        trained_on: name of the training dataset, which ``expected`` is about.
+        coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only.
+        seeds: further trainings of the same entry, with other seeds.
+    """
 
     architecture: ArchitectureBase
     weights: WeightsEntry
@@ -80,7 +102,12 @@ class CheckpointEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryEntry:
-    """Entry of a whole registry in a file."""
+    """Entry of a whole registry in a file.
+
+    Attributes:
+        checkpoints: entries of checkpoints by name.
+        datasets: formats of datasets by name.
+    """
 
     checkpoints: Annotated[Mapping[Name, CheckpointEntry], MaxLen(10_000)] = field(default_factory=dict)
     datasets: Annotated[Mapping[Name, FormatBase], MaxLen(10_000)] = field(default_factory=dict)

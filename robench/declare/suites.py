@@ -54,7 +54,18 @@ BatchSize = Annotated[int, Ge(1), Le(65_536)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionEntry:
-    """Entry of a condition in a file."""
+    """Entry of a condition in a file.
+
+    Attributes:
+        name: name of the condition, unique in the suite, as in columns.
+        dataset: name of its dataset; null for the suite's.
+        num_examples: number of examples, from the first; null for all.
+        num_predictions: number of predictions per input, each with draws of its own; more than 1 for models that draw
+            random numbers.
+        distances: for minimum-norm attacks, the distances at which accuracy is reported, in pixel units.
+        negatives: for out-of-distribution examples, the name of the condition with the in-distribution ones.
+        perturbation: perturbation of the examples.
+    """
 
     name: Name
     dataset: str | None = None
@@ -70,6 +81,19 @@ class SuiteEntry:
     """Entry of a suite in a file; ``dataset`` is the default of its conditions.
 
     A suite without any dataset has a ``task`` instead, and is measured on the dataset given to it.
+
+    Attributes:
+        name: name of the suite, as in reports.
+        version: raised when the suite changes.
+        seed: root of all random numbers.
+        batch_size: number of rows of every forward pass; part of every key.
+        conditions: conditions to measure.
+        metrics: names of metrics, or ``{kind: python, target: my_module:MY_METRIC}``.
+        dataset: name of the dataset of all conditions that name none.
+        task: task of a suite that names no dataset.
+        batches_per_shard: number of batches of one shard, the unit that is stored.
+        audit: whether models are audited first, if the suite has attacks.
+        description: one line for ``robench list suites``.
     """
 
     name: Name

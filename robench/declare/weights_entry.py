@@ -38,7 +38,14 @@ def _layout_problem(layout: object) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsEntry:
-    """Entry of weights in a file: the digest may be null but must be given."""
+    """Entry of weights in a file: the digest may be null but must be given.
+
+    Attributes:
+        uri: path, relative to the registry file or absolute, or ``hf-hub:owner/repository/file``.
+        sha256: 8 to 64 hexadecimal digits; null where nobody published one, in which case any file is accepted.
+        how_to_get: one sentence for the error message if the file is missing.
+        layout: layout of the file, that is, position and names of its tensors.
+    """
 
     uri: Annotated[str, Checked(uri_problem)]
     sha256: Annotated[str, Checked(digest_problem)] | None

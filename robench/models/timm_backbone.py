@@ -18,7 +18,12 @@ ARGUMENT_LIMITS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timm(ArchitectureBase):
-    """Model of the timm library, by its name there."""
+    """Model of the timm library.
+
+    Attributes:
+        name: name of the model in timm.
+        arguments: keyword arguments of ``timm.create_model``, such as ``num_classes``.
+    """
 
     kind: ClassVar[str] = "timm"
     implementation: ClassVar[str] = "robench.models.timm_backbone_impl:build_timm"

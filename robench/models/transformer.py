@@ -28,6 +28,8 @@ class Transformer(ArchitectureBase):
 
     Attributes:
         image_size, patch_size: side lengths in pixels.
+        num_classes: number of logits.
+        depth: number of blocks; ``num_heads``: number of attention heads in each; ``num_channels``: of the images.
         dim: width of a token, all heads together; ``mlp_ratio``: hidden width of the MLP over ``dim``.
         attention: attention of the ``depth`` layers; ``residual``: the connection around it.
     """

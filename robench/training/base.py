@@ -22,6 +22,11 @@ class TrainingBase(DeclarationBase):
 
     The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU. A
     declaration has the fields ``dataset``, ``num_epochs`` and ``seed``.
+
+    Attributes:
+        dataset: name of the dataset whose training split is learned.
+        num_epochs: number of passes through it.
+        seed: seed of the initial weights and of all random numbers of the training.
     """
 
     dataset: str

@@ -19,10 +19,12 @@ class DeitTraining(TrainingBase):
     The defaults are those of table 9 (DeiT-B) and otherwise those of facebookresearch/deit, main.py.
 
     Attributes:
-        num_epochs: length of the cosine schedule; ``cooldown_epochs`` more follow at ``min_learning_rate``.
+        num_epochs: length of the cosine schedule.
+        cooldown_epochs: number of epochs that follow it at ``min_learning_rate``.
         batch_size: number of examples per step, an even number, since two are mixed.
         learning_rate: peak for a batch of ``learning_rate_batch_size``; the peak in use is proportional to
             ``batch_size``.
+        learning_rate_batch_size: batch size that ``learning_rate`` refers to.
         warmup_learning_rate, min_learning_rate: start of the warm-up, and end of the cosine schedule; not scaled.
         weight_decay: weight decay; not applied to biases, norms, other vectors, positions and tokens.
         warmup_epochs: number of epochs over which the learning rate increases; it changes only between epochs.

@@ -20,6 +20,7 @@ class Training(TrainingBase):
     """Training by AdamW with linear warm-up and cosine decay on one dataset's training split.
 
     Attributes:
+        batch_size: number of examples per step.
         learning_rate: peak learning rate; ``weight_decay``: weight decay of parameters with two or more axes.
         warmup_epochs: number of epochs over which the learning rate increases from zero.
         max_shift: maximum random shift of images in pixels in each direction, drawn in each epoch.

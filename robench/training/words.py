@@ -22,6 +22,8 @@ class WordTraining(TrainingBase):
     by first occurrence, and at most as many as the model has.
 
     Attributes:
+        batch_size: number of texts, or of a language model's windows, per step.
+        min_count: number of occurrences from which a word is in the vocabulary.
         learning_rate: peak learning rate; ``weight_decay``: weight decay of matrices, embeddings excluded.
         warmup_share: part of all steps over which the learning rate increases from zero.
         auxiliary_weight: weight of the layers' mean auxiliary loss beside the loss, such as the balance of experts.
