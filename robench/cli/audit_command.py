@@ -54,7 +54,6 @@ def command(
     # Imported here, so that help needs no torch.
     from robench.runs.audit import audit_checkpoint
 
-    say(f"{checkpoint.name}: attacked in some ten ways, a minute or two on a CPU")
     flags = audit_checkpoint(
         checkpoint,
         epsilon=_fraction(epsilon),
@@ -63,6 +62,7 @@ def command(
         datasets=find_datasets(registries),
         data_root=data_root,
         device=device,
+        on_start=lambda: say(f"{checkpoint.name}: attacked in some ten ways, a minute or two on a CPU"),
     )
     if as_json:
         out_json([dataclasses.asdict(flag) for flag in flags])
