@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --all-seeds
 
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs suites screenshots errors lock clean
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -54,6 +54,9 @@ docs: $(READY)   ## docs/attention.md and modules.md from docstrings, CONTRIBUTI
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py
+
+schemas: $(READY) ## schemas/*.json, by which editors check suite and registry files
+	@$(BIN)/python scripts/schemas.py
 
 suites: $(READY) ## the suites that scripts write: the papers' protocols, and corruptions
 	@$(BIN)/python scripts/paper_suites.py

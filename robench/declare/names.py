@@ -17,7 +17,9 @@ from robench.tasks import TASKS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+# Of a whole name, in a dialect that JSON Schema has too.
+NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,63}$"
+_NAME = re.compile(NAME_PATTERN.strip("^$"))
 
 
 def name_problem(name: object) -> str | None:
