@@ -4,7 +4,11 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --all-seeds
 
+<<<<<<< HEAD
 .PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs pictures suites screenshots errors lock clean
+=======
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs schemas suites screenshots errors lock clean
+>>>>>>> h-cli
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -60,6 +64,9 @@ docs: $(READY)   ## the site in build/site, and the pages that docstrings and th
 
 pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack
 	@$(BIN)/python scripts/gallery_pictures.py
+
+schemas: $(READY) ## schemas/*.json, by which editors check suite and registry files
+	@$(BIN)/python scripts/schemas.py
 
 suites: $(READY) ## the suites that scripts write: the papers' protocols, and corruptions
 	@$(BIN)/python scripts/paper_suites.py

@@ -116,6 +116,7 @@ def _lines(family: str, protocol: Protocol) -> Iterator[str]:
     digits = family == "digits"
     shown = "digits twin of the attacks" if digits else "attacks"
     mark = ", inferred" if protocol.source.startswith("inferred") else ""
+    yield "# yaml-language-server: $schema=../schemas/suite.json"
     yield "# Written by `make suites` from scripts/paper_suites.py."
     yield f"# Source: {protocol.source}."
     yield f"name: {family}-adv-{protocol.name}"

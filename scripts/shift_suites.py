@@ -132,6 +132,7 @@ def texts() -> dict[str, str]:
 
 
 def _lines(suite: Corruptions) -> Iterator[str]:
+    yield "# yaml-language-server: $schema=../schemas/suite.json"
     yield "# Written by `make suites` from scripts/shift_suites.py."
     yield f"# {suite.comment}"
     yield f"name: {suite.name}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from robench.attacks.backends.served import Backend, backend_problems
+from robench.attacks.backends.served import Backend, backend_problems, only_values
 from robench.core.identity import to_plain
 from robench.core.suite import ThreatModel
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError
@@ -17,6 +17,8 @@ from robench.domains import DOMAINS
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.identity import Plain
 
@@ -61,6 +63,12 @@ class Attack(PerturbationBase):
     backend: Backend = "robench"
     gradients: Literal["own", "through_solvers"] = "own"
     exact: bool = False
+
+    @classmethod
+    def implied_by(cls, given: Mapping[str, object]) -> dict[str, Any]:
+        """Return the fields that have one value alone with the given backend."""
+        names = {field.name for field in fields(cls)}
+        return {name: value for name, value in only_values(given.get("backend"), cls.kind).items() if name in names}
 
     def __post_init__(self) -> None:
         """Check the fields, and then whether space, limits and backend are compatible."""

@@ -13,8 +13,8 @@ from robench.cli.completion import complete_datasets, complete_models
 from robench.cli.options import data_root_option, json_option, option, registry_option
 from robench.cli.patterns import model_of_registry
 from robench.cli.terminal import out, out_json, out_table, say
-from robench.core.errors import UnknownNameError, UsageError
-from robench.declare import find_datasets, read_registries
+from robench.core.errors import UsageError
+from robench.declare import find_checkpoints, find_datasets
 
 if TYPE_CHECKING:
     from robench.core.flags import Flag
@@ -50,22 +50,19 @@ def command(
 
     Exits with 1 if a check is raised.
     """
-    checkpoints = read_registries(registries)
-    model = model_of_registry(model, registries)
-    if model not in checkpoints:
-        raise UnknownNameError("model", model, checkpoints)
+    (checkpoint,) = find_checkpoints([model_of_registry(model, registries)], registries)
     # Imported here, so that help needs no torch.
     from robench.runs.audit import audit_checkpoint
 
-    say(f"{model}: attacked in some ten ways, a minute or two on a CPU")
     flags = audit_checkpoint(
-        checkpoints[model],
+        checkpoint,
         epsilon=_fraction(epsilon),
         num_examples=num_examples,
         dataset=dataset,
         datasets=find_datasets(registries),
         data_root=data_root,
         device=device,
+        on_start=lambda: say(f"{checkpoint.name}: attacked in some ten ways, a minute or two on a CPU"),
     )
     if as_json:
         out_json([dataclasses.asdict(flag) for flag in flags])

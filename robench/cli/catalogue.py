@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
+from robench.cli.field_types import type_in_words
 from robench.cli.model_summary import summary_of
 from robench.core.columns import fields_of
 from robench.core.identity import Plain, to_plain
@@ -16,6 +17,7 @@ from robench.core.plugins import Claim, Plugins, strays
 from robench.corruptions import CORRUPTIONS, TYPES
 from robench.datasets import DATASETS
 from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
+from robench.declare.sweeps import KEY, SweepEntry
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from robench.tasks import Task
 
 Entry = dict[str, Plain]
+SWEEP_EXAMPLE = "{kind: fgsm, epsilons: [2/255, 4/255, 8/255], carry: true}"
 LIVE = "One of ImageNet-C's corruptions, generated on the fly at a severity from 1 to 5"
 
 
@@ -114,12 +117,11 @@ def _declared(name: str, declaration: type[DeclarationBase]) -> Entry:
     }
 
 
-def _fields(declaration: type[DeclarationBase]) -> Entry:
+def _fields(declaration: type) -> Entry:
     hints = get_type_hints(declaration)
     described: Entry = {}
-    for field in dataclasses.fields(declaration):  # type: ignore[arg-type]  # every declaration is a dataclass
-        hint = hints[field.name]
-        field_type = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    for field in dataclasses.fields(declaration):
+        field_type = type_in_words(hints[field.name])
         is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         described[field.name] = {"type": field_type, "required": is_required}
         if field.default is not dataclasses.MISSING:
@@ -159,7 +161,15 @@ def _task(name: str, task: Task) -> Entry:
 def _attacks(registries: Sequence[Path]) -> list[Entry]:
     others = {name: declared for name, declared in PERTURBATIONS.builtin.items() if name not in ATTACKS.builtin}
     own = [{"name": name, **_declared(name, declared)} for name, declared in others.items()]
-    return [*own, *_family(ATTACKS, _declared), {"name": Sweep.kind, **_declared(Sweep.kind, Sweep)}]
+    return [*own, *_family(ATTACKS, _declared), _sweep()]
+
+
+def _sweep() -> Entry:
+    """Return sweeps as files have them: fields beside those of the attack, and an example."""
+    described = _declared(Sweep.kind, Sweep)
+    del described["description"]
+    usage = f"Any attack with a budget, with {KEY} in place of epsilon, and the fields below."
+    return {"name": Sweep.kind, **described, "usage": usage, "fields": _fields(SweepEntry), "example": SWEEP_EXAMPLE}
 
 
 def _corruptions(registries: Sequence[Path]) -> list[Entry]:

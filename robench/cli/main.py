@@ -50,6 +50,7 @@ COMMANDS = {
     "list": "List models, suites, or plug-ins of a family.",
     "show": "Show everything known about one of them.",
     "validate": "Check suite and registry files; list all problems.",
+    "schema": "Print the JSON Schema of suite or registry files, for editors.",
     "status": "Show how much of each suite is measured.",
     "doctor": "Check the installation and give advice.",
     "data": "List, verify and unpack datasets.",

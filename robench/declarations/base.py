@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get
 import annotated_types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 # Above every number of a published model or protocol, and small enough for loops and products to end.
 LARGEST = 1_000_000
@@ -62,6 +62,14 @@ class DeclarationBase:
         Any: each family defines and checks its type.
         """
         return imported(cls.implementation)
+
+    @classmethod
+    def implied_by(cls, given: Mapping[str, object]) -> dict[str, Any]:
+        """Return values of further fields that follow from the given ones, in the form of YAML files.
+
+        Readers of files use them for fields that a file leaves out. Any: values of fields of all types.
+        """
+        return {}
 
     def __post_init__(self) -> None:
         declared: type = type(self)

@@ -12,6 +12,7 @@ from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_LEVELS = 255
 Channels = tuple[float, float, float]
 
 
@@ -84,7 +85,10 @@ class ImagePreprocessing(PreprocessingBase):
         elif max(self.std) > LARGEST:
             problems.append(("std", f"must be at most {LARGEST} in every channel, got {list(self.std)}"))
         if not all(0 <= mean <= 1 for mean in self.mean):
-            problems.append(("mean", f"must lie in [0, 1] in every channel (pixel units), got {list(self.mean)}"))
+            # Statistics of pixels from 0 to 255.
+            advice = "; divide mean and std by 255" if 1 < max(self.mean) <= _LEVELS else ""
+            wanted = "must lie in [0, 1] in every channel (pixel units)"
+            problems.append(("mean", f"{wanted}, got {list(self.mean)}{advice}"))
         return problems
 
 

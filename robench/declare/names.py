@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from robench.core.errors import PluginError, did_you_mean
+from robench.core.errors import DeclarationError, did_you_mean
 from robench.core.user_code import is_target
 from robench.declare.members import TARGET, is_by_target, of_target
 from robench.declare.scalars import Checked, ReadBy, scalar_reader
@@ -17,7 +17,9 @@ from robench.tasks import TASKS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+# Of a whole name, in a dialect that JSON Schema has too.
+NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,63}$"
+_NAME = re.compile(NAME_PATTERN.strip("^$"))
 
 
 def name_problem(name: object) -> str | None:
@@ -41,7 +43,7 @@ def known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], st
             return f"unknown {noun} {show(name)}.{did_you_mean(str(name), declared)}"
         try:
             declared[str(name)]
-        except PluginError as error:
+        except DeclarationError as error:
             return str(error)
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -18,6 +18,7 @@ from robench.datasets.user import FormatBase
 from robench.declarations.base import SEEDS
 from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.names import MetricName, Name, Task, known_in
+from robench.declare.problems import declaration_error
 from robench.declare.scalars import Checked
 from robench.declare.schema import attempt, construct
 from robench.declare.values import Number, show
@@ -115,10 +116,15 @@ class RegistryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """Checkpoints and datasets by name."""
+    """Checkpoints and datasets by name.
+
+    Attributes:
+        broken: error of each entry that was left out, by section (``checkpoints`` or ``datasets``) and name.
+    """
 
     checkpoints: Mapping[str, Checkpoint]
     datasets: Mapping[str, DatasetDeclaration]
+    broken: Mapping[tuple[str, str], DeclarationError] = field(default_factory=dict)
 
 
 def read_registry(path: Path) -> dict[str, Checkpoint]:
@@ -142,6 +148,48 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
     Raises:
         DeclarationError: all problems of the file.
     """
+    problems, registry = _examined(document, folder, known)
+    return document.settle(registry, problems)
+
+
+def sound_part_of(document: Document, folder: Path, known: Collection[str] = ()) -> Registry:
+    """Return the entries of a document that have no problem, with the errors of the others in ``broken``.
+
+    Arguments as in ``registry_of``.
+
+    Raises:
+        DeclarationError: a problem is of no single entry.
+    """
+    problems, registry = _examined(document, folder, known)
+    found = [*document.problems, *problems]
+    by_entry: dict[tuple[str, str], list[Problem]] = {}
+    for problem in found:
+        section, name = (*problem.place, "", "")[:2]
+        if section not in {each.name for each in fields(RegistryEntry)} or not isinstance(name, str) or not name:
+            return document.settle(None, problems)
+        by_entry.setdefault((str(section), name), []).append(problem)
+    if not found:
+        return document.settle(registry, ())
+    rest = _without(document, by_entry)
+    broken = {entry: declaration_error(document.source, listed) for entry, listed in by_entry.items()}
+    # What refers to an entry that is left out is as broken as it was.
+    sound = sound_part_of(rest, folder, {*known, *(name for section, name in broken if section == "datasets")})
+    return replace(sound, broken={**broken, **sound.broken})
+
+
+def _without(document: Document, entries: Collection[tuple[str, str]]) -> Document:
+    """Return a document without some entries; sections that are empty then are kept."""
+    value = {
+        section: {name: entry for name, entry in listed.items() if (section, name) not in entries}
+        if isinstance(listed, dict)
+        else listed
+        for section, listed in document.mapping_at().items()
+    }
+    return replace(document, value=value, problems=())
+
+
+def _examined(document: Document, folder: Path, known: Collection[str]) -> tuple[list[Problem], Registry | None]:
+    """Return the problems of a registry's fields, and the registry if there are none."""
     problems: list[Problem] = []
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
     problems += _missing(document)
@@ -157,8 +205,10 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
             datasets[name] = content.declared(name, folder)
         except (DeclarationError, UsageError) as error:
             problems.append(document.problem(("datasets", name), str(error)))
-    checkpoints = document.settle(entry, problems).checkpoints
-    return Registry(
+    if entry is None or problems or document.problems:
+        return problems, None
+    checkpoints = entry.checkpoints
+    return problems, Registry(
         checkpoints={
             each.name: each for name, entry in checkpoints.items() for each in _trainings(name, entry, folder)
         },

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 Reader = Callable[[object], object]
 
-_FRACTION = re.compile(r"(?P<numerator>[-+]?[0-9]{1,30})(/(?P<denominator>[0-9]{1,30}))?")
+# Of a fraction as text, in a dialect that JSON Schema has too.
+FRACTION_PATTERN = "[-+]?[0-9]{1,30}(/([0-9]{1,30}))?"
+_FRACTION = re.compile(FRACTION_PATTERN)
 _PER_CENT = re.compile(r"[-+]?[0-9.]+ *(%|percent|per cent)")
 _BUDGETS = "budgets are shares of the pixel range [0, 1], such as 8/255"
 
@@ -117,7 +119,7 @@ def _read_fraction(value: object) -> Fraction:
     if isinstance(value, int) and not isinstance(value, bool):
         return Spelled(str(value))
     if isinstance(value, str) and (written := _FRACTION.fullmatch(value)):
-        denominator = int(written["denominator"] or 1)
+        denominator = int(written[2] or 1)
         if denominator == 0:
             raise RefusedError(f"must be a finite number, got {value}, a division by zero")
         return Spelled(value)

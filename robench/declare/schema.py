@@ -42,6 +42,7 @@ from robench.declare.members import (
     is_by_target,
     member_class,
 )
+from robench.declare.python_source import document_from_python
 from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
 from robench.declare.sweeps import KEY, construct_sweep
 from robench.declare.values import UNREADABLE
@@ -114,8 +115,9 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
     if len(strangers := value.keys() - known) > MOST_UNKNOWN:
         message = f"has {len(strangers):,} unknown fields.{did_you_mean(min(strangers), known)}"
         raise one_error(declared.__name__, message, value)
+    given_fields = {name: item for name, item in value.items() if name != tag}
     try:
-        fields = model.model_validate({name: item for name, item in value.items() if name != tag})
+        fields = model.model_validate(_implied_by(declared, given_fields) | given_fields)
     except ValidationError as error:
         raise reworded(error, known) from None
     given = {name: getattr(fields, name) for name in fields.model_fields_set}
@@ -127,6 +129,13 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
         raise
     except ValueError as error:
         raise contradictions(error, known, value) from None
+
+
+def _implied_by(declared: type, given: Mapping[str, object]) -> dict[str, object]:
+    """Return fields that follow from the given ones, of robench's own declarations."""
+    if not issubclass(declared, DeclarationBase) or not is_own(declared):
+        return {}
+    return {name: document_from_python(item, name).value for name, item in declared.implied_by(given).items()}
 
 
 def _constructed(declared: type[T], given: Mapping[str, object], value: object) -> T:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robench.core.checkpoint import entry_name
 from robench.core.errors import UnknownNameError
 from robench.core.files import absolute, is_file_name
 from robench.datasets import DATASETS
-from robench.declare.registry import merge, registry_of
+from robench.declare.registry import merge, sound_part_of
 from robench.declare.suites import read_suite
 from robench.declare.yaml_source import read_yaml
 
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration
+    from robench.core.errors import DeclarationError
     from robench.core.suite import Suite
     from robench.declare.registry import Registry
 
+_LOG = logging.getLogger(__name__)
 _REGISTRY = "checkpoints.yaml"
 
 
@@ -90,7 +94,10 @@ def find_datasets(registry_files: Sequence[Path] = ()) -> Mapping[str, DatasetDe
     if not registry_files:
         return DATASETS
     registries = _read([absolute(path, "registry") for path in registry_files])
-    return _Joined(merge({path: each.datasets for path, each in registries.items()}, "dataset"), DATASETS)
+    own = merge({path: each.datasets for path, each in registries.items()}, "dataset")
+    broken = _broken(registries, "datasets")
+    _warn_of(broken)
+    return _Joined(own, DATASETS, broken)
 
 
 def find_checkpoints(
@@ -106,9 +113,15 @@ def find_checkpoints(
     Raises:
         UsageError: there is no such file.
         UnknownNameError: no registry declares one of the names.
-        DeclarationError: all problems of a file; or two files declare the same name.
+        DeclarationError: all problems of an entry that is asked for, or of a whole file; or two files declare the same
+            name. Broken entries that are not asked for are left out with a warning.
     """
-    declared = read_registries(registry_files)
+    declared, broken = _checkpoints(registry_files)
+    for name in names:
+        # The name of a further seed is that of its entry, and more.
+        if name not in declared and (error := broken.get(entry_name(name))):
+            raise error
+    _warn_of(broken)
     for name in names:
         if name not in declared:
             raise UnknownNameError("model", name, declared, "Others can be added with a registry file (--registry).")
@@ -127,25 +140,62 @@ def seeds_of_models(names: Sequence[str], registry_files: Sequence[Path] = ()) -
 def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint]:
     """Return every checkpoint of the shipped registry and further files, by name.
 
+    Broken entries are left out with a warning.
+
     Raises:
         UsageError: there is no such file.
-        DeclarationError: all problems of a file; or two files declare the same name.
+        DeclarationError: a problem of a file that is of no single entry; or two files declare the same name.
     """
+    declared, broken = _checkpoints(registry_files)
+    _warn_of(broken)
+    return declared
+
+
+def _checkpoints(registry_files: Sequence[Path]) -> tuple[dict[str, Checkpoint], dict[str, DeclarationError]]:
+    """Return the checkpoints by name, and what is wrong with the broken entries."""
     files = (shipped_registry(), *(absolute(path, "registry") for path in registry_files))
-    return merge({path: registry.checkpoints for path, registry in _read(files).items()})
+    registries = _read(files)
+    declared = merge({path: registry.checkpoints for path, registry in registries.items()})
+    return declared, _broken(registries, "checkpoints")
+
+
+def _broken(registries: Mapping[Path, Registry], section: str) -> dict[str, DeclarationError]:
+    return {
+        name: error
+        for registry in registries.values()
+        for (found, name), error in registry.broken.items()
+        if found == section
+    }
+
+
+def _warn_of(broken: Mapping[str, DeclarationError]) -> None:
+    for name, error in broken.items():
+        source, first = error.lines[0].rpartition(": ")[0], error.lines[1].strip()
+        _LOG.warning("broken entry %r is left out: %s: %s ('robench validate' lists all)", name, source, first)
 
 
 class _Joined(Mapping[str, "DatasetDeclaration"]):
-    """Datasets of registries together with a family of plug-ins, whose members are imported on use."""
+    """Datasets of registries together with a family of plug-ins, whose members are imported on use.
 
-    def __init__(self, own: Mapping[str, DatasetDeclaration], others: Mapping[str, DatasetDeclaration]) -> None:
-        self._own, self._others = own, others
+    A broken entry is a member whose look-up raises its error, but is left out of iterations; one that has the name of a
+    member of the family hides none.
+    """
+
+    def __init__(
+        self,
+        own: Mapping[str, DatasetDeclaration],
+        others: Mapping[str, DatasetDeclaration],
+        broken: Mapping[str, DeclarationError],
+    ) -> None:
+        self._own, self._others, self._broken = own, others, broken
 
     def __getitem__(self, name: str) -> DatasetDeclaration:
+        if name in self._broken and name not in self._others:
+            raise self._broken[name]
         return self._own[name] if name in self._own else self._others[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._others
+        return name in self._own or name in self._broken or name in self._others
 
     def __iter__(self) -> Iterator[str]:
         yield from self._own
@@ -158,4 +208,4 @@ class _Joined(Mapping[str, "DatasetDeclaration"]):
 def _read(files: Sequence[Path]) -> dict[Path, Registry]:
     documents = {path: read_yaml(path) for path in files}
     known = {name for document in documents.values() for name in document.mapping_at("datasets")}
-    return {path: registry_of(document, path.parent, known) for path, document in documents.items()}
+    return {path: sound_part_of(document, path.parent, known) for path, document in documents.items()}

@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING
 from robench.attacks.fgsm import Fgsm
 from robench.core.flags import Flag
 from robench.evaluation.coupling import coupling_flag, measure_coupling
-from robench.tasks.classification_impl import SIMPLEX, are_probabilities, off_one
+from robench.tasks.classification_impl import (
+    FALSE_REFUSAL,
+    SIMPLEX,
+    are_probabilities,
+    chance_of_at_most,
+    off_one,
+)
 from robench.tasks.classification_losses import cross_entropy_loss, dlr_loss, margin_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from robench.core.protocols import Batch, Model
     from robench.evaluation.probe import Probe
 
 SOURCE = "auto-attack, checks.py"
@@ -26,6 +33,10 @@ NUM_PASSES = 5
 RANDOM = 1e-4
 # Each of them needs a pass of as many rows: with 32, about as many passes as one of the audit's attacks of 40 steps.
 COUPLING_ROWS = 32
+# Probability with which guesses are right as often: from it on, the model may be guessing.
+NEAR_CHANCE = 0.01
+# Of normalised pixels of the right training data: farther from 0 or from 1, as a factor, they are of other statistics.
+OFF_CENTRE, SPREAD = 1.0, 2.0
 
 
 def model_checks(probe: Probe) -> list[Flag]:
@@ -40,17 +51,59 @@ def model_checks(probe: Probe) -> list[Flag]:
     ]
 
 
+def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float | None) -> Flag:
+    """Return whether a model is right about far too few clean examples, and whether mean and std explain it.
+
+    Args:
+        model: the model, whose normalisation is compared with the batch.
+        batch: clean examples, inputs (B, C, H, W) in [0, 1].
+        logits: (B, classes) of the clean examples.
+        expected: accuracy stated for these data; None to compare with chance.
+    """
+    num_right, num_examples = int((logits.argmax(1) == batch.targets.to(logits.device)).sum()), len(batch.ids)
+    chance = 1 / logits.shape[1]
+    if expected is None:
+        is_raised = 1 - chance_of_at_most(num_right - 1, num_examples, chance) >= NEAR_CHANCE
+        compared = f"chance is {chance:.1%}"
+    else:
+        is_raised = chance_of_at_most(num_right, num_examples, expected) < FALSE_REFUSAL
+        compared = f"its registry entry expects {expected:.1%}"
+    mean, std = (part.to(batch.inputs) for part in model.normalisation)
+    seen = (batch.inputs - mean) / std
+    centre, spread = float(seen.mean()), float(seen.std())
+    is_suspect = abs(centre) > OFF_CENTRE or not 1 / SPREAD <= spread <= SPREAD
+    advice = "check its weights, its preprocessing (mean, std, resize) and the order of its classes"
+    if is_suspect:
+        advice = (
+            f"first suspect mean and std of its preprocessing, which give these pixels the mean {centre:.2g} and the "
+            f"standard deviation {spread:.2g} in place of about 0 and 1; state those of training, of pixels in [0, 1]"
+        )
+    return Flag(
+        name="clean accuracy",
+        source="robench",
+        value=num_right / num_examples,
+        limit=chance if expected is None else expected,
+        is_raised=is_raised,
+        finding=f"the model is right about {num_right} of {num_examples} clean examples; {compared}",
+        advice=advice,
+    )
+
+
 def _random(passes: list[Tensor], labels: Tensor) -> Flag:
     unit = [each / each.norm(dim=1, keepdim=True).clamp(min=1e-12) for each in passes]
     value = max(float((first - second).norm(dim=1).max()) for first, second in combinations(unit, 2))
     counts = {int((each.argmax(1) == labels).sum()) for each in passes}
+    finding = f"{len(passes)} repeated predictions are equal"
+    if value > 0 or len(counts) > 1:
+        right = f"{min(counts)} to {max(counts)} of {len(labels)}" if len(counts) > 1 else "equally many"
+        finding = f"{len(passes)} repeated predictions differ by at most {value:.2g}; {right} are correct"
     return Flag(
         name="random victim",
         source=SOURCE,
         value=value,
         limit=RANDOM,
         is_raised=value > RANDOM or len(counts) > 1,
-        finding=f"repeated predictions differ by at most {value:.2g}, with {len(counts)} numbers of correct answers",
+        finding=finding,
         advice="average gradients over draws (num_draws), and report several predictions",
     )
 

@@ -64,9 +64,15 @@ def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, wha
         value=gain,
         limit=POINTS,
         is_raised=gain > POINTS and p_value < P_VALUE,
-        finding=f"{what}: {100 * gain:+.1f} points fewer survive (p = {p_value:.2g})",
+        finding=f"{what}: {_survivors(gain)} survive (p = {p_value:.2g})",
         advice=expectation.advice,
     )
+
+
+def _survivors(gain: float) -> str:
+    if gain == 0:
+        return "as many"
+    return f"{100 * abs(gain):.1f} points {'fewer' if gain > 0 else 'more'}"
 
 
 def right_at_any_distance(stands: ArrayLike, num_classes: int, what: str) -> Flag:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import torch
 
 from robench.core.containment import blamed
 from robench.core.errors import UnknownNameError, UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.domains import DOMAINS
-from robench.evaluation.audit import audit
+from robench.evaluation.arithmetic import fixed_arithmetic
+from robench.evaluation.audit import BATCH_SIZE, audit
+from robench.evaluation.model_checks import clean_accuracy
 from robench.models.loading import load_model
+from robench.perturbations.prediction import predict
 from robench.runs.devices import choose_workers
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from fractions import Fraction
     from pathlib import Path
 
@@ -32,10 +38,11 @@ def audit_checkpoint(
     datasets: Mapping[str, DatasetDeclaration] = DATASETS,
     data_root: Path | None = None,
     device: str = "cpu",
+    on_start: Callable[[], None] = lambda: None,
 ) -> list[Flag]:
     """Return every check of a checkpoint at a budget in l-infinity, by default on the data it was trained on.
 
-    Names of datasets are resolved in ``datasets``.
+    Names of datasets are resolved in ``datasets``; ``on_start`` is called once nothing is left to be refused.
 
     Raises:
         UsageError: the model's task has no audit, the data is not determined, or an option is out of range.
@@ -65,5 +72,14 @@ def audit_checkpoint(
     found = choose_workers(device, 1, "serial")
     examples = open_dataset(datasets[dataset], data_root=data_root, preprocessing=checkpoint.preprocessing)
     batch = examples.batch(0, min(num_examples, len(examples)))
+    model = load_model(checkpoint, found.devices[0])
+    on_start()
+    metric = TASKS[checkpoint.task].metric
+    expected = checkpoint.expected.get(metric or "") if dataset == checkpoint.trained_on else None
     with blamed(f"model {checkpoint.name!r} cannot be audited"):
-        return audit(load_model(checkpoint, found.devices[0]), batch, examples.identity, epsilon)
+        flags = audit(model, batch, examples.identity, epsilon)
+        with torch.no_grad(), fixed_arithmetic(model.device):
+            inputs = batch.inputs.to(model.device)
+            logits = predict(model, inputs, list(range(len(inputs))), BATCH_SIZE)
+        clean = clean_accuracy(model, replace(batch, inputs=inputs), logits, expected)
+    return [clean, *flags]

@@ -96,6 +96,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["list", "datasets"],
         ["show", "pgd"],
         ["validate", "suites/digits-adv.yaml"],
+        ["schema", "suite"],
         ["table", "rpc:1", "--results", "/nonexistent"],
         ["export", "--suite", "digits-adv", "--results", "/nonexistent", "--output", "/dev/shm/robench-no-results"],
         ["figure", "--help"],

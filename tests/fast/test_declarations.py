@@ -73,6 +73,7 @@ def test_datasets_are_called_by_their_own_name() -> None:
         (Python, {"target": "a b:c"}, "target must be package.module:function, got a b:c"),
         (ImagePreprocessing, IMAGE | {"std": (0.5, 0.0, 0.5)}, "std must be above 0 in every channel"),
         (ImagePreprocessing, IMAGE | {"mean": (124.0, 0.5, 0.5)}, r"mean must lie in [0, 1] in every channel"),
+        (ImagePreprocessing, IMAGE | {"mean": (123.7, 116.3, 103.5)}, "103.5]; divide mean and std by 255"),
         (ImagePreprocessing, IMAGE | {"crop": 0}, "crop must be at least 1, got 0"),
         (Training, TRAINING | {"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         (Training, TRAINING | {"label_smoothing": 1.5}, "label_smoothing must be at most 1, got 1.5"),

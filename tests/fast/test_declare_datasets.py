@@ -64,7 +64,7 @@ def datasets_of(folder: Path, text: str = DATA) -> Mapping[str, DatasetDeclarati
 
 def problem_of(folder: Path, text: str) -> str:
     with pytest.raises(DeclarationError) as caught:
-        datasets_of(folder, text)
+        read_registry(write(folder, text))
     return str(caught.value)
 
 

@@ -34,8 +34,21 @@ def test_what_one_fools_and_the_other_does_not_counts_against_itself() -> None:
 def test_a_flag_tells_both_attacks_the_points_and_the_chance() -> None:
     flag = beaten(MORE_STEPS, [True] * 4, [True, True, True, False], "40 steps against 20")
     assert flag.name == "twice the steps change the result"
-    assert flag.finding == "40 steps against 20: +25.0 points fewer survive (p = 1)"
+    assert flag.finding == "40 steps against 20: 25.0 points fewer survive (p = 1)"
     assert "more steps" in flag.advice
+
+
+@pytest.mark.parametrize(
+    ("weaker", "said"),
+    [
+        ([True, True, False, False], "as many survive"),
+        ([True, True, True, False], "25.0 points more survive"),
+        ([True, False, False, False], "25.0 points fewer survive"),
+    ],
+)
+def test_the_difference_has_no_sign_but_a_word(weaker: list[bool], said: str) -> None:
+    flag = beaten(MORE_STEPS, [True, True, False, False], weaker, "a against b")
+    assert flag.finding.startswith(f"a against b: {said} (p = ")
 
 
 def test_verdicts_of_other_numbers_of_examples_are_refused() -> None:

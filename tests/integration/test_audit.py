@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from conftest import ROOT
+from torch.nn.functional import one_hot
+
+from robench.core.protocols import Batch
+from robench.evaluation.model_checks import clean_accuracy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+    from robench.core.flags import Flag
 
 Robench = Any
 ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "4", "--device", "cpu")
@@ -68,3 +77,74 @@ def test_what_cannot_be_audited_is_refused_with_its_reason(
         ended = robench("audit", *arguments)
         assert ended.code == 2, ended.stderr
         assert message in ended.stderr
+        assert "attacked in some ten ways" not in ended.stderr
+
+
+def test_what_is_missing_is_told_before_work_is_announced(robench: Robench, tmp_path: Path) -> None:
+    ended = robench("audit", "--model", "deit-tiny", "--data-root", tmp_path)
+    assert ended.code == 4
+    assert "attacked in some ten ways" not in ended.stderr
+
+
+STATED = """
+checkpoints:
+  wrong:
+    architecture:
+      {{backbone: vit, image_size: 32, patch_size: 8, num_classes: 10, depth: 4, dim: 64, num_heads: 4, mlp_ratio: 2}}
+    weights: {{uri: {root}/checkpoints/digits-vit.safetensors, sha256: null}}
+    preprocessing: {{kind: image, mean: [{mean}, {mean}, {mean}], std: [{std}, {std}, {std}]}}
+    trained_on: digits
+    expected: {{top1_accuracy: {expected}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "expected", "is_raised", "suspect"),
+    [
+        (0.305, 0.35, 0.98, False, ""),
+        # Statistics of pixels from 0 to 255 beside those in [0, 1].
+        (0.305, 89.25, 0.98, True, "first suspect mean and std of its preprocessing"),
+        (0.0, 255.0, 0.98, True, "first suspect mean and std of its preprocessing"),
+    ],
+)
+def test_a_wrong_mean_or_std_is_a_suspect(
+    robench: Robench, tmp_path: Path, mean: float, std: float, expected: float, is_raised: bool, suspect: str
+) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(STATED.format(root=ROOT, mean=mean, std=std, expected=expected))
+    options = ("--registry", path, "--num-examples", "12", "--device", "cpu", "--json")
+    ended = robench("audit", "--model", "wrong", *options)
+    clean = {flag["name"]: flag for flag in json.loads(ended.stdout)}["clean accuracy"]
+    assert clean["is_raised"] == is_raised, clean
+    assert "its registry entry expects 98.0%" in clean["finding"]
+    if suspect:
+        assert suspect in clean["advice"]
+        assert ended.code == 1
+
+
+class TestCleanAccuracy:
+    """A model with stated answers, so that every number is known."""
+
+    def flag(self, num_right: int, expected: float | None, mean: float = 0.5) -> Flag:
+        targets = torch.arange(20) % 10
+        guesses = torch.where(torch.arange(20) < num_right, targets, (targets + 1) % 10)
+        inputs = torch.linspace(0, 1, 20 * 3 * 4).reshape(20, 3, 2, 2)
+        model: Any = SimpleNamespace(normalisation=(torch.full((3, 1, 1), mean), torch.full((3, 1, 1), 0.29)))
+        batch = Batch(ids=tuple(map(str, range(20))), inputs=inputs, targets=targets)
+        return clean_accuracy(model, batch, one_hot(guesses, 10).float(), expected)
+
+    @pytest.mark.parametrize(
+        ("num_right", "expected", "is_raised"),
+        [(20, 0.9, False), (15, 0.9, False), (5, 0.9, True), (5, 0.3, False), (1, None, True), (12, None, False)],
+    )
+    def test_far_fewer_than_expected_or_no_more_than_by_chance(
+        self, num_right: int, expected: float | None, is_raised: bool
+    ) -> None:
+        flag = self.flag(num_right, expected)
+        assert (flag.is_raised, flag.value) == (is_raised, num_right / 20)
+        assert ("chance is 10.0%" in flag.finding) == (expected is None)
+        assert "the order of its classes" in flag.advice
+
+    def test_what_does_not_fit_the_pixels_is_named_first(self) -> None:
+        flag = self.flag(1, 0.9, mean=124.0)
+        assert flag.advice.startswith("first suspect mean and std of its preprocessing, which give these pixels")

@@ -264,7 +264,8 @@ def test_a_model_that_cannot_be_built_is_refused_by_validate(
     assert robench("validate", path).code == 0
     path.write_text(text.replace(old, new))
     refused(robench("validate", path), 2, field, "must")
-    refused(robench(*RUN, "--registry", path, "--dry-run"), 2, field, "must")
+    asked = ("run", "--suite", "digits-adv", "--model", "mine", "--registry", path)
+    refused(robench(*asked, "--dry-run"), 2, field, "must")
 
 
 def test_validate_lists_fifty_problems_and_counts_all(robench: Robench, tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "list": [("list", "T"), ("list", "models", "--registry", "T")],
     "show": [("show", "T"), ("show", "pgd", "--registry", "T")],
+    "schema": [("schema", "T")],
     "validate": [("validate", "T"), ("validate", "T", "--json")],
     "status": [("status", "--suite", "T"), ("status", "--suite", "digits-adv", "--results", "T", "--failures")],
     "doctor": [("doctor", "--data-root", "T"), ("doctor", "--results", "T"), ("doctor", "--registry", "T")],

@@ -33,6 +33,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "list": [("list", "models"), ("list", "models", "--json")],
     "show": [("show", "pgd"), ("show", "pgd", "--json")],
     "validate": [("validate", "SUITE"), ("validate", "SUITE", "--json")],
+    "schema": [("schema", "suite"), ("schema", "registry")],
     "status": [("status", "--json")],
     "doctor": [("doctor",), ("doctor", "--json")],
     "data": [("data", "list"), ("data", "list", "--json"), ("data", "verify", "digits"), ("data", "--help")],

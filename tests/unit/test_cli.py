@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from examples import SHARD, failure_of, record_of
@@ -17,6 +18,7 @@ from robench.cli.main import COMMANDS, cli
 from robench.cli.progress import _LineDisplay, progress_shown
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
+from robench.declare import parse_suite
 from robench.scheduling import Progress
 
 if TYPE_CHECKING:
@@ -106,6 +108,23 @@ class TestShow:
         text = robench("show", "digits-adv").stdout
         assert "epsilon: 8/255" in text
         assert "linf-8/255/robust_accuracy" in text
+
+    def test_a_sweep_is_shown_as_files_have_it(self, robench: Robench) -> None:
+        (entry,) = json.loads(robench("show", "sweep", "--json").stdout)
+        assert entry["fields"]["epsilons"] == {"type": "list of fraction", "required": True}
+        assert set(entry["fields"]) == {"epsilons", "carry", "warm_start"}
+        # The example is read as one.
+        example = yaml.safe_load(entry["example"])
+        conditions = [{"name": "clean"}, {"name": "swept", "perturbation": example}]
+        suite = {"name": "s", "version": 1, "seed": 0, "dataset": "digits", "batch_size": 8, "conditions": conditions}
+        assert len(parse_suite({**suite, "metrics": ["top1_accuracy"]}).conditions[1].perturbation.at_budgets) == 3
+
+    @pytest.mark.parametrize("kind", ["attacks", "corruptions", "attentions", "backbones", "residuals", "trainings"])
+    def test_types_of_fields_are_words_of_files(self, robench: Robench, kind: str) -> None:
+        entries = json.loads(robench("list", kind, "--json").stdout)
+        types = {field["type"] for entry in entries for field in entry.get("fields", {}).values()}
+        assert types or kind == "corruptions"
+        assert not [each for each in types if re.search(r"robench\.|Literal|Union|Base|tuple|\[", each)]
 
 
 class TestStatusAndDoctor:

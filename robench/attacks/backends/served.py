@@ -90,6 +90,13 @@ REASONS = {
 }
 
 
+def only_values(backend: object, kind: str) -> dict[str, object]:
+    """Return the fields of an attack for which a backend has one value alone; nothing for unknown ones."""
+    served = SERVED.get(backend, {}).get(kind) if isinstance(backend, str) else None
+    fixed = {} if served is None else served.fixed | ({"norm": served.norms} if len(served.norms) == 1 else {})
+    return {name: values[0] for name, values in fixed.items() if len(values) == 1}
+
+
 def backend_problems(attack: Attack) -> list[FieldProblem]:
     """Return why a declared attack cannot run on its backend, one sentence each."""
     backend = attack.backend

@@ -1,0 +1,219 @@
+"""JSON Schemas (draft 2020-12) of suite and registry files, from the declarations by which these are validated.
+
+Editors complete and check files with them. They hold the shape alone: fields, types, bounds and choices of robench's
+own members. Names that plug-ins may add (kinds, metrics, datasets) are open, relations between fields are not checked,
+and text such as ``8/255`` has no bounds; ``robench validate`` checks all of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import annotated_types
+
+from robench.attacks.base import BoundedAttack
+from robench.core.checkpoint import Weights
+from robench.core.plugins import USER_CODE, Plugins
+from robench.declarations.base import Argument, DeclarationBase
+from robench.declare.field_docs import field_docs
+from robench.declare.members import TARGET
+from robench.declare.names import NAME_PATTERN, Name, metric_name
+from robench.declare.registry import RegistryEntry
+from robench.declare.scalars import FRACTION_PATTERN, ReadBy
+from robench.declare.schema import FAMILIES, LONGEST, Family
+from robench.declare.suites import SuiteEntry
+from robench.declare.sweeps import SweepEntry
+from robench.declare.weights_entry import WeightsEntry
+from robench.metrics import METRICS
+
+Schema = dict[str, Any]
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+FILES: Mapping[str, tuple[type, str]] = {
+    "suite": (SuiteEntry, "Suite of robench: conditions, and the metrics of its report"),
+    "registry": (RegistryEntry, "Registry of robench: checkpoints and datasets by name"),
+}
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_NULL: Schema = {"type": "null"}
+
+
+def json_schema(kind: str) -> Schema:
+    """Return the JSON Schema of files of a kind, a key of ``FILES``, as a new JSON value."""
+    declared, title = FILES[kind]
+    builder = _Builder()
+    whole = builder.of_class(declared)
+    if kind == "registry":
+        # A registry declares something.
+        whole["anyOf"] = [{"required": [each.name]} for each in dataclasses.fields(declared)]
+    return {"$schema": DRAFT, "title": title, **whole, "$defs": dict(sorted(builder.definitions.items()))}
+
+
+class _Builder:
+    """Schemas of annotations; those of classes and families become definitions, each once."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Schema] = {}
+
+    def of_class(self, declared: type, *, sweeps: bool = False, tags: tuple[str, ...] = ()) -> Schema:
+        """Return the schema of a mapping with the fields of a dataclass, and the tags that name its kind."""
+        hints = get_type_hints(declared, include_extras=True)
+        docs = field_docs(declared)
+        properties: Schema = dict.fromkeys(tags, True)
+        required = []
+        fixed = _fixed_by_a_choice(declared)
+        for field in dataclasses.fields(declared):
+            properties[field.name] = self.of(hints[field.name], field.name) | _described(docs.get(field.name))
+            has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+            if not has_default and field.name not in fixed:
+                required.append(field.name)
+        schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        if issubclass(declared, BoundedAttack):
+            required.remove("epsilon")
+            if sweeps:
+                schema |= self._sweep(properties)
+        if required:
+            schema["required"] = required
+        return schema
+
+    def _sweep(self, properties: Schema) -> Schema:
+        """Add the fields of a sweep; return that either one budget or several are given."""
+        hints, docs = get_type_hints(SweepEntry, include_extras=True), field_docs(SweepEntry)
+        for field in dataclasses.fields(SweepEntry):
+            properties[field.name] = self.of(hints[field.name], field.name) | _described(docs.get(field.name))
+        several, *others = (field.name for field in dataclasses.fields(SweepEntry))
+        either = [{"required": ["epsilon"]}, {"required": [several]}]
+        return {"oneOf": either, "dependentRequired": {name: [several] for name in others}}
+
+    # Any: annotations have no common type.
+    def of(self, hint: Any, name: str, marks: tuple[object, ...] = ()) -> Schema:
+        """Return the schema of an annotation of the field ``name``."""
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            return self.of(arguments[0], name, (*marks, *arguments[1:]))
+        if any(isinstance(mark, ReadBy) and mark.read is metric_name for mark in marks):
+            return _metric()
+        if hint in _SCALARS:
+            return _SCALARS[hint](_bounds_of(marks)) | _named(marks)
+        if origin is Literal:
+            return {"enum": list(arguments)}
+        if origin in (Union, UnionType):
+            return {"anyOf": [self.of(each, name, () if each is NoneType else marks) for each in arguments]}
+        if origin is tuple:
+            return self._list(arguments, name, marks)
+        if origin is Mapping:
+            return self._mapping(arguments, name, marks)
+        return self._of_type(hint, name)
+
+    def _of_type(self, hint: type, name: str) -> Schema:
+        if hint is NoneType:
+            return dict(_NULL)
+        if issubclass(hint, DeclarationBase) and not dataclasses.is_dataclass(hint):
+            return self._family(name)
+        declared = WeightsEntry if hint is Weights else hint
+        return self._defined(declared.__name__, lambda: self.of_class(declared))
+
+    def _list(self, entries: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Schema:
+        if entries[-1] is not Ellipsis:
+            items = [self.of(each, name) for each in entries]
+            return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+        shortest = max((mark.min_length for mark in marks if isinstance(mark, annotated_types.MinLen)), default=0)
+        return {"type": "array", "items": self.of(entries[0], name), "minItems": shortest, "maxItems": _longest(marks)}
+
+    def _mapping(self, arguments: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Schema:
+        key, item = arguments
+        names = {"propertyNames": {"pattern": NAME_PATTERN}} if key == Name else {}
+        values = self.of(item, name)
+        return {"type": "object", **names, "additionalProperties": values, "maxProperties": _longest(marks)}
+
+    def _family(self, name: str) -> Schema:
+        return self._defined(name, lambda: self._family_of(FAMILIES[name]))
+
+    def _family_of(self, family: Family) -> Schema:
+        """Return the schema of a member of a family; what an unknown kind takes is its plug-in's."""
+        tags = tuple(tag for tag in (family.tag, family.alias) if tag is not None)
+        members = family.members.builtin if isinstance(family.members, Plugins) else family.members
+        kinds: Schema = {"anyOf": [{"enum": sorted(members)}, {"type": "string"}]}
+        chosen: list[Schema] = []
+        for kind, declared in sorted(members.items()):
+            key = f"{family.noun}:{kind}{':sweep' if family.sweeps else ''}"
+            then = self._defined(key, lambda each=declared: self._member(each, family, tags))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
+            chosen += [{"if": _is_kind(tag, kind), "then": then} for tag in tags]
+        if family.untagged is not None:
+            kind = next(kind for kind, declared in members.items() if declared is family.untagged)
+            key = f"{family.noun}:{kind}"
+            chosen.append({"if": {"not": {"required": [family.tag]}}, "then": {"$ref": _pointer(key)}})
+        schema: Schema = {"type": "object", "properties": dict.fromkeys(tags, kinds), "allOf": chosen}
+        if family.untagged is None:
+            schema |= {"oneOf": [{"required": [tag]} for tag in tags]} if len(tags) > 1 else {"required": list(tags)}
+        return schema
+
+    def _member(self, declared: type[DeclarationBase], family: Family, tags: tuple[str, ...]) -> Schema:
+        text = (declared.__doc__ or "").partition("\n\n")[0]
+        return _described(" ".join(text.split())) | self.of_class(declared, sweeps=family.sweeps, tags=tags)
+
+    def _defined(self, name: str, build: Callable[[], Schema]) -> Schema:
+        """Return a reference to a definition, which is built once."""
+        if name not in self.definitions:
+            # Families may contain themselves.
+            self.definitions[name] = {}
+            self.definitions[name] = build()
+        return {"$ref": _pointer(name)}
+
+
+def _pointer(name: str) -> str:
+    return f"#/$defs/{name.replace('~', '~0').replace('/', '~1').replace(' ', '%20')}"
+
+
+def _is_kind(tag: str, kind: str) -> Schema:
+    return {"properties": {tag: {"const": kind}}, "required": [tag]}
+
+
+def _fixed_by_a_choice(declared: type) -> set[str]:
+    """Return the fields that may be left out with one of the values of another field."""
+    if not issubclass(declared, DeclarationBase):
+        return set()
+    hints = get_type_hints(declared)
+    choices = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+    return {each for name, values in choices.items() for value in values for each in declared.implied_by({name: value})}
+
+
+def _bounds_of(marks: tuple[object, ...]) -> Schema:
+    return {
+        keyword: float(limit) if isinstance(limit, Fraction) else limit
+        for mark in marks
+        for name, keyword in _BOUNDS.items()
+        if (limit := getattr(mark, name, None)) is not None
+    }
+
+
+def _named(marks: tuple[object, ...]) -> Schema:
+    return {"pattern": NAME_PATTERN} if set(get_args(Name)[1:]) & set(marks) else {}
+
+
+def _longest(marks: tuple[object, ...]) -> int:
+    return min((mark.max_length for mark in marks if isinstance(mark, annotated_types.MaxLen)), default=LONGEST)
+
+
+def _metric() -> Schema:
+    own = {"type": "object", "properties": {"kind": {"const": USER_CODE}, TARGET: {"type": "string"}}}
+    target = {**own, "required": ["kind", TARGET], "additionalProperties": False}
+    return {"anyOf": [{"enum": sorted(METRICS.builtin)}, {"type": "string"}, target]}
+
+
+def _described(text: str | None) -> Schema:
+    return {"description": text} if text else {}
+
+
+_SCALARS: Mapping[object, Callable[[Schema], Schema]] = {
+    bool: lambda bounds: {"type": "boolean"},
+    int: lambda bounds: {"type": "integer", **bounds},
+    float: lambda bounds: {"type": "number", **bounds},
+    str: lambda bounds: {"type": "string"},
+    Fraction: lambda bounds: {
+        "anyOf": [{"type": "number", **bounds}, {"type": "string", "pattern": f"^{FRACTION_PATTERN}$"}]
+    },
+    Argument: lambda bounds: {"type": ["string", "number", "boolean", "null"]},
+}

@@ -1,0 +1,278 @@
+"""JSON Schemas of suite and registry files: current, valid, and of one mind with the reader about shapes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from jsonschema import Draft202012Validator
+
+from robench.core.errors import DeclarationError
+from robench.declare import shipped_registry, shipped_suites
+from robench.declare.field_docs import field_docs
+from robench.declare.json_schema import FILES, json_schema
+from robench.declare.python_source import document_from_python
+from robench.declare.registry import registry_of
+from robench.declare.suites import SuiteEntry, suite_of
+from robench.perturbations import PERTURBATIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+SCHEMAS = {kind: Draft202012Validator(json_schema(kind)) for kind in FILES}
+SHIPPED = [*(("suite", path) for path in shipped_suites().values()), ("registry", shipped_registry())]
+GOLDEN = sorted((ROOT / "tests" / "golden" / "declare").glob("*.yaml"))
+
+
+def loaded(path: Path) -> Any:
+    """Return a file as an editor reads it, robench's reader being another."""
+    return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def is_refused_by_robench(kind: str, value: Any) -> bool:
+    document = document_from_python(value, kind)
+    try:
+        suite_of(document) if kind == "suite" else registry_of(document, ROOT)
+    except DeclarationError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_it_is_a_schema_of_the_draft_that_it_names(kind: str) -> None:
+    schema = json_schema(kind)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_committed_files_are_current(kind: str) -> None:
+    specification = spec_from_file_location("schemas", ROOT / "scripts" / "schemas.py")
+    assert specification is not None
+    assert specification.loader is not None
+    script: Any = module_from_spec(specification)
+    specification.loader.exec_module(script)
+    assert (ROOT / "schemas" / f"{kind}.json").read_text() == script.contents()[f"{kind}.json"], "run `make schemas`"
+    assert {path.name for path in (ROOT / "schemas").iterdir()} == set(script.contents())
+
+
+@pytest.mark.parametrize(("kind", "path"), SHIPPED, ids=lambda each: getattr(each, "stem", each))
+def test_every_shipped_file_is_valid_and_names_its_schema(kind: str, path: Path) -> None:
+    assert [error.message for error in SCHEMAS[kind].iter_errors(loaded(path))] == []
+    first = path.read_text().splitlines()[0]
+    mark, _, place = first.partition("$schema=")
+    assert mark == "# yaml-language-server: "
+    assert json.loads((path.parent / place).read_text()) == json_schema(kind)
+
+
+def test_every_definition_that_is_referred_to_exists() -> None:
+    for kind in FILES:
+        schema = json_schema(kind)
+        text = json.dumps(schema)
+        for name in schema["$defs"]:
+            assert f"#/$defs/{name.replace(' ', '%20')}" in text
+        for error in SCHEMAS[kind].iter_errors({}):
+            assert error.validator == "required" or kind == "registry"
+
+
+SUITE: dict[str, Any] = {
+    "name": "s",
+    "version": 1,
+    "seed": 0,
+    "dataset": "digits",
+    "batch_size": 8,
+    "conditions": [
+        {"name": "clean"},
+        {"name": "pgd", "perturbation": {"kind": "pgd", "epsilon": "8/255", "step_size": 0.01, "num_steps": 2}},
+        {"name": "swept", "perturbation": {"kind": "fgsm", "epsilons": ["2/255", "8/255"], "carry": True}},
+        {
+            "name": "cw",
+            "perturbation": {
+                "kind": "cw",
+                "backend": "torchattacks",
+                "num_steps": 5,
+                "initial_c": 1,
+                "learning_rate": 0.01,
+            },
+        },
+    ],
+    "metrics": ["top1_accuracy"],
+}
+ENTRY: dict[str, Any] = {
+    "architecture": {
+        "backbone": "vit",
+        "image_size": 32,
+        "patch_size": 8,
+        "num_classes": 10,
+        "depth": 1,
+        "dim": 8,
+        "num_heads": 2,
+        "attention": {"kind": "rpc", "layers": [0]},
+    },
+    "weights": {"uri": "w.safetensors", "sha256": None},
+    "preprocessing": {"kind": "image", "mean": [0.3, 0.3, 0.3], "std": [0.3, 0.3, 0.3]},
+    "training": {
+        "dataset": "digits",
+        "seed": 0,
+        "num_epochs": 1,
+        "batch_size": 8,
+        "learning_rate": 0.001,
+        "max_shift": 0,
+        "noise_scale": 0.1,
+    },
+    "trained_on": "digits",
+    "expected": {"top1_accuracy": 0.9},
+}
+REGISTRY = {"checkpoints": {"mine": ENTRY}, "datasets": {"photos": {"kind": "npz", "path": "x", "num_classes": 3}}}
+WHOLE: dict[str, Any] = {"suite": SUITE, "registry": REGISTRY}
+CHECKPOINT = ("checkpoints", "mine")
+PERTURBATION = ("conditions", 1, "perturbation")
+DELETED = object()
+
+
+def damaged(kind: str, place: tuple[str | int, ...], value: object) -> Any:
+    whole = copy.deepcopy(WHOLE[kind])
+    *above, last = place
+    inner: Any = whole
+    for step in above:
+        inner = inner[step]
+    if value is DELETED:
+        del inner[last]
+    else:
+        inner[last] = value
+    return whole
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_whole_examples_are_accepted_by_both(kind: str) -> None:
+    assert [error.message for error in SCHEMAS[kind].iter_errors(WHOLE[kind])] == []
+    assert not is_refused_by_robench(kind, WHOLE[kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("suite", ("nam",), "x"),
+        ("suite", ("name",), "Not A Name"),
+        ("suite", ("name",), 3),
+        ("suite", ("version",), 0),
+        ("suite", ("seed",), -1),
+        ("suite", ("seed",), 2**63),
+        ("suite", ("batch_size",), 100_000),
+        ("suite", ("batch_size",), "8"),
+        ("suite", ("conditions",), []),
+        ("suite", ("conditions",), {}),
+        ("suite", ("conditions",), DELETED),
+        ("suite", ("audit",), "yes"),
+        ("suite", ("metrics",), [3]),
+        ("suite", ("conditions", 0, "examples"), 3),
+        ("suite", ("conditions", 0, "num_examples"), 0),
+        ("suite", ("conditions", 0, "perturbation"), "pgd"),
+        ("suite", (*PERTURBATION, "kind"), DELETED),
+        ("suite", (*PERTURBATION, "steps"), 3),
+        ("suite", (*PERTURBATION, "num_steps"), 0),
+        ("suite", (*PERTURBATION, "num_steps"), 2.5),
+        ("suite", (*PERTURBATION, "num_steps"), DELETED),
+        ("suite", (*PERTURBATION, "epsilon"), -0.5),
+        ("suite", (*PERTURBATION, "epsilon"), "8 %"),
+        ("suite", (*PERTURBATION, "epsilon"), True),
+        ("suite", (*PERTURBATION, "epsilon"), DELETED),
+        ("suite", (*PERTURBATION, "epsilons"), [0.1]),
+        ("suite", (*PERTURBATION, "carry"), True),
+        ("suite", (*PERTURBATION, "norm"), "l3"),
+        ("suite", (*PERTURBATION, "random_start"), None),
+        ("registry", ("models",), {}),
+        ("registry", (*CHECKPOINT, "weights", "sha256"), DELETED),
+        ("registry", (*CHECKPOINT, "weights", "md5"), "x"),
+        ("registry", (*CHECKPOINT, "architecture", "backbone"), DELETED),
+        ("registry", (*CHECKPOINT, "architecture", "kind"), "vit"),
+        ("registry", (*CHECKPOINT, "architecture", "heads"), 2),
+        ("registry", (*CHECKPOINT, "architecture", "depth"), 0),
+        ("registry", (*CHECKPOINT, "architecture", "attention", "layers"), "first"),
+        ("registry", (*CHECKPOINT, "architecture", "attention", "sparsities"), 1),
+        ("registry", (*CHECKPOINT, "preprocessing", "mean"), [0.3, 0.3]),
+        ("registry", (*CHECKPOINT, "preprocessing", "crop"), 5000),
+        ("registry", (*CHECKPOINT, "training", "num_epochs"), 0),
+        ("registry", (*CHECKPOINT, "training", "epochs"), 3),
+        ("registry", (*CHECKPOINT, "coupled"), 1),
+        ("registry", (*CHECKPOINT, "seeds"), [{"seed": 1}]),
+        ("registry", ("checkpoints", "Not A Name"), ENTRY),
+        ("registry", ("datasets", "photos", "num_classes"), 1),
+        ("registry", ("datasets", "photos", "image_sizes"), 32),
+    ],
+)
+def test_damage_to_the_shape_is_refused_by_both(kind: str, place: tuple[str | int, ...], value: object) -> None:
+    whole = damaged(kind, place, value)
+    assert is_refused_by_robench(kind, whole)
+    assert not SCHEMAS[kind].is_valid(whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("suite", (*PERTURBATION, "kind"), "somebodys-attack"),
+        ("suite", ("metrics",), ["somebodys_metric", {"kind": "python", "target": "a.b:C"}]),
+        ("suite", ("dataset",), "somebodys-images"),
+        ("registry", (*CHECKPOINT, "architecture", "attention"), {"kind": "somebodys", "anything": 1}),
+        ("registry", (*CHECKPOINT, "expected"), {"somebodys_metric": 0.5}),
+    ],
+)
+def test_what_plug_ins_may_add_is_open(kind: str, place: tuple[str | int, ...], value: object) -> None:
+    assert SCHEMAS[kind].is_valid(damaged(kind, place, value))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_what_robench_accepts_is_never_refused(path: Path) -> None:
+    """Of mistakes of authors some are no matter of shape, but nothing that is right may be marked in an editor."""
+    try:
+        value = loaded(path)
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return
+    kind = "registry" if isinstance(value, dict) and {"checkpoints", "datasets"} & value.keys() else "suite"
+    if not SCHEMAS[kind].is_valid(value):
+        assert is_refused_by_robench(kind, value)
+
+
+def test_fields_have_their_descriptions() -> None:
+    pgd = json_schema("suite")["$defs"]["perturbation:pgd:sweep"]
+    assert pgd["description"].startswith("Projected gradient descent. Madry et al. 2018")
+    assert "loss" in pgd["properties"]["loss"]["description"]
+    lacking = {
+        f"{kind}.{name}"
+        for kind, declared in PERTURBATIONS.builtin.items()
+        for name in json_schema("suite")["$defs"][f"perturbation:{kind}:sweep"]["properties"]
+        if name not in (*field_docs(declared), "kind", "epsilons", "carry", "warm_start", "epsilon", "norm")
+    }
+    assert len(lacking) <= 25, sorted(lacking)
+
+
+def test_descriptions_are_read_over_lines_and_bases() -> None:
+    class Base:
+        """Summary: of something.
+
+        Attributes:
+            first: one: two,
+                three.
+            a, b: both.
+
+        Other text: not a field.
+        """
+
+    class Derived(Base):
+        """Without attributes."""
+
+    assert field_docs(Derived) == {"first": "one: two, three.", "a": "both.", "b": "both."}
+    assert field_docs(SuiteEntry) == {}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_command_prints_it(robench: Robench, kind: str) -> None:
+    ended = robench("schema", kind)
+    assert (ended.code, json.loads(ended.stdout)) == (0, json_schema(kind))
