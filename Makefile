@@ -4,11 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --all-seeds
 
-<<<<<<< HEAD
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs pictures suites screenshots errors lock clean
-=======
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs schemas suites screenshots errors lock clean
->>>>>>> h-cli
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
