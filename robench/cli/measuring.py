@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from robench.cli.main import INTERRUPTED, TERMINATED, Terminated
 from robench.cli.progress import progress_shown
 from robench.cli.terminal import say
+from robench.scheduling import ProcessExecutor
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -23,6 +24,10 @@ def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt.
     """
     executor = prepared.executor(store)
+    if isinstance(executor, ProcessExecutor):
+        count = min(executor.num_workers, len(prepared.todo(store)))
+        if count:
+            say(f"starting {count} worker{'s' * (count != 1)}")
     interrupts = _Interrupts(executor)
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from robench.training.base import EpochReport
 
 SECONDS_BETWEEN_LINES = 10.0
+# Before so many shards, a time left would be a guess.
+LEAST_SHARDS = 3
 
 
 @contextmanager
@@ -30,8 +32,7 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("shards {task.fields[rate]} left"),
-            TimeRemainingColumn(),
+            TextColumn("shards {task.fields[rate]}"),
         )
         with Bar(*columns, console=bar_console(), transient=True) as bar:
             yield _BarDisplay(bar, num_shards)
@@ -42,6 +43,7 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
 class _Rate:
     def __init__(self) -> None:
         self._started = time.monotonic()
+        self._first: float | None = None
         self._num_examples = 0
 
     def text(self, progress: Progress) -> str:
@@ -50,9 +52,15 @@ class _Rate:
         seconds = time.monotonic() - self._started
         return f"{self._num_examples / seconds:.0f} examples/s," if self._num_examples else ""
 
-    def seconds_left(self, progress: Progress) -> float | None:
+    def time_left(self, progress: Progress) -> str:
+        """Return the time left, by the shards after the first, whose time has the start of workers in it."""
+        now = time.monotonic()
+        self._first = now if self._first is None else self._first
         left = progress.num_shards - progress.num_kept_before - progress.num_done
-        return (time.monotonic() - self._started) / progress.num_done * left if progress.num_done else None
+        counted = progress.num_done - 1
+        if not left or counted < LEAST_SHARDS:
+            return ""
+        return f" {(now - self._first) / counted * left:.0f} s left"
 
 
 class _BarDisplay:
@@ -63,7 +71,8 @@ class _BarDisplay:
 
     def __call__(self, progress: Progress) -> None:
         completed = progress.num_kept_before + progress.num_done
-        self._bar.update(self._task, total=progress.num_shards, completed=completed, rate=self._rate.text(progress))
+        rate = f"{self._rate.text(progress)}{self._rate.time_left(progress)}".rstrip(",")
+        self._bar.update(self._task, total=progress.num_shards, completed=completed, rate=rate)
         if isinstance(progress.result, Failure):
             # rich prints other output to stderr above its bar.
             say(_failure_text(progress.result))
@@ -75,7 +84,7 @@ class _LineDisplay:
         self._last = -SECONDS_BETWEEN_LINES
 
     def __call__(self, progress: Progress) -> None:
-        rate = self._rate.text(progress)
+        rate, time_left = self._rate.text(progress), self._rate.time_left(progress)
         if isinstance(progress.result, Failure):
             say(_failure_text(progress.result))
         completed = progress.num_kept_before + progress.num_done
@@ -83,8 +92,6 @@ class _LineDisplay:
         if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
             return
         self._last = time.monotonic()
-        left = self._rate.seconds_left(progress)
-        time_left = "" if left is None or is_last else f" {left:.0f} s left"
         say(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"))
 
 

@@ -29,9 +29,14 @@ from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out, out_document, out_json, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robench.core.protocols import Store
     from robench.core.report import Report
+    from robench.core.suite import Suite
     from robench.runs import PreparedRun
+    from robench.runs.devices import Workers
+    from robench.runs.estimate import Work
     from robench.runs.request import ExecutorName, KeptDtype
 
 
@@ -113,6 +118,7 @@ def command(
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)
+    _say_limit(None if smoke else limit, request.suites)
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
@@ -159,14 +165,46 @@ def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:
     todo = prepared.todo(store)
     num_shards = len({shard.key for shard in prepared.shards})
     num_examples = sum(shard.stop - shard.start for shard in todo)
+    work, workers = prepared.work(store), prepared.workers(store)
     if as_json:
         plan = {"shards": num_shards, "kept": num_shards - len(todo), "todo": len(todo), "examples": num_examples}
-        out_json({**plan, "titles": [shard.header.title for shard in todo]})
+        cost = {"forward": work.forward, "backward": work.backward, "all_passes_known": work.is_whole}
+        time = {"seconds": work.seconds, "workers": 0 if workers.in_process else len(workers.devices)}
+        out_json({**plan, **cost, **time, "titles": [shard.header.title for shard in todo]})
         return
     out(
         f"{num_shards} shards, {num_shards - len(todo)} kept, {len(todo)} to do ({num_examples} examples)",
+        *([_work_text(work, workers)] if todo else []),
         *(f"  {shard.header.title}" for shard in todo),
     )
+
+
+def _work_text(work: Work, workers: Workers) -> str:
+    # Imported here, so that help needs no torch.
+    from robench.runs.estimate import STARTUP_SECONDS
+
+    known = "at most" if work.is_whole else "more than"
+    passes = f"{known} {work.forward:,} forward and {work.backward:,} backward passes of examples"
+    where = "in this process" if workers.in_process else f"in {len(workers.devices)} workers"
+    if work.seconds is None:
+        return f"{passes}, {where}"
+    seconds = work.seconds if workers.in_process else STARTUP_SECONDS + work.seconds / len(workers.devices)
+    return f"{passes}: at most about {_duration(seconds)} {where}, as a few passes took"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _say_limit(limit: int | None, suites: Sequence[Suite]) -> None:
+    size = min((suite.batch_size * suite.batches_per_shard for suite in suites), default=0)
+    if limit is not None and limit < size:
+        say(
+            f"--limit {limit}: whole shards are computed, here of {size} examples, and kept for later runs; to try"
+            " models with 4 examples, use --smoke"
+        )
 
 
 def _print_reports(reports: list[Report], as_json: bool, *, kept_in: Path | None) -> None:

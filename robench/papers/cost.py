@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from robench.core.suite import Suite
+    from robench.core.suite import Condition, Suite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +38,27 @@ class Cost:
         return f"{at_least}{self.inputs:,} {self.noun}, {self.forward:,} forward{backward} passes"
 
 
+def passes_of(condition: Condition) -> tuple[int, int, int, bool]:
+    """Return the numbers of inputs, forward and backward passes of an example, and whether all passes are known."""
+    passes = condition.perturbation.most_passes
+    forward, backward = passes or (0, 0)
+    inputs = max(1, len(condition.perturbation.at_budgets))
+    # A sweep's passes are of all its budgets together.
+    return inputs, inputs * condition.num_predictions + forward, backward, passes is not None
+
+
 def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
     """Return the cost of a suite without its audits."""
     inputs = forward = backward = 0
     is_whole = True
     for condition in suite.conditions:
         bounds = [size for size in (condition.num_examples, condition.dataset.num_examples) if size is not None]
-        size = min(bounds, default=0) * num_checkpoints * max(1, len(condition.perturbation.at_budgets))
-        passes = condition.perturbation.most_passes
-        is_whole = is_whole and bool(bounds) and passes is not None
-        # A sweep's passes are of all its budgets together.
-        size_of_passes = min(bounds, default=0) * num_checkpoints
-        inputs += size
-        forward += size * condition.num_predictions + size_of_passes * (passes or (0, 0))[0]
-        backward += size_of_passes * (passes or (0, 0))[1]
+        size = min(bounds, default=0) * num_checkpoints
+        inputs_each, forward_each, backward_each, is_known = passes_of(condition)
+        is_whole = is_whole and bool(bounds) and is_known
+        inputs += size * inputs_each
+        forward += size * forward_each
+        backward += size * backward_each
     domains = {condition.dataset.domain for condition in suite.conditions}
     noun = domains.pop() if len(domains) == 1 else "inputs"
     return Cost(inputs=inputs, noun=noun, forward=forward, backward=backward, is_whole=is_whole)

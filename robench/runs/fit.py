@@ -8,6 +8,7 @@ entry permits it.
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -40,15 +41,19 @@ FEW = 2
 # Seven passes of eight rows, forward and backward: the batch twice, permuted, and copies of four of its rows.
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
+COUPLING_PASSES = 3 + COUPLING_COPIED
 
 
 def check_fit(
     checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset], module: nn.Module | None = None
-) -> None:
+) -> float | None:
     """Refuse a model that cannot be measured on one of the datasets, or contradicts its registry entry.
 
     It runs on 32 examples of the dataset it was trained on, on two of others, and on eight to check that rows are
     independent. ``module`` is the module of a checkpoint in memory; None loads the checkpoint's weights.
+
+    Returns:
+        Seconds that a forward and a backward pass took for an example, for estimates; None where they were not timed.
 
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
@@ -68,8 +73,7 @@ def check_fit(
             task.rules.check_fit(outputs, _num_classes(declared, dataset), checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(outputs).all()):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
-    if not checkpoint.coupled:
-        _check_rows_are_apart(checkpoint, model, datasets)
+    return None if checkpoint.coupled else _check_rows_are_apart(checkpoint, model, datasets)
 
 
 def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:
@@ -89,10 +93,13 @@ def _check_expected(checkpoint: Checkpoint, dataset: str, outputs: torch.Tensor,
         raise UsageError(f"model {checkpoint.name!r} {found}, or correct `expected`")
 
 
-def _check_rows_are_apart(checkpoint: Checkpoint, model: Model, datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
+def _check_rows_are_apart(
+    checkpoint: Checkpoint, model: Model, datasets: Mapping[DatasetDeclaration, Dataset]
+) -> float | None:
     """Refuse a model whose rows influence each other, on the first dataset with two readable examples.
 
-    The batch has eight rows whatever the suite's batch size; fewer examples are repeated.
+    The batch has eight rows whatever the suite's batch size; fewer examples are repeated. The seconds of a row's passes
+    are returned where inputs are whole, and not excerpts.
     """
     for declared, dataset in datasets.items():
         found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
@@ -102,11 +109,14 @@ def _check_rows_are_apart(checkpoint: Checkpoint, model: Model, datasets: Mappin
             batch = _excerpts(declared, [inputs[row] for row in rows])
             break
     else:
-        return
+        return None
+    started = time.perf_counter()
     with _refused(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
         coupling = measure_coupling(model, batch, rows, COUPLING_COPIED)
     if coupling is not None and coupling.is_coupled:
         raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
+    seconds = time.perf_counter() - started
+    return seconds / (COUPLING_PASSES * COUPLING_ROWS) if DOMAINS[declared.domain].is_real_valued else None
 
 
 def _excerpts(declared: DatasetDeclaration, inputs: Sequence[torch.Tensor]) -> torch.Tensor:

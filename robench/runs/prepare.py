@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from robench.attacks.backends.installed import check_installed
@@ -14,6 +14,7 @@ from robench.evaluation.evaluator import Evaluator
 from robench.models.weights import resolve
 from robench.reports import over_seeds, report_of_store
 from robench.runs.devices import choose_workers
+from robench.runs.estimate import work_of
 from robench.runs.fit import check_fit
 from robench.runs.fit_apart import check_fit_apart, checks_apart
 from robench.runs.kept_examples import WithExamples, folder_of
@@ -29,29 +30,53 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.core.shard import DatasetIdentity, Shard
     from robench.core.suite import Condition, Suite
+    from robench.runs.devices import Workers
+    from robench.runs.estimate import Work
     from robench.runs.request import RunRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """Run whose weights and data have been verified."""
+    """Run whose weights and data have been verified.
+
+    Attributes:
+        seconds_per_example: seconds of a forward and a backward pass of an example, by model, where they were timed.
+    """
 
     request: RunRequest
     measurements: Mapping[str, tuple[Measurement, ...]]
     shards: tuple[Shard, ...]
+    seconds_per_example: Mapping[str, float] = field(default_factory=dict)
 
     def todo(self, store: Store) -> list[Shard]:
         """Return the shards that ``store`` lacks."""
         return missing(self.shards, self._demanding(store))
 
+    def work(self, store: Store) -> Work:
+        """Return the estimated work of the shards that ``store`` lacks."""
+        return work_of(self.todo(store), self.seconds_per_example)
+
+    def workers(self, store: Store | None = None) -> Workers:
+        """Return the workers for the requested devices.
+
+        One, in this process, where nothing else was asked for and new processes would start for longer than they save.
+        """
+        request = self.request
+        workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
+        is_free = request.workers is None and request.executor == "auto" and request.shard_timeout is None
+        is_cpu = set(workers.devices) == {"cpu"}
+        if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(len(workers.devices)):
+            return choose_workers(request.device, 1, "serial")
+        return workers
+
     def executor(self, store: Store | None = None) -> Executor:
-        """Return the executor for the requested devices; ``store`` keeps adversarial examples.
+        """Return the executor for the requested devices; ``store`` keeps results and adversarial examples.
 
         Raises:
             UsageError: adversarial examples are requested, but the store cannot keep them.
         """
         request = self.request
-        workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
+        workers = self.workers(store)
         evaluators = [
             Evaluator(
                 device=device,
@@ -118,10 +143,12 @@ def prepare(request: RunRequest) -> PreparedRun:
     declared = request.datasets
     opened, digests = _found(request, declared)
     apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
+    seconds: dict[str, float] = {}
     for checkpoint in request.checkpoints:
         if checkpoint not in apart:
             shown = {each: opened[each, checkpoint.preprocessing] for each in declared}
-            check_fit(checkpoint, shown, request.modules.get(checkpoint.name))
+            taken = check_fit(checkpoint, shown, request.modules.get(checkpoint.name))
+            seconds |= {} if taken is None else {checkpoint.name: taken}
     check_fit_apart(apart, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
@@ -140,6 +167,7 @@ def prepare(request: RunRequest) -> PreparedRun:
         request=request,
         measurements={name: (*audits[name], *measured) for name, measured in measurements.items()},
         shards=shards,
+        seconds_per_example=seconds,
     )
 
 

@@ -47,6 +47,11 @@ class ProcessExecutor:
         self._deaths: dict[str, list[Death]] = {}
         self._silent_deaths = 0
 
+    @property
+    def num_workers(self) -> int:
+        """Number of processes; no more are started than there are shards."""
+        return len(self._evaluators)
+
     def drain(self) -> None:
         """Start no further shards; those in progress are finished and yielded."""
         self._draining = True

@@ -234,7 +234,9 @@ class TestHostileNames:
 
     def test_plain_text_keeps_its_lines(self, kind: str):
         hostile, harmless = RENDERERS["text"](everywhere(HOSTILE[kind])), RENDERERS["text"](everywhere("x"))
-        assert len(hostile.splitlines()) == len(harmless.splitlines())
+        # Labels of a wide table are wrapped.
+        after = [text[text.index("\n---") :].splitlines() for text in (hostile, harmless)]
+        assert len(after[0]) == len(after[1])
 
 
 @pytest.mark.parametrize("model", [*HOSTILE.values(), *NUMBER_LIKE])

@@ -16,6 +16,7 @@ from robench.attention.symmetric import Symmetric
 from robench.core.checkpoint import Weights
 from robench.core.identity import key_of, to_plain
 from robench.core.shard import Shard, shard_key
+from robench.core.spelling import Spelled
 from robench.core.suite import ThreatModel
 from robench.declarations.preprocessing import ImagePreprocessing
 
@@ -158,16 +159,24 @@ def test_the_header_of_a_coupled_model_says_so_and_differs_in_nothing_else() -> 
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "text"),
+    ("norm", "epsilon", "text"),
     [
-        (Fraction(8, 255), "linf-8/255"),
-        (Fraction(1, 510), "linf-1/510"),
-        (Fraction(0), "linf-0/255"),
-        (Fraction(3, 100), "linf-3/100"),
+        ("linf", Fraction(8, 255), "linf-8/255"),
+        ("linf", Fraction(10, 255), "linf-10/255"),
+        ("linf", Fraction(1, 510), "linf-1/510"),
+        ("linf", Fraction(0), "linf-0"),
+        ("linf", Fraction(1), "linf-1"),
+        ("linf", Fraction(3, 100), "linf-3/100"),
+        # A length is no number of grey levels.
+        ("l2", Fraction(1), "l2-1"),
+        ("l2", Fraction(128, 255), "l2-128/255"),
+        ("l1", Fraction(12), "l1-12"),
+        ("l2", Spelled("0.5"), "l2-0.5"),
+        ("linf", Spelled("10/255"), "linf-10/255"),
     ],
 )
-def test_threat_models_are_named_in_grey_levels_where_they_are_whole(epsilon: Fraction, text: str) -> None:
-    assert str(ThreatModel(norm="linf", epsilon=epsilon)) == text
+def test_threat_models_are_named_in_grey_levels_where_they_are_whole(norm: str, epsilon: Fraction, text: str) -> None:
+    assert str(ThreatModel(norm=norm, epsilon=epsilon)) == text
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, 600), (200, 200), (1000, 600)])

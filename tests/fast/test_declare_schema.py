@@ -226,7 +226,12 @@ def test_a_misspelt_required_field_is_one_problem() -> None:
         ([0.5] * 4, "mean: must have 3 entries, got 4"),
         (0.5, "mean: must be a list, got 0.5"),
         ([0.5, "a", 0.5], "mean[1]: must be a number, got 'a'"),
-        ([0.5, 123.0, 0.5], "mean: must lie in [0, 1] in every channel (pixel units), got [0.5, 123.0, 0.5]"),
+        (
+            [0.5, 123.0, 0.5],
+            "mean: must lie in [0, 1] in every channel (pixel units), got [0.5, 123.0, 0.5]; "
+            "divide mean and std by 255",
+        ),
+        ([0.5, 256.0, 0.5], "mean: must lie in [0, 1] in every channel (pixel units), got [0.5, 256.0, 0.5]"),
     ],
     ids=str,
 )

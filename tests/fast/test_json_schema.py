@@ -269,7 +269,12 @@ def test_descriptions_are_read_over_lines_and_bases() -> None:
         """Without attributes."""
 
     assert field_docs(Derived) == {"first": "one: two, three.", "a": "both.", "b": "both."}
-    assert field_docs(SuiteEntry) == {}
+
+    class Plain:
+        """Documented without attributes."""
+
+    assert field_docs(Plain) == {}
+    assert field_docs(SuiteEntry)["batch_size"].startswith("number of rows")
 
 
 @pytest.mark.parametrize("kind", FILES)

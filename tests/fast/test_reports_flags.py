@@ -202,7 +202,7 @@ class TestSweeps:
     def test_budgets_of_a_plain_sweep_are_compared_under_their_labels(self) -> None:
         (flag,) = self.flags()
         assert (flag.name, flag.is_raised) == ("smaller budget beats larger", True)
-        assert flag.finding.startswith("sweep 8/255 against sweep 16/255: +50.0 points")
+        assert flag.finding.startswith("sweep 8/255 against sweep 16/255: 50.0 points fewer survive")
 
     @pytest.mark.parametrize("field", ["carry", "warm_start"])
     def test_budgets_that_lean_on_each_other_say_nothing_of_monotonicity(self, field: str) -> None:

@@ -16,7 +16,7 @@ from leaderboard_examples import FINE, MASKED, adv_suite, fill, shift_suite
 from robench.core.report import Cell, Estimate
 from robench.declare import read_registries
 from robench.leaderboard import leaderboard_of, render_html
-from robench.leaderboard.board import Standing
+from robench.core.report import Standing
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import logging
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, cli
-from robench.cli.progress import _LineDisplay, progress_shown
+from robench.cli.progress import _LineDisplay, _Rate, progress_shown
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
 from robench.declare import parse_suite
@@ -208,6 +209,15 @@ class TestProgress:
         first, last = captured.err.splitlines()
         assert first == "0 of 4 shards"
         assert re.fullmatch(r"4 of 4 shards \d+ examples/s", last)
+
+    def test_no_time_is_left_before_it_means_something(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The first shard waits for workers; after three more, 3 s each, six are left."""
+        now = iter([0.0, 100.0, 103.0, 106.0, 109.0, 112.0])
+        monkeypatch.setattr("robench.cli.progress.time.monotonic", lambda: next(now))
+        rate = _Rate()
+        ten = [replace(progress(done), num_shards=10) for done in range(1, 5)]
+        assert [rate.time_left(each) for each in ten] == ["", "", "", " 18 s left"]
+        assert rate.time_left(replace(ten[0], num_done=10)) == ""
 
     def test_a_failure_is_told_at_once(self, capsys: pytest.CaptureFixture[str]) -> None:
         display = _LineDisplay()
