@@ -31,7 +31,7 @@ def closest(name: str, known: Iterable[str], expected: Collection[str] = ()) -> 
         known: the known names.
         expected: those of the known names that are missing where the unknown one was found.
 
-    >>> closest("steps", ["step_size", "num_steps"]), closest("lr", ["loss", "learning_rate"]), closest("x", ["loss"])
+    >>> closest("steps", ["step_size", "num_steps"], ["num_steps"]), closest("lr", ["loss", "learning_rate"]), closest("x", ["loss"])
     ('num_steps', 'learning_rate', None)
     """
     listed = list(known)
