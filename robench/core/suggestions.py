@@ -31,8 +31,10 @@ def closest(name: str, known: Iterable[str], expected: Collection[str] = ()) -> 
         known: the known names.
         expected: those of the known names that are missing where the unknown one was found.
 
-    >>> closest("steps", ["step_size", "num_steps"], ["num_steps"]), closest("lr", ["loss", "learning_rate"]), closest("x", ["loss"])
-    ('num_steps', 'learning_rate', None)
+    >>> closest("steps", ["step_size", "num_steps"], expected=["num_steps"])
+    'num_steps'
+    >>> closest("lr", ["loss", "learning_rate"]), closest("x", ["loss"])
+    ('learning_rate', None)
     """
     listed = list(known)
     containing = [each for each in listed if _stands_in(name, each)]
