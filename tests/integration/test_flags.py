@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +66,7 @@ def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench
     lines = {line.split()[0]: line for line in ended.stdout.splitlines() if line.startswith(("honest", "noisy"))}
     assert lines["honest"].endswith("none")
     assert lines["noisy"].endswith("raised")
-    assert "- noisy: random victim: repeated predictions differ by at most" in ended.stdout
+    assert re.search(r"- noisy: random victim: \d+ repeated predictions differ by at most", ended.stdout)
     assert "average gradients over draws (num_draws)" in ended.stdout
     assert all(len(flags) == 15 for flags in kept(audited / "results").values())
 
