@@ -69,7 +69,7 @@ def test_a_suite_is_shown_with_what_depends_on_the_batch(suite: Path) -> None:
 
 
 def test_what_a_library_has_not_is_said_with_its_line(robench: Robench, small_suite: Callable[..., Path]) -> None:
-    suite = small_suite(**{OWN_PGD: LIBRARY_PGD.replace("returns: last, ", "")})
+    suite = small_suite(**{OWN_PGD: LIBRARY_PGD.replace("returns: last", "returns: best")})
     ended = robench("validate", suite)
     assert ended.code == 2
     assert "perturbation.returns: must be last with backend torchattacks, which has no other, got best" in ended.stderr

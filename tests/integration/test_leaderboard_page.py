@@ -13,10 +13,9 @@ import pytest
 from browser import axe_script, chromium, prefer, resize, what_is_missing
 from leaderboard_examples import FINE, MASKED, adv_suite, fill, shift_suite
 
-from robench.core.report import Cell, Estimate
+from robench.core.report import Cell, Estimate, Standing
 from robench.declare import read_registries
 from robench.leaderboard import leaderboard_of, render_html
-from robench.core.report import Standing
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:
