@@ -108,7 +108,10 @@ def run_command(command: list[str], code: int, robench: Robench, monkeypatch: py
         runpy.run_path(arguments[0], run_name="__main__")
         return
     assert program == "robench", f"no program of a page's is {program}: mark the block as not run"
-    ended = robench(*quickened(arguments))
+    *arguments, sign, file = arguments if ">" in arguments[-2:] else (*arguments, "", "")
+    ended = robench(*quickened(list(arguments)))
+    if sign:
+        Path(file).write_text(ended.stdout)
     assert ended.code == code, f"{command} ended with {ended.code}: {ended.stderr}"
 
 

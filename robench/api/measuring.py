@@ -9,6 +9,7 @@ from robench.api.arguments import data_root_of, folder_store, registries_of, sui
 from robench.core.errors import UnknownNameError
 from robench.datasets import open_dataset
 from robench.declare import find_checkpoints, find_datasets, find_suite, parse_architecture
+from robench.leaderboard import ranked
 from robench.models.build import build
 from robench.models.loading import load_model
 from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, smoke_request
@@ -219,4 +220,8 @@ def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callabl
 def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress: Callable[[Progress], None]) -> Report:
     prepared = prepare(request)
     prepared.measure(store, prepared.executor(store), on_progress)
-    return prepared.report(request.suites[0], store)
+    (suite,) = request.suites
+    report = prepared.report(suite, store)
+    if request.smoke:
+        return report
+    return ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite))

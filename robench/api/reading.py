@@ -12,10 +12,10 @@ from robench.comparison import baseline_of, check_results, compare_models
 from robench.core.files import absolute
 from robench.declare import find_checkpoints, read_registries, seeds_of_models
 from robench.exports import outcomes_table
-from robench.leaderboard import leaderboard_of, ranked_report
+from robench.leaderboard import leaderboard_of, ranked
 from robench.papers import find_published, measured_of_tables, tables_of
 from robench.papers.archive_file import is_archive, unpacked
-from robench.reports import arranged
+from robench.reports import arranged, report_of_store
 from robench.runs import check_request, prepare, suites_to_check
 from robench.store import FolderStore
 from robench.store.baseline import read_baseline
@@ -94,14 +94,9 @@ def build_report(
     names = [models] if isinstance(models, str) else list(models)
     if all_seeds:
         names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
-    report = ranked_report(
-        suite_of(suite, registries, dataset),
-        FolderStore(or_default(results)),
-        models=names or None,
-        limit=limit,
-        seed=seed,
-        average_seeds=all_seeds,
-    )
+    found, store = suite_of(suite, registries, dataset), FolderStore(or_default(results))
+    report = report_of_store(found, store, models=names or None, limit=limit, seed=seed, average_seeds=all_seeds)
+    report = ranked(report, found, store, limit=limit)
     return arranged(report, sort=sort, columns=[columns] if isinstance(columns, str) else columns)
 
 

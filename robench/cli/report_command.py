@@ -24,8 +24,8 @@ from robench.cli.patterns import models_of_results
 from robench.cli.terminal import out_document, say
 from robench.declare import find_checkpoints, find_suites, read_registries
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
-from robench.leaderboard import arranged_board, leaderboard_of, ranked_report
-from robench.reports import RENDERERS, arranged
+from robench.leaderboard import arranged_board, leaderboard_of, ranked
+from robench.reports import RENDERERS, arranged, report_of_store
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def command(
             out_document(BOARD_RENDERERS["html"](arranged_board(board, columns=columns, sort=sort)))
     has_rows = True
     for given, suite in zip(dict.fromkeys(suites), found, strict=True):
-        report = ranked_report(suite, store, models=names, limit=limit, seed=seed, average_seeds=all_seeds)
+        report = report_of_store(suite, store, models=names, limit=limit, seed=seed, average_seeds=all_seeds)
+        report = ranked(report, suite, store, limit=limit)
         report = arranged(report, columns=columns, sort=sort, is_transposed=transpose)
         has_rows = has_rows and bool(report.rows) and not is_empty
         # A table without rows says nothing, but a program that reads JSON expects some. One page has all suites.

@@ -100,10 +100,9 @@ def command(
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, smoke_request
 
-    names = models_of_registry(models, registries)
     request = RunRequest(
         suites=find_suites(suites, registries, dataset),
-        checkpoints=tuple(find_checkpoints(names, registries, all_seeds=all_seeds)),
+        checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds)),
         limit=limit,
         seed=seed,
         device=device,
@@ -126,7 +125,7 @@ def command(
         _print_plan(prepared, store, as_json)
         return 0
     stopped_with, progress = measured(prepared, store)
-    reports = [prepared.report(suite, store) for suite in request.suites]
+    reports = _reports(prepared, store)
     _print_reports(reports, as_json, kept_in=None if smoke else results)
     _say_how_it_ended(progress.num_failed, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
@@ -143,6 +142,19 @@ def _store(results: Path, *, smoke: bool, dry_run: bool) -> Store:
     if not dry_run:
         store.check_writable()
     return store
+
+
+def _reports(prepared: PreparedRun, store: Store) -> list[Report]:
+    """Return the table of each suite; the best of each column is marked where there are several models."""
+    from robench.leaderboard import ranked
+
+    request = prepared.request
+    plain = [(suite, prepared.report(suite, store)) for suite in request.suites]
+    if request.smoke:
+        return [report for _, report in plain]
+    return [
+        ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite)) for suite, report in plain
+    ]
 
 
 def _say_how_it_ended(num_failed: int, *, is_interrupted: bool, smoke: bool) -> None:

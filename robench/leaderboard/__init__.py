@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from robench.leaderboard.board import Leaderboard
-from robench.leaderboard.build import arranged_board, leaderboard_of, ranked_report
+from robench.leaderboard.build import arranged_board, leaderboard_of, ranked
 from robench.leaderboard.document import render_json
 from robench.leaderboard.manifest import MANIFEST_NAME, render_manifest
 from robench.leaderboard.page import render_html
@@ -33,6 +33,6 @@ __all__ = [
     "Renderer",
     "arranged_board",
     "leaderboard_of",
-    "ranked_report",
+    "ranked",
     "render_manifest",
 ]

@@ -16,11 +16,12 @@ from robench.leaderboard.curves import curves_of, profiles_of
 from robench.leaderboard.entries import entry_of
 from robench.leaderboard.pairing import TEST, pairs_of, standings
 from robench.leaderboard.suite_results import SuiteResults
+from robench.reports import report_of_store
 from robench.reports.arrangement import best_first, named_columns, one_column
 from robench.reports.results import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.flags import Flag
@@ -63,9 +64,11 @@ def leaderboard_of(
     """
     _check_names(suites)
     wanted = list(dict.fromkeys(_models(suites, store, seed) if models is None else models))
-    found = [
-        SuiteResults(suite, store, wanted, limit=limit, seed=seed, average_seeds=average_seeds) for suite in suites
+    reports = [
+        report_of_store(suite, store, models=wanted, limit=limit, seed=seed, average_seeds=average_seeds)
+        for suite in suites
     ]
+    found = [SuiteResults(suite, store, report, limit=limit) for suite, report in zip(suites, reports, strict=True)]
     columns = tuple(column for each in found for column in each.columns(several=len(found) > 1))
     testable = {key: models for each in found for key, models in each.testable.items()} if is_tested else {}
     # Rows of several suites: of means over seeds, names are those of entries.
@@ -82,23 +85,29 @@ def leaderboard_of(
     )
 
 
-def ranked_report(
+def ranked(
+    report: Report,
     suite: Suite,
     store: Store,
     *,
-    models: Sequence[str] | None = None,
     limit: int | None = None,
-    seed: int | None = None,
-    average_seeds: bool = False,
+    measurements: Mapping[str, Collection[str]] | None = None,
 ) -> Report:
-    """Return ``reports.report_of_store`` with the standing of each number, where there are several models.
+    """Return a report with the standing of each number among its rows, if there are several.
 
-    Arguments and errors are those of ``leaderboard_of``.
+    Args:
+        report: report of ``store``, also one of means over training seeds.
+        suite: its suite.
+        store: all results.
+        limit: limit of the report.
+        measurements: keys of the report's measurements by model, if it was restricted to some.
+
+    Raises:
+        StoreError: a file cannot be read, or is of a later robench.
     """
-    wanted = list(dict.fromkeys(_models([suite], store, seed) if models is None else models))
-    found = SuiteResults(suite, store, wanted, limit=limit, seed=seed, average_seeds=average_seeds)
-    if len(found.report.rows) < 2:
-        return found.report
+    if len(report.rows) < 2:
+        return report
+    found = SuiteResults(suite, store, report, limit=limit, measurements=measurements)
     standing = {
         column.column.key: _standings(found.report.rows, column.column.key, column, found.testable)
         for column in found.columns(several=False)

@@ -11,18 +11,16 @@ from robench.declarations.views import views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
 from robench.metrics import METRICS
-from robench.reports.build import report_of_store
 from robench.reports.coverage import Coverage, cover
 from robench.reports.estimates import readings_of
 from robench.reports.notes import releases_and_devices
 from robench.reports.results import Stored
-from robench.reports.seeds import over_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from robench.core.protocols import Store
-    from robench.core.report import Row
+    from robench.core.report import Report, Row
     from robench.core.suite import Suite
     from robench.leaderboard.pairing import Testable
 
@@ -41,20 +39,18 @@ class SuiteResults:
         self,
         suite: Suite,
         store: Store,
-        models: Sequence[str],
+        report: Report,
         *,
         limit: int | None,
-        seed: int | None,
-        average_seeds: bool = False,
+        measurements: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self.suite = suite
-        report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
-        self.report = over_seeds(report) if average_seeds else report
+        self.report = report
         self.measured: dict[str, dict[str, tuple[ConditionProvenance, ...]]] = {}
         self.testable: dict[str, dict[str, Testable]] = {}
         self._accuracies: dict[str, list[Accuracies]] = {}
         self._views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
-        results = Stored(suite, store, None, self.report.seed)
+        results = Stored(suite, store, measurements, report.seed)
         for row in self.report.rows:
             for checkpoint in row.seeds or (row.model,):
                 found = results.of(checkpoint)

@@ -20,6 +20,7 @@ from robench.reports.estimates import cell_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import are_coupled, coupled_note, notes_of, provenance_of
 from robench.reports.results import Given, Stored
+from robench.reports.seeds import over_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -74,17 +75,21 @@ def report_of_store(
     measurements: Mapping[str, Collection[str]] | None = None,
     seed: int | None = None,
     coupled: Collection[str] = (),
+    average_seeds: bool = False,
 ) -> Report:
     """Return the table of a suite from a store, one model in memory at a time; see ``build_report``.
 
-    A measurement belongs to the model named in its first record.
+    A measurement belongs to the model named in its first record. With ``average_seeds`` the checkpoints ``NAME`` and
+    ``NAME@SEED`` are one row, the mean over them.
 
     Raises:
         UsageError, UnknownNameError: see ``build_report``.
         StoreError: a file cannot be read, or is of a later robench.
     """
     wanted_seed = suite.seed if seed is None else seed
-    return _report(suite, Stored(suite, store, measurements, wanted_seed), models, limit, wanted_seed, coupled)
+    results = Stored(suite, store, measurements, wanted_seed)
+    report = _report(suite, results, models, limit, wanted_seed, coupled)
+    return over_seeds(report) if average_seeds else report
 
 
 def _report(

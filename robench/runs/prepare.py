@@ -12,7 +12,7 @@ from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.evaluator import Evaluator
 from robench.models.weights import resolve
-from robench.reports import over_seeds, report_of_store
+from robench.reports import report_of_store
 from robench.runs.devices import choose_workers
 from robench.runs.estimate import work_of
 from robench.runs.fit import check_fit
@@ -123,9 +123,9 @@ class PreparedRun:
             measurements=self.keys(suite),
             seed=seed,
             coupled=self.request.coupled,
+            average_seeds=self.request.all_seeds,
         )
-        report = replace(report, notes=(NOTE,)) if self.request.smoke else report
-        return over_seeds(report) if self.request.all_seeds else report
+        return replace(report, notes=(NOTE,)) if self.request.smoke else report
 
 
 def prepare(request: RunRequest) -> PreparedRun:

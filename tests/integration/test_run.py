@@ -177,6 +177,16 @@ def test_every_format_is_written_from_the_store_alone(
     assert ended.stderr == ""
 
 
+def test_the_table_of_a_run_is_that_of_the_report_with_the_best_marked(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    asked = ["--suite", small_suite(), *VIT[:2], "--model", "digits-symvit", "--limit", 50, "--results", tmp_path / "r"]
+    ran, reported = robench("run", *asked), robench("report", *asked)
+    assert ran.code == reported.code == 0
+    assert ran.stdout == reported.stdout
+    assert "bold, or with an asterisk: the best of its column" in ran.stdout
+
+
 def test_two_suites_give_two_tables_and_share_their_shards(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:

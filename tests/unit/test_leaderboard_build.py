@@ -13,7 +13,7 @@ from robench.attention.rpc import Rpc
 from robench.core.errors import UsageError
 from robench.core.records import Failure
 from robench.declare import read_registries
-from robench.leaderboard import arranged_board, leaderboard_of, ranked_report
+from robench.leaderboard import arranged_board, leaderboard_of, ranked
 from robench.leaderboard.entries import OF_THE_BACKBONE, entry_of
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
@@ -256,26 +256,28 @@ def test_an_entry_has_family_attention_and_size(architecture, attention, words) 
 
 def test_a_ranked_report_is_the_report_with_the_leaderboards_standings(store, board) -> None:
     suite = adv_suite()
-    plain, ranked = report_of_store(suite, store), ranked_report(suite, store)
-    assert [row.model for row in ranked.rows] == [row.model for row in plain.rows]
+    plain = report_of_store(suite, store)
+    found_report = ranked(plain, suite, store)
+    assert [row.model for row in found_report.rows] == [row.model for row in plain.rows]
     of_board = {row.model: row for row in board_of(store, suite).rows}
-    for row, before in zip(ranked.rows, plain.rows, strict=True):
+    for row, before in zip(found_report.rows, plain.rows, strict=True):
         assert replace(row, standings={}) == before
         found = of_board[row.model]
         assert {f"adv/{key}": standing for key, standing in row.standings.items()} == dict(found.standings)
-    assert any(standing.p is not None for row in ranked.rows for standing in row.standings.values())
-    assert ranked.notes[:-1] == plain.notes
-    assert ranked.notes[-1].startswith("bold, or with an asterisk: the best of its column, or not distinguishable")
+    assert any(standing.p is not None for row in found_report.rows for standing in row.standings.values())
+    assert found_report.notes[:-1] == plain.notes
+    assert found_report.notes[-1].startswith("bold, or with an asterisk: the best of its column, or not")
 
 
 def test_a_single_model_and_an_empty_table_have_no_best(store) -> None:
     for models in (["vit"], []):
-        report = ranked_report(adv_suite(), store, models=models)
-        assert report == report_of_store(adv_suite(), store, models=models)
+        report = report_of_store(adv_suite(), store, models=models)
+        assert ranked(report, adv_suite(), store) == report
 
 
 def test_models_without_numbers_have_no_best() -> None:
-    report = ranked_report(adv_suite(), MemoryStore(), models=["a", "b"])
+    report = report_of_store(adv_suite(), MemoryStore(), models=["a", "b"])
+    report = ranked(report, adv_suite(), MemoryStore())
     assert not any("bold" in note for note in report.notes)
     assert all(row.standings == {} for row in report.rows)
 
