@@ -1,4 +1,4 @@
-"""``robench export``: tidy tables of kept results for other programs."""
+"""``robench export``: tidy tables of kept results for other programs, and pictures of examples."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from pathlib import Path
 
 import click
 
+from robench.cli.completion import complete_conditions, complete_models, complete_suites
 from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
+    SuiteName,
+    data_root_option,
     dataset_option,
+    device_option,
     limit_option,
     model_option,
     option,
@@ -25,7 +29,21 @@ from robench.exports import FORMATS, export
 from robench.store import FolderStore
 
 
-@click.command("export")
+class _Group(click.Group):
+    """Group whose command ``tables`` runs where none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command's name before options."""
+        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, ["tables", *args] if is_option else args)
+
+
+@click.group("export", cls=_Group)
+def command() -> None:
+    """Write results for other programs: tables (the default), or images before and after attacks."""
+
+
+@command.command("tables")
 @suite_option(required=True)
 @dataset_option
 @model_option(required=False)
@@ -49,7 +67,7 @@ from robench.store import FolderStore
 @results_option
 @seed_option
 @option("--all-seeds", is_flag=True, help="All training seeds of each model, and rows that are means over them.")
-def command(
+def export_tables(
     suites: tuple[str, ...],
     dataset: str | None,
     models: tuple[str, ...],
@@ -83,6 +101,72 @@ def command(
         say(f"There are no outcomes in {results}: measure them with '{run_command()}'.")
     elif exported.num_missing:
         say(f"{exported.num_missing} cells have no number yet: 'robench run' measures what is missing.")
+    return 0
+
+
+@command.command("images")
+@option(
+    "--suite",
+    required=True,
+    type=SuiteName(),
+    metavar="NAME|FILE",
+    shell_complete=complete_suites,
+    help="A shipped suite or a YAML file.",
+)
+@option("--model", required=True, metavar="NAME", shell_complete=complete_models, help="The model that is attacked.")
+@option(
+    "--condition",
+    "conditions",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    shell_complete=complete_conditions,
+    help="A condition of the suite; of a sweep all budgets, or one as NAME@8/255.",
+)
+@option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones.")
+@option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Number of first examples.")
+@option("--output", type=AbsolutePath(), required=True, metavar="FOLDER", help="Folder for the images and their table.")
+@dataset_option
+@registry_option
+@device_option
+@seed_option
+@data_root_option
+def export_images(
+    suite: str,
+    model: str,
+    conditions: tuple[str, ...],
+    examples: tuple[str, ...],
+    count: int,
+    output: Path,
+    dataset: str | None,
+    registries: tuple[Path, ...],
+    device: str,
+    seed: int | None,
+    data_root: Path | None,
+) -> int:
+    """Write clean and perturbed images, their differences and the predictions as PNG files, and all in one grid.
+
+    The attacks run once more, on the batches that have these examples, and give the images that a run scores. Files
+    have 8 bits a value; 'robench run --keep-adversarial float32' keeps the exact numbers.
+    """
+    # Imported here, so that help needs no torch.
+    from robench.cli.picturing import pictures_of
+    from robench.exports.pictures import GRID_NAME, write_pictures
+
+    (found,) = find_suites([suite], registries, dataset)
+    drawn = pictures_of(
+        found,
+        model,
+        conditions,
+        registries=registries,
+        device=device,
+        seed=seed,
+        data_root=data_root,
+        count=count,
+        examples=examples,
+    )
+    files = write_pictures(drawn, output)
+    say(f"wrote {len(files)} files to {output}; {GRID_NAME} shows everything")
     return 0
 
 

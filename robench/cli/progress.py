@@ -146,3 +146,23 @@ def _scores_text(report: EpochReport) -> str:
     if scores.top1_accuracy is None:
         return f", validation loss {scores.loss_nats:.3f}"
     return f", {100 * scores.top1_accuracy:.1f} % right"
+
+
+@contextmanager
+def batches_shown(description: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback for batches done and all batches: a bar on a terminal, occasional lines elsewhere."""
+    if not is_interactive():
+        last = -SECONDS_BETWEEN_LINES
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= SECONDS_BETWEEN_LINES or done == total:
+                last = time.monotonic()
+                say(f"{description}: {done} of {total} batches")
+
+        yield on_progress
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("batches"))
+    with Bar(*columns, TimeRemainingColumn(), console=bar_console(), transient=True) as bar:
+        task = bar.add_task(description, total=None)
+        yield lambda done, total: bar.update(task, total=total, completed=done)

@@ -23,6 +23,7 @@ class Domain:
     Attributes:
         name: name in registries and declarations; ``title``: name for readers.
         is_real_valued: inputs are real numbers, so that they can be moved by small distances in a norm.
+        is_drawable: inputs (1 or 3, H, W) in [0, 1] are images, of which pictures can be made.
         implementation: ``module:name`` of its ``DomainRules``, imported on first use.
     """
 
@@ -30,6 +31,7 @@ class Domain:
     title: str
     implementation: str
     is_real_valued: bool = False
+    is_drawable: bool = False
 
     @property
     def rules(self) -> DomainRules:

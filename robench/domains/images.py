@@ -9,4 +9,5 @@ IMAGES = Domain(
     title="Images (C, H, W), float32 in [0, 1]",
     implementation="robench.domains.real_valued:UNIT_INTERVAL",
     is_real_valued=True,
+    is_drawable=True,
 )

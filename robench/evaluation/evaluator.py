@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration, Declaration
-    from robench.core.protocols import Dataset, Model
+    from robench.core.protocols import AdversarialStore, Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
-    from robench.store.adversarial import AdversarialFolder
 
 TRACEBACK_LENGTH = 20_000
 
@@ -47,7 +46,7 @@ class Evaluator:
     data_root: Path | None = None
     decode_workers: int = 0
     limit: int | None = None
-    adversarial: AdversarialFolder | None = None
+    adversarial: AdversarialStore | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     _model: tuple[str, Model] | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(

@@ -41,8 +41,7 @@ class Source(Protocol):
 class Attacked:
     """Source that runs the attacks.
 
-    With ``collects`` it collects the results of all batches. With ``collects`` it remembers what they made of all
-    batches that came.
+    With ``collects`` it keeps the results of all batches.
     """
 
     def __init__(self, *, collects: bool = False) -> None:

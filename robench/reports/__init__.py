@@ -12,6 +12,7 @@ from robench.core.report import Report
 from robench.reports.arrangement import arranged
 from robench.reports.build import build_report, report_of_store
 from robench.reports.comma_separated import render_csv
+from robench.reports.explanation import Explanation, explain
 from robench.reports.holdings import Holding, holdings_of, without_shared
 from robench.reports.html_page import render_html
 from robench.reports.json_document import render_json
@@ -34,10 +35,12 @@ RENDERERS: Mapping[str, Renderer] = {
 
 __all__ = [
     "RENDERERS",
+    "Explanation",
     "Holding",
     "Renderer",
     "arranged",
     "build_report",
+    "explain",
     "holdings_of",
     "needs",
     "over_seeds",

@@ -99,6 +99,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["schema", "suite"],
         ["table", "rpc:1", "--results", "/nonexistent"],
         ["export", "--suite", "digits-adv", "--results", "/nonexistent", "--output", "/dev/shm/robench-no-results"],
+        ["export", "images", "--help"],
         ["figure", "--help"],
         ["figure", "seeds", "--help"],
         ["run", "--help"],
@@ -112,7 +113,11 @@ def test_commands_that_measure_nothing_start_without_torch(arguments: list[str])
     check_no_torch(arguments, code_expected=0)
 
 
-@pytest.mark.parametrize("arguments", [["report", "--suite", "digits-adv"], ["status"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [["report", "--suite", "digits-adv"], ["status"], ["explain", "digits-vit", "--suite", "digits-adv"]],
+    ids=" ".join,
+)
 def test_commands_that_find_no_results_start_without_torch(arguments: list[str]) -> None:
     check_no_torch([*arguments, "--results", "/nonexistent", "--json"], code_expected=1)
 

@@ -87,6 +87,12 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("report", "--suite", "digits-adv", "--results", "T"),
         ("report", "--suite", "digits-adv", "--format", "T"),
     ],
+    "explain": [
+        ("explain", "T", "--suite", "digits-adv"),
+        ("explain", "digits-vit", "--suite", "T"),
+        ("explain", "digits-vit", "--suite", "digits-adv", "--example", "T", "--picture", "T"),
+        ("explain", "digits-vit", "--suite", "digits-adv", "--results", "T"),
+    ],
     "compare": [
         ("compare", "T", "digits-vit", "--suite", "digits-adv"),
         ("compare", "digits-vit", "T", "--suite", "T"),

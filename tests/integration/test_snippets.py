@@ -77,6 +77,8 @@ def test_a_command_that_does_not_run_has_options_that_there_are(command: list[st
     called, context = command[1:], click.Context(cli)
     found: click.Command | None = cli
     while isinstance(found, click.Group):
+        # Of a group with a default command, options may stand first.
+        called = ["tables", *called] if called[0].startswith("-") else called
         found = found.get_command(context, called.pop(0))
     assert found is not None
     found.make_context(found.name, called)

@@ -78,6 +78,7 @@ class TestCommands:
             ("audit",),
             ("leaderboard", "--suite", "digits-adv"),
             ("export", "--suite", "digits-adv", "--output", "x"),
+            ("export", "images", "--suite", "digits-adv", "--condition", "pgd", "--output", "x"),
             ("baseline", "write", "x.parquet", "--suite", "digits-adv"),
             ("figure", "seeds", "--suite", "digits-adv", "--output", "x.svg"),
             ("figure", "training", "--output", "x.svg"),

@@ -1,0 +1,216 @@
+"""Explanation of one model's results: conditions, flags with their meaning, failures, and single examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from robench.core.errors import IncompleteError, UnknownNameError, UsageError
+from robench.core.identity import to_plain
+from robench.core.rendered import Rendered
+from robench.core.spelling import spelling_of
+from robench.declarations.views import views_of
+from robench.metrics import METRICS
+from robench.reports.build import report_of_store
+from robench.reports.coverage import cover
+from robench.reports.results import Stored
+from robench.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.core.columns import Outcomes
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.flags import Flag
+    from robench.core.identity import Plain
+    from robench.core.outcomes import Outcome
+    from robench.core.protocols import Store
+    from robench.core.report import Cell, Row
+    from robench.core.suite import Column, Suite
+    from robench.declarations.views import View
+    from robench.reports.coverage import Coverage
+
+# Examples that are named where an attack turned them.
+NUM_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedView:
+    """Results of one condition, at one budget of a sweep, with its settings.
+
+    Attributes:
+        name: name in keys of columns, such as ``pgd@4/255``.
+        perturbation: kind of the perturbation; ``settings``: its fields that have no default, or another value.
+        budget: norm and radius, such as ``linf-8/255``; empty if there is none.
+        cells: numbers of this view alone, by the title of their metric.
+        num_in: number of measured examples; ``num_wanted``: of all, None if it is unknown.
+        turned: ids of the first examples that are right when clean and wrong here; ``num_turned``: number of all, None
+            if it cannot be said.
+    """
+
+    name: str
+    dataset: str
+    perturbation: str
+    settings: Mapping[str, Plain]
+    budget: str
+    cells: Mapping[str, Cell]
+    num_in: int
+    num_wanted: int | None
+    turned: tuple[str, ...] = ()
+    num_turned: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation(Rendered):
+    """Explanation of one model's results under one suite.
+
+    Attributes:
+        limit: number of first examples of each condition; None for all.
+        views: conditions in the suite's order, each budget of a sweep apart.
+        combined: columns over several conditions, with their numbers.
+        flags: checks of the numbers under attack, raised or not; None if nothing was checked.
+        failures: name of the condition, range of examples, and error of each failed shard.
+        notes: sentences about the numbers.
+        example: id of the asked example, None if none was asked for; ``outcomes``: its outcome by the name of the view.
+    """
+
+    renderers: ClassVar[str] = "robench.reports.explanation_text:RENDERERS"
+
+    model: str
+    suite: str
+    version: int
+    seed: int
+    limit: int | None
+    views: tuple[ExplainedView, ...]
+    combined: tuple[tuple[Column, Cell], ...]
+    flags: tuple[Flag, ...] | None
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
+    example: str | None
+    outcomes: Mapping[str, Outcome]
+
+
+def explain(
+    suite: Suite,
+    store: Store,
+    model: str,
+    *,
+    example: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> Explanation:
+    """Return the explanation of a model's kept results; neither model nor data is needed.
+
+    Args:
+        suite: the suite.
+        store: kept results.
+        model: name under which it was measured.
+        example: id of an example whose outcomes are wanted too.
+        limit: only the first so many examples of each condition; None for all, or, of a model that was only measured
+            with a limit, for the largest.
+        seed: replaces the suite's own.
+
+    Raises:
+        UnknownNameError: the model has no results of the suite.
+        IncompleteError: no model has.
+        UsageError: the example has no outcome.
+        StoreError: a file cannot be read, or is of a later robench.
+    """
+    results = Stored(suite, store, None, suite.seed if seed is None else seed)
+    if not (known := results.models()):
+        raise IncompleteError(f"there are no results of suite {suite.name!r}; measure them with 'robench run'")
+    if model not in known:
+        raise UnknownNameError("model with results of the suite", model, known)
+    report = report_of_store(suite, store, models=[model], limit=limit, seed=seed)
+    coverages = cover(suite.conditions, results.of(model), dataset_sizes=results.sizes, limit=limit)
+    views = [view for condition in suite.conditions for view in views_of(condition)]
+    if not report.rows:
+        return explain(suite, store, model, example=example, limit=report.limited[model], seed=seed)
+    (row,) = report.rows
+    outcomes = {} if example is None else _outcomes_of_example(example, views, coverages)
+    return Explanation(
+        model=model,
+        suite=suite.name,
+        version=suite.version,
+        seed=report.seed,
+        limit=limit,
+        views=tuple(_explained(view, suite, row, coverages) for view in views),
+        combined=tuple((column, row.cells[column.key]) for column in suite.columns if len(column.conditions) > 1),
+        flags=row.flags,
+        failures=tuple(
+            f"{failure.shard.title}: {failure.error}"
+            for coverage in coverages.values()
+            for failure in coverage.failures
+        ),
+        notes=row.notes,
+        example=example,
+        outcomes=outcomes,
+    )
+
+
+def _explained(view: View, suite: Suite, row: Row, coverages: Mapping[str, Coverage]) -> ExplainedView:
+    coverage, attack = coverages[view.condition.name], view.attack
+    threat_model = attack.threat_model
+    turned = _turned(view, suite, coverages)
+    return ExplainedView(
+        name=view.name,
+        dataset=view.condition.dataset.name,
+        perturbation="" if attack.is_clean else attack.kind,
+        settings={} if attack.is_clean else _settings(attack),
+        budget="" if threat_model is None else str(threat_model),
+        cells={
+            METRICS[column.metric].title: row.cells[column.key]
+            for column in suite.columns
+            if column.conditions == (view.name,) and column.distance is None
+        },
+        num_in=coverage.num_in,
+        num_wanted=coverage.num_wanted,
+        turned=() if turned is None else tuple(turned[:NUM_NAMED]),
+        num_turned=None if turned is None else len(turned),
+    )
+
+
+def _settings(attack: PerturbationDeclaration) -> dict[str, Plain]:
+    """Return the fields of a perturbation that have no default, or another value; budgets are told apart."""
+    plain = to_plain(attack)
+    assert isinstance(plain, dict)  # a declaration is a dataclass
+    values = {field.name: getattr(attack, field.name) for field in fields(attack) if field.name in plain}  # type: ignore[arg-type]
+    return {
+        name: spelling_of(value) if isinstance(value, Fraction) else plain[name]
+        for name, value in values.items()
+        if name != "epsilon"
+    }
+
+
+def _turned(view: View, suite: Suite, coverages: Mapping[str, Coverage]) -> Sequence[str] | None:
+    """Return the ids of examples that are right when clean and wrong here; None if either is unknown."""
+    verdict, dataset = TASKS[suite.task].verdict, view.condition.dataset
+    clean = [each for each in suite.conditions if each.perturbation.is_clean and each.dataset == dataset]
+    if verdict is None or not clean or view.attack.is_clean:
+        return None
+    before, after = coverages[clean[0].name], coverages[view.condition.name]
+    if before.missing != 0 or after.missing != 0:
+        return None
+    was_right = _verdicts(before.outcomes, verdict)
+    is_right = _verdicts(after.outcomes_at(view.epsilon), verdict)
+    return [name for name, holds in is_right.items() if not holds and was_right.get(name)]
+
+
+def _verdicts(outcomes: Outcomes, verdict: str) -> dict[str, bool]:
+    return dict(zip(outcomes.ids.tolist(), outcomes.column(verdict).tolist(), strict=True))
+
+
+def _outcomes_of_example(example: str, views: Sequence[View], coverages: Mapping[str, Coverage]) -> dict[str, Outcome]:
+    found: dict[str, Outcome] = {}
+    known: list[str] = []
+    for view in views:
+        for record in coverages[view.condition.name].records:
+            outcomes = record.outcomes.at_budget(view.epsilon)
+            ids: list[str] = outcomes.ids.tolist()
+            known = known or ids[:NUM_NAMED]
+            if example in ids:
+                found[view.name] = outcomes[ids.index(example)]
+    if not found:
+        raise UsageError(f"no outcome of example {example!r} is kept; ids are such as {', '.join(known) or 'none'}")
+    return found

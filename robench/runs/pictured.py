@@ -1,0 +1,199 @@
+"""Examples as pictures: what a model was given, clean and under conditions of a suite, and what it answered.
+
+Attacks run once more, on the batches that have the wanted examples alone. Each example has its own random numbers, so
+that the images and predictions are those of a run; nothing is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from robench.core.errors import RobenchError, UnknownNameError, UsageError
+from robench.core.records import Failure, Record
+from robench.core.shard import EXACT_DTYPE, Shard
+from robench.core.suite import Condition
+from robench.datasets import open_dataset
+from robench.declarations.views import views_of
+from robench.domains import DOMAINS
+from robench.evaluation.evaluator import Evaluator
+from robench.exports.pictures import Pictured, Shot
+from robench.perturbations.clean import Clean
+from robench.runs.devices import choose_workers
+from robench.runs.prepare import prepare
+from robench.store.safetensors_file import ONE_BUDGET
+from robench.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from robench.core.outcomes import Outcome
+    from robench.core.protocols import Dataset
+    from robench.core.shard import Measurement
+    from robench.core.suite import Suite
+    from robench.declarations.views import View
+    from robench.exports.pictures import Pixels
+    from robench.runs.request import RunRequest
+    from robench.store.safetensors_file import AdversarialExamples
+
+CLEAN = "clean"
+
+
+def views_named(suite: Suite, names: Sequence[str]) -> list[View]:
+    """Return the views of conditions by name: ``pgd`` (each budget of a sweep) or ``pgd@4/255``; all for no names.
+
+    Raises:
+        UnknownNameError: the suite has no such condition.
+    """
+    everything = [view for condition in suite.conditions for view in views_of(condition)]
+    known = {
+        each: [view for view in everything if each in (view.name, view.condition.name)]
+        for view in everything
+        for each in (view.condition.name, view.name)
+    }
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(f"condition of suite {suite.name!r}", name, known)
+    chosen = everything if not names else [view for name in names for view in known[name]]
+    return list(dict.fromkeys(chosen))
+
+
+def pictured(
+    request: RunRequest,
+    views: Sequence[View],
+    *,
+    count: int = 1,
+    examples: Sequence[str] = (),
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Pictured]:
+    """Return examples of one dataset, clean and under the conditions of some views.
+
+    Args:
+        request: one suite and one model; what says how much is measured, and where, does not matter.
+        views: views of conditions of the suite on one dataset of images, at least one.
+        count: number of first examples, unless ``examples`` names some.
+        examples: ids of examples.
+        on_progress: is called with the number of finished batches, and of all.
+
+    Raises:
+        UsageError: the conditions are of several datasets, or of no images, or there is no such example.
+        RobenchError: a condition could not be measured, or see ``prepare``.
+    """
+    (suite,), (checkpoint,) = request.suites, request.checkpoints
+    declared = views[0].condition.dataset
+    if others := {view.condition.dataset.name for view in views} - {declared.name}:
+        raise UsageError(
+            f"conditions are of different datasets, {declared.name} and {', '.join(sorted(others))}, whose examples "
+            "are not the same; choose conditions of one"
+        )
+    if not DOMAINS[declared.domain].is_drawable:
+        raise UsageError(f"examples of {declared.name} are {declared.domain}; pictures are made of images alone")
+    perturbed = [view for view in views if not view.attack.is_clean]
+    clean = Condition(name=CLEAN, dataset=declared, perturbation=Clean())
+    conditions = list(dict.fromkeys(replace(view.condition, num_examples=None) for view in perturbed))
+    asked = replace(suite, conditions=(clean, *conditions), columns=(), audit=False)
+    alone = replace(request, suites=(asked,), limit=None, workers=None, executor="serial", shard_timeout=None)
+    prepared = prepare(replace(alone, audit=False, keep_adversarial=EXACT_DTYPE))
+    dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
+    places = _places(dataset, examples) if examples else range(min(count, len(dataset)))
+    of_clean, *measured = prepared.measurements[asked.name]
+    images = _Images()
+    evaluator = Evaluator(
+        device=choose_workers(request.device, None, "serial").devices[0],
+        data_root=request.data_root,
+        adversarial=images,
+        modules=request.modules,
+    )
+    shards = [shard for each in (of_clean, *measured) for shard in _batches(each, places)]
+    for number, shard in enumerate(shards):
+        on_progress(number, len(shards))
+        images.add(evaluator(shard))
+    on_progress(len(shards), len(shards))
+    by_condition = dict(zip(conditions, measured, strict=True))
+    wanted = [(view, by_condition[replace(view.condition, num_examples=None)]) for view in perturbed]
+    return [images.of_example(dataset, place, of_clean, wanted) for place in places]
+
+
+def _places(dataset: Dataset, examples: Sequence[str]) -> list[int]:
+    """Return the places of examples in a dataset.
+
+    Raises:
+        UsageError: one is not there.
+    """
+    # robench's own datasets know their ids; of others, every example is read.
+    ids: Sequence[str] = getattr(dataset, "ids", None) or [
+        dataset.batch(place, place + 1).ids[0] for place in range(len(dataset))
+    ]
+    place_of = {example_id: place for place, example_id in enumerate(ids)}
+    for each in examples:
+        if each not in place_of:
+            raise UsageError(
+                f"dataset {dataset.identity.name!r} has no example {each!r}; ids are such as {', '.join(ids[:3])}"
+            )
+    return [place_of[each] for each in dict.fromkeys(examples)]
+
+
+def _batches(measurement: Measurement, places: Sequence[int]) -> list[Shard]:
+    """Return the batches of a measurement that have some examples, each as a shard."""
+    size, stop = measurement.batch_size, measurement.num_examples
+    starts = sorted({place // size * size for place in places})
+    return [Shard(measurement=measurement, start=start, stop=min(start + size, stop)) for start in starts]
+
+
+@dataclass(slots=True)
+class _Images:
+    """Store of adversarial examples (``core.protocols.AdversarialStore``) in memory, and of outcomes beside them."""
+
+    _examples: dict[str, AdversarialExamples] = field(default_factory=dict)
+    _records: dict[str, Record] = field(default_factory=dict)
+
+    def put(self, examples: AdversarialExamples) -> None:
+        """Keep the examples of a shard."""
+        self._examples[examples.shard.key] = examples
+
+    def get(self, measurement_key: str, shard_key: str) -> AdversarialExamples | None:
+        """Return the examples of a shard, or None if there are none."""
+        return self._examples.get(shard_key)
+
+    def add(self, result: Record | Failure) -> None:
+        """Keep the outcomes of a shard.
+
+        Raises:
+            RobenchError: it failed.
+        """
+        if isinstance(result, Failure):
+            raise RobenchError(f"{result.shard.title}: {result.error}")
+        self._records[result.shard.key] = result
+
+    def of_example(
+        self, dataset: Dataset, place: int, clean: Measurement, wanted: Sequence[tuple[View, Measurement]]
+    ) -> Pictured:
+        """Return one example, clean and under each wanted view."""
+        batch = dataset.batch(place, place + 1)
+        pixels = batch.inputs[0].numpy()
+        (shard,) = _batches(clean, [place])
+        outcome = self._records[shard.key].outcomes[place - shard.start]
+        return Pictured(
+            example_id=batch.ids[0],
+            target=str(getattr(outcome, "target", "")),
+            clean=_shot(CLEAN, pixels, outcome, TASKS[clean.checkpoint.task].verdict),
+            shots=tuple(self._perturbed(view, measurement, place) for view, measurement in wanted),
+        )
+
+    def _perturbed(self, view: View, measurement: Measurement, place: int) -> Shot:
+        (shard,) = _batches(measurement, [place])
+        row = place - shard.start
+        points = self._examples[shard.key].points[view.epsilon or ONE_BUDGET]
+        outcome = self._records[shard.key].outcomes.at_budget(view.epsilon)[row]
+        return _shot(view.name, points[row], outcome, TASKS[measurement.checkpoint.task].verdict)
+
+
+def _shot(view: str, pixels: Pixels, outcome: Outcome, verdict: str | None) -> Shot:
+    return Shot(
+        name=view,
+        pixels=pixels,
+        prediction=str(getattr(outcome, "prediction", "")),
+        confidence=getattr(outcome, "confidence", None),
+        is_right=None if verdict is None else getattr(outcome, verdict),
+        linf=outcome.linf,
+    )
