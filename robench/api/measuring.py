@@ -128,8 +128,8 @@ def run(
     (``float32``), or rounded toward the clean image before scoring (``float16``). ``smoke`` measures four examples of
     each condition without audits and stores nothing; otherwise outcomes are stored in ``results``, by default the
     folder ``results``. More than one worker, a ``shard_timeout`` in seconds, or a dataset of image files, which are
-    decoded beside the model, starts processes, which need the calling script to guard its entry point by ``if __name__
-    == "__main__"``.
+    decoded beside the model, starts processes. They import the calling script only if a suite or checkpoint has objects
+    of classes that it defines; it must then guard its entry point by ``if __name__ == "__main__"``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.completion import complete_models, complete_suites
+from robench.cli.completion import complete_models
 from robench.cli.options import (
     AbsolutePath,
-    SuiteName,
     data_root_option,
     dataset_option,
     device_option,
     json_option,
     limit_option,
+    one_suite_option,
     option,
     registry_option,
     results_option,
@@ -35,14 +35,7 @@ if TYPE_CHECKING:
 
 @click.command("explain")
 @click.argument("model", shell_complete=complete_models)
-@option(
-    "--suite",
-    required=True,
-    type=SuiteName(),
-    metavar="NAME|FILE",
-    shell_complete=complete_suites,
-    help="A shipped suite or a YAML file.",
-)
+@one_suite_option
 @option("--example", metavar="ID", help="Also show the outcome of this example under every condition.")
 @option(
     "--picture",

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from robench.cli.completion import complete_conditions, complete_models, complete_suites
+from robench.cli.completion import complete_conditions, complete_models
 from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
-    SuiteName,
     data_root_option,
     dataset_option,
     device_option,
     limit_option,
     model_option,
+    one_suite_option,
     option,
     registry_option,
     results_option,
@@ -105,14 +105,7 @@ def export_tables(
 
 
 @command.command("images")
-@option(
-    "--suite",
-    required=True,
-    type=SuiteName(),
-    metavar="NAME|FILE",
-    shell_complete=complete_suites,
-    help="A shipped suite or a YAML file.",
-)
+@one_suite_option
 @option("--model", required=True, metavar="NAME", shell_complete=complete_models, help="The model that is attacked.")
 @option(
     "--condition",

@@ -79,6 +79,14 @@ def model_option(*, required: bool) -> Callable[[Command], Command]:
     )
 
 
+one_suite_option = option(
+    "--suite",
+    required=True,
+    type=SuiteName(),
+    metavar="NAME|FILE",
+    shell_complete=complete_suites,
+    help="A shipped suite or a YAML file.",
+)
 dataset_option = option(
     "--dataset",
     metavar="NAME",

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.completion import complete_conditions, complete_models, complete_suites
+from robench.cli.completion import complete_conditions, complete_models
 from robench.cli.options import (
-    SuiteName,
     data_root_option,
     dataset_option,
     device_option,
     executor_option,
     limit_option,
     model_option,
+    one_suite_option,
     option,
     registry_option,
     results_option,
@@ -34,14 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command("transfer")
-@option(
-    "--suite",
-    required=True,
-    type=SuiteName(),
-    metavar="NAME|FILE",
-    shell_complete=complete_suites,
-    help="A shipped suite or a YAML file.",
-)
+@one_suite_option
 @dataset_option
 @option(
     "--condition",

@@ -15,6 +15,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from robench.core.errors import ExampleError
+from robench.core.script import without_script
 from robench.datasets import decoding_process
 from robench.datasets.decoding import decode, try_decode
 
@@ -56,8 +57,7 @@ class DecodingPool:
                 raise
         raise ExampleError(
             f"decoding processes died twice over the images {paths[0]} to {paths[-1]} ({len(paths)}). Memory may have"
-            " run out, an image may crash its decoder, or a script without `if __name__ == '__main__':` may have been"
-            " started again by each of them; run without decoding processes to see the first two"
+            " run out, or an image may crash its decoder; run without decoding processes to see"
         )
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class DecodingPool:
         portion = min(16, -(-len(paths) // (4 * self._num_processes)))
         work = partial(try_decode, preprocessing=preprocessing)
         executor = self._started()
-        with _sigint_held_back():
+        with _sigint_held_back(), without_script():
             results = executor.map(work, paths, chunksize=portion)
         images = []
         for image in results:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from robench.core.errors import RobenchError
 from robench.core.records import Failure, Provenance, Record
+from robench.core.script import refers_to_script
 from robench.scheduling.warden import Warden
 from robench.scheduling.worker_process import DEFAULT_LIMIT_SECONDS, Death, WorkerProcess, wait_for
 
@@ -46,6 +47,7 @@ class ProcessExecutor:
         self._draining = False
         self._deaths: dict[str, list[Death]] = {}
         self._silent_deaths = 0
+        self._imports_script = True
 
     @property
     def num_workers(self) -> int:
@@ -61,11 +63,13 @@ class ProcessExecutor:
         queue = deque(shards)
         if not queue:
             return
+        measurements = {id(shard.measurement): shard.measurement for shard in queue}
+        self._imports_script = refers_to_script((*self._evaluators, *measurements.values()))
         places: list[_Place] = []
         with Warden() as warden:
             try:
                 for evaluator in self._evaluators[: len(queue)]:
-                    places.append(_Place(evaluator, WorkerProcess(evaluator, warden, self._limit_seconds)))
+                    places.append(_Place(evaluator, self._started(evaluator, warden)))
                 while True:
                     self._hand_out(queue, places)
                     busy = [place for place in places if place.shard is not None]
@@ -78,6 +82,9 @@ class ProcessExecutor:
                             yield result
             finally:
                 _stop(places)
+
+    def _started(self, evaluator: Evaluate, warden: Warden) -> WorkerProcess:
+        return WorkerProcess(evaluator, warden, self._limit_seconds, imports_script=self._imports_script)
 
     def _hand_out(self, queue: deque[Shard], places: list[_Place]) -> None:
         for place in places:
@@ -103,7 +110,7 @@ class ProcessExecutor:
         if len(deaths) < MAX_DEATHS:
             queue.appendleft(shard)
         self._count_death(place.process)
-        place.process = WorkerProcess(place.evaluator, warden, self._limit_seconds)
+        place.process = self._started(place.evaluator, warden)
         return _given_up(shard, deaths) if len(deaths) >= MAX_DEATHS else None
 
     def _count_death(self, process: WorkerProcess) -> None:
@@ -121,10 +128,13 @@ def answers_in_a_process(
 ) -> Generator[object, None, None]:
     """Yield ``answer``'s result for each task, computed in a separate process, or how that process ended."""
     worker: WorkerProcess | None = None
+    known = list(tasks)
+    imports_script = refers_to_script((answer, *known))
     with Warden() as warden:
         try:
-            for task in tasks:
-                worker = WorkerProcess(answer, warden, limit_seconds) if worker is None else worker
+            for task in known:
+                if worker is None:
+                    worker = WorkerProcess(answer, warden, limit_seconds, imports_script=imports_script)
                 worker.hand(task)
                 while (found := worker.look()) is None:
                     wait_for([worker])

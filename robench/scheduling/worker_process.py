@@ -7,12 +7,13 @@ import os
 import secrets
 import signal
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
+from robench.core.script import without_script
 from robench.core.standard_output import StdoutDiverted
 from robench.scheduling.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Inbox, work
 
@@ -47,14 +48,19 @@ CLOSED = Death("closed its pipe to the run", "a model must not close descriptors
 
 
 class WorkerProcess:
-    """Spawned process that answers one task at a time; ``answer`` is sent to it when it starts."""
+    """Spawned process that answers one task at a time; ``answer`` is sent to it when it starts.
 
-    def __init__(self, answer: Callable[[Any], object], warden: Warden, limit_seconds: float) -> None:
+    With ``imports_script`` it imports the user's script, in which parts of the answer or of tasks were defined.
+    """
+
+    def __init__(
+        self, answer: Callable[[Any], object], warden: Warden, limit_seconds: float, *, imports_script: bool
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         token = secrets.token_bytes(TOKEN_SIZE)
         self._process = context.Process(target=work, args=(there, answer, token), name="robench-worker", daemon=False)
-        with _settings_of_a_child():
+        with _settings_of_a_child(), nullcontext() if imports_script else without_script():
             self._process.start()
         there.close()
         assert self._process.pid is not None  # it was started
