@@ -22,7 +22,7 @@ from robench.cli.report_command import holds_nothing
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import DeclarationError, UsageError
 from robench.declare import find_datasets, find_suite, find_suites, shipped_suites
-from robench.reports import holdings_of, without_shared
+from robench.reports import Listing, holdings_of, without_shared
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -68,10 +68,11 @@ def command(
             out_json([])
         say(f"No results in {results}: measure them with '{run_command()}'.")
         return 1
+    listing = Listing(store)
     rows = (
-        [row for suite in asked for row in _rows_by_condition(suite, store, seed)]
+        [row for suite in asked for row in _rows_by_condition(suite, listing, seed)]
         if asked
-        else _rows_by_suite(store, registries, dataset, seed, show_all=show_all)
+        else _rows_by_suite(listing, registries, dataset, seed, show_all=show_all)
     )
     if as_json:
         out_json(rows)
@@ -80,7 +81,7 @@ def command(
         columns = list(rows[0])
         out_table(columns, [["?" if row[column] is None else str(row[column]) for column in columns] for row in rows])
     if show_failures:
-        for failure in store.failures():
+        for failure in listing.failures:
             # Indented, so that no line of a traceback can be mistaken for another failure.
             traceback = [f"  {line}" for line in failure.traceback.rstrip().splitlines()]
             out("", f"{failure.shard.title}: {failure.error}", *traceback)
@@ -88,11 +89,11 @@ def command(
 
 
 def _rows_by_suite(
-    store: FolderStore, registries: Sequence[Path], dataset: str | None, seed: int | None, *, show_all: bool
+    listing: Listing, registries: Sequence[Path], dataset: str | None, seed: int | None, *, show_all: bool
 ) -> list[Values]:
     """Return a row for each shipped suite and model, and print how many results are in none of them."""
-    suites = list(_shipped(store, find_datasets(registries), dataset))
-    found = [holding for suite in suites for holding in holdings_of(suite, store, seed=seed)]
+    suites = list(_shipped(listing, find_datasets(registries), dataset))
+    found = [holding for suite in suites for holding in holdings_of(suite, listing, seed=seed)]
     chosen = found if show_all else without_shared(found)
     rows = [_row(holding) for holding in chosen]
     if show_all:
@@ -104,13 +105,13 @@ def _rows_by_suite(
             f"{len(hidden)} further suite{' has' if one else 's have'} only results that these share, or audits; "
             f"'{same_command('--all')}' lists {'it' if one else 'them'}."
         )
-    _say_what_is_beside(store, found)
+    _say_what_is_beside(listing, found)
     return rows
 
 
-def _say_what_is_beside(store: FolderStore, holdings: Sequence[Holding]) -> None:
+def _say_what_is_beside(listing: Listing, holdings: Sequence[Holding]) -> None:
     known = {key for holding in holdings for key in holding.measurements}
-    beside = {each.shard.measurement_key: each.shard.checkpoint for each in store.manifests()}
+    beside = {each.shard.measurement_key: each.shard.checkpoint for each in listing.manifests}
     models = sorted({model for key, model in beside.items() if key not in known})
     if models:
         count = len(beside.keys() - known)
@@ -121,14 +122,14 @@ def _say_what_is_beside(store: FolderStore, holdings: Sequence[Holding]) -> None
         )
 
 
-def _shipped(store: FolderStore, datasets: Mapping[str, DatasetDeclaration], dataset: str | None) -> Iterator[Suite]:
+def _shipped(listing: Listing, datasets: Mapping[str, DatasetDeclaration], dataset: str | None) -> Iterator[Suite]:
     """Yield the shipped suites: those that name their datasets, and others on the given dataset or those in the store.
 
     Raises:
         UsageError: a dataset is given, and no suite can be measured on it.
         UnknownNameError: there is no dataset of the given name.
     """
-    measured = sorted({each.shard.dataset.name for each in store.manifests()} & datasets.keys())
+    measured = sorted({each.shard.dataset.name for each in listing.manifests} & datasets.keys())
     for name in shipped_suites():
         suite = find_suite(name)
         if not suite.lacks_dataset:
@@ -164,8 +165,8 @@ def _empty_row(suite: Suite) -> Values:
     return {**names, **counts, "failed_shards": 0, "seconds": 0.0}
 
 
-def _rows_by_condition(suite: Suite, store: FolderStore, seed: int | None) -> Iterator[Values]:
-    for holding in holdings_of(suite, store, seed=seed):
+def _rows_by_condition(suite: Suite, listing: Listing, seed: int | None) -> Iterator[Values]:
+    for holding in holdings_of(suite, listing, seed=seed):
         for condition, coverage in holding.coverages.items():
             yield {
                 "suite": suite.name,

@@ -18,6 +18,7 @@ from robench.reports.html_page import render_html
 from robench.reports.json_document import render_json
 from robench.reports.latex import render_latex
 from robench.reports.markdown import render_markdown
+from robench.reports.results import Listing
 from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
 from robench.reports.terminal import render_text
@@ -37,6 +38,7 @@ __all__ = [
     "RENDERERS",
     "Explanation",
     "Holding",
+    "Listing",
     "Renderer",
     "arranged",
     "build_report",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.suite import Suite
     from robench.reports.coverage import Coverage
+    from robench.reports.results import Listing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +57,10 @@ class Holding:
         return sum(known) if len(known) == len(missing) else None
 
 
-def holdings_of(suite: Suite, store: Store, *, seed: int | None = None) -> list[Holding]:
+def holdings_of(suite: Suite, store: Store | Listing, *, seed: int | None = None) -> list[Holding]:
     """Return the holdings of a store for one suite, one per model; ``seed`` replaces the suite's own.
+
+    A listing of the store (``results.Listing``) saves reading the same files for several suites.
 
     Raises:
         StoreError: a file cannot be read, or is of a later robench.

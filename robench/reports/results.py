@@ -61,16 +61,36 @@ class Given:
         return self._by_model.get(model, [])
 
 
+class Listing:
+    """Manifests, failures and headers of records of a store, each read once however many suites are looked up."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.manifests = tuple(store.manifests())
+        self.failures = tuple(store.failures())
+        self._described: dict[str, list[Record]] = {}
+
+    def described(self, measurement_key: str) -> list[Record]:
+        """Return the records of a measurement without their outcomes."""
+        if measurement_key not in self._described:
+            records = self.store.records_of([measurement_key])
+            self._described[measurement_key] = [replace(each, outcomes=each.outcomes[:0]) for each in records]
+        return self._described[measurement_key]
+
+
 class Stored:
-    """Results in a store; outcomes are read for one model at a time; arguments as in ``Given``."""
+    """Results in a store; outcomes are read for one model at a time.
+
+    Arguments are those of ``Given``; a listing in place of the store saves reading what other suites have read.
+    """
 
     def __init__(
-        self, suite: Suite, store: Store, measurements: Mapping[str, Collection[str]] | None, seed: int
+        self, suite: Suite, store: Store | Listing, measurements: Mapping[str, Collection[str]] | None, seed: int
     ) -> None:
         is_needed = needs(suite, seed=seed)
-        manifests, failures = list(store.manifests()), list(store.failures())
+        self._listing = store if isinstance(store, Listing) else Listing(store)
+        manifests, failures = self._listing.manifests, self._listing.failures
         self.sizes: Mapping[str, int] = _sizes([*manifests, *failures])
-        self._store = store
         self._keys: dict[str, list[str]] = {name: [] for name in measurements or ()}
         for manifest in (each for each in manifests if is_needed(each.shard)):
             for name in _names(manifest, measurements):
@@ -86,15 +106,12 @@ class Stored:
 
     def of(self, model: str) -> list[Record | Failure]:
         """Read and return the results of one model."""
-        return [*self._store.records_of(self._keys.get(model, [])), *self._failures.get(model, [])]
+        return [*self._listing.store.records_of(self._keys.get(model, [])), *self._failures.get(model, [])]
 
     def described(self, model: str) -> list[Record | Failure]:
         """Return the results of one model, records without outcomes; outcomes of one measurement at a time are read."""
-        records = (record for key in self._keys.get(model, []) for record in self._store.records_of([key]))
-        return [
-            *(replace(record, outcomes=record.outcomes[:0]) for record in records),
-            *self._failures.get(model, []),
-        ]
+        records = (record for key in self._keys.get(model, []) for record in self._listing.described(key))
+        return [*records, *self._failures.get(model, [])]
 
 
 def _names(result: Record | Failure | Manifest, measurements: Mapping[str, Collection[str]] | None) -> list[str]:
