@@ -103,7 +103,7 @@ def test_every_command_of_the_readme_ends_well(
     monkeypatch.chdir(as_a_user)
     monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
     options = command[1:]
-    if options[0] in (*READERS, "check", "status"):
+    if options[0] in (*READERS, "check", "status", "store"):
         # They read what is measured by then.
         measure_demo(robench)
         if "photos" in options:

@@ -93,6 +93,11 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("explain", "digits-vit", "--suite", "digits-adv", "--example", "T", "--picture", "T"),
         ("explain", "digits-vit", "--suite", "digits-adv", "--results", "T"),
     ],
+    "store": [
+        ("store", "T"),
+        ("store", "verify", "--results", "T"),
+        ("store", "merge", "T", "--results", "T"),
+    ],
     "compare": [
         ("compare", "T", "digits-vit", "--suite", "digits-adv"),
         ("compare", "digits-vit", "T", "--suite", "T"),

@@ -1,0 +1,57 @@
+"""``robench store``: two machines' folders merged are the folder of one run; damage is found."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Robench
+
+RUN = ("--executor", "serial", "--no-audit")
+
+
+def test_two_folders_give_the_report_of_one_run(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, models = small_suite(), ("digits-vit", "digits-symvit")
+    for model in models:
+        assert robench("run", "--suite", suite, "--model", model, *RUN, "--results", tmp_path / model).code == 0
+    both = [option for model in models for option in ("--model", model)]
+    assert robench("run", "--suite", suite, *both, *RUN, "--results", tmp_path / "one").code == 0
+    ended = robench("store", "merge", *(tmp_path / model for model in models), "--results", tmp_path / "all")
+    assert ended.code == 0
+    assert "conflicts, of which the first stays: 0" in ended.stdout
+    reports = [
+        json.loads(robench("report", "--suite", suite, "--results", tmp_path / name, "--json").stdout)
+        for name in ("one", "all")
+    ]
+    assert reports[0] == reports[1]
+    planned = robench("run", "--suite", suite, *both, *RUN, "--results", tmp_path / "all", "--dry-run", "--json")
+    assert json.loads(planned.stdout)["todo"] == 0
+
+
+def test_damage_is_1_and_named(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> None:
+    results = tmp_path / "r"
+    assert robench("run", "--suite", small_suite(), "--model", "digits-vit", *RUN, "--results", results).code == 0
+    assert robench("store", "verify", "--results", results).code == 0
+    path = next(results.rglob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:-1])
+    ended = robench("store", "verify", "--results", results, "--json")
+    assert ended.code == 1
+    found = json.loads(ended.stdout)
+    assert found["damaged"] == [str(path)]
+    assert found["sound"]["records"] == 8
+    assert "was set aside" in ended.stderr
+
+
+def test_what_is_not_there_is_said(robench: Robench, tmp_path: Path) -> None:
+    ended = robench("store", "verify", "--results", tmp_path / "none")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "there is no results folder" in ended.stderr
+    ended = robench("store", "merge", tmp_path / "none", "--results", tmp_path / "all")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "there is no results folder" in ended.stderr
