@@ -53,7 +53,7 @@ COMMANDS = {
     "validate": "Check suite and registry files; list all problems.",
     "schema": "Print the JSON Schema of suite or registry files, for editors.",
     "status": "Show how much of each suite is measured.",
-    "store": "Verify results folders; merge those of several machines.",
+    "store": "Verify, merge and tidy results folders.",
     "doctor": "Check the installation and give advice.",
     "data": "List, verify and unpack datasets.",
     "backends": "List libraries of attacks; install TextAttack.",

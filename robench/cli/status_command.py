@@ -92,7 +92,7 @@ def _rows_by_suite(
     listing: Listing, registries: Sequence[Path], dataset: str | None, seed: int | None, *, show_all: bool
 ) -> list[Values]:
     """Return a row for each shipped suite and model, and print how many results are in none of them."""
-    suites = list(_shipped(listing, find_datasets(registries), dataset))
+    suites = list(shipped_for(listing, find_datasets(registries), dataset))
     found = [holding for suite in suites for holding in holdings_of(suite, listing, seed=seed)]
     chosen = found if show_all else without_shared(found)
     rows = [_row(holding) for holding in chosen]
@@ -122,7 +122,7 @@ def _say_what_is_beside(listing: Listing, holdings: Sequence[Holding]) -> None:
         )
 
 
-def _shipped(listing: Listing, datasets: Mapping[str, DatasetDeclaration], dataset: str | None) -> Iterator[Suite]:
+def shipped_for(listing: Listing, datasets: Mapping[str, DatasetDeclaration], dataset: str | None) -> Iterator[Suite]:
     """Yield the shipped suites: those that name their datasets, and others on the given dataset or those in the store.
 
     Raises:

@@ -1,4 +1,4 @@
-"""``robench store``: whole results folders, verified and merged."""
+"""``robench store``: whole results folders, verified, merged and tidied."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from pathlib import Path
 
 import click
 
-from robench.cli.options import AbsolutePath, json_option, results_option
-from robench.cli.terminal import out, out_json
+from robench.cli.options import AbsolutePath, json_option, option, registry_option, results_option, suite_option
+from robench.cli.status_command import shipped_for
+from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
+from robench.declare import find_datasets, find_suites, read_registries
+from robench.reports import Listing, unused_in
 from robench.store import FolderStore
 from robench.store.merging import merge_stores, verify_store
+from robench.store.setting_aside import move_aside
 
 _SHOWN = 10
 
 
 @click.group("store")
 def command() -> None:
-    """Verify results folders, and merge those of several machines."""
+    """Verify results folders, merge those of several machines, and move aside what is no longer used."""
 
 
 @command.command("verify")
@@ -64,6 +68,37 @@ def merge(sources: tuple[Path, ...], results: Path, as_json: bool) -> int:
             *_listed(merged.damaged),
         )
     return 1 if merged.conflicts or merged.damaged else 0
+
+
+@command.command("gc")
+@suite_option(required=False)
+@registry_option
+@option("--apply", "is_applied", is_flag=True, help="Move them to the folder 'unused' of the results folder.")
+@results_option
+@json_option
+def gc(suites: tuple[str, ...], registries: tuple[Path, ...], is_applied: bool, results: Path, as_json: bool) -> int:
+    """List measurements that no registry and no suite needs any more; with --apply move them aside.
+
+    Needed are the conditions of the shipped suites and of those given by --suite, of models of the shipped registry and
+    of files given by --registry, with their present weights. Nothing is deleted.
+    """
+    if not results.is_dir():
+        raise UsageError(f"there is no results folder {results}; name one with --results")
+    store = FolderStore(results)
+    listing = Listing(store)
+    known = [*shipped_for(listing, find_datasets(registries), None), *find_suites(suites, registries)]
+    found = unused_in(listing, known, read_registries(registries))
+    if as_json:
+        out_json([asdict(each) for each in found])
+    elif found:
+        rows = [[each.model, each.dataset, each.condition, each.reason, each.key] for each in found]
+        out_table(["model", "dataset", "condition", "why it is not needed", "measurement"], rows)
+    if is_applied:
+        moved = move_aside(store, [each.key for each in found])
+        say(f"moved {len(moved)} folders to {results / 'unused'}")
+    else:
+        say(f"{len(found)} measurements are not needed{'; --apply moves them aside' if found else ''}")
+    return 0
 
 
 def _counted(counts: dict[str, int]) -> str:

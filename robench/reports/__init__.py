@@ -22,6 +22,7 @@ from robench.reports.results import Listing
 from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
 from robench.reports.terminal import render_text
+from robench.reports.unused import Unused, unused_in
 
 Renderer = Callable[[Report], str]
 
@@ -40,6 +41,7 @@ __all__ = [
     "Holding",
     "Listing",
     "Renderer",
+    "Unused",
     "arranged",
     "build_report",
     "explain",
@@ -47,5 +49,6 @@ __all__ = [
     "needs",
     "over_seeds",
     "report_of_store",
+    "unused_in",
     "without_shared",
 ]

@@ -4,6 +4,7 @@
     <results>/records/<measurement key>/_manifest.json
     <results>/failures/<measurement key>/<shard key>.json
     <results>/adversarial/<measurement key>/<shard key>.safetensors
+    <results>/unused/records/<measurement key>/ what was moved aside whole; see ``setting_aside``
     <results>/damaged/<file name>-<n>           what was found broken, never overwritten
 
 A file being written begins with a dot and ends in ``.part``; readers ignore it.

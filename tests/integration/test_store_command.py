@@ -55,3 +55,22 @@ def test_what_is_not_there_is_said(robench: Robench, tmp_path: Path) -> None:
     ended = robench("store", "merge", tmp_path / "none", "--results", tmp_path / "all")
     assert (ended.code, ended.stdout) == (2, "")
     assert "there is no results folder" in ended.stderr
+
+
+def test_what_nothing_needs_is_listed_and_moved_aside(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, results = small_suite(), tmp_path / "r"
+    assert robench("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results).code == 0
+    with_suite = robench("store", "gc", "--suite", suite, "--results", results, "--json")
+    assert (with_suite.code, json.loads(with_suite.stdout)) == (0, [])
+    listed = robench("store", "gc", "--results", results)
+    assert listed.code == 0
+    assert "no suite has the condition (seed 0)" in listed.stdout
+    assert "2 measurements are not needed; --apply moves them aside" in listed.stderr
+    planned = ("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results, "--dry-run", "--json")
+    assert json.loads(robench(*planned).stdout)["todo"] == 0
+    applied = robench("store", "gc", "--results", results, "--apply")
+    assert f"moved 2 folders to {results / 'unused'}" in applied.stderr
+    assert json.loads(robench(*planned).stdout)["todo"] == 6
+    assert "0 measurements are not needed" in robench("store", "gc", "--results", results).stderr
