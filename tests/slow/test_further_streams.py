@@ -22,9 +22,9 @@ class TestWholeProcesses:
         [
             ("$R list suites >&- <&-", 1, "Error: stdout cannot be written (it is closed)\n"),
             ("$R list suites >&- 2>&-", 1, ""),
-            ("$R report --suite digits-adv --results absent 2>&-", 0, ""),
+            ("$R report --suite digits-adv --results absent 2>&-", 1, ""),
             pytest.param("$R nope 2>/dev/full", 2, "", marks=needs_dev_full),
-            pytest.param("$R report --suite digits-adv --results absent 2>/dev/full", 0, "", marks=needs_dev_full),
+            pytest.param("$R report --suite digits-adv --results absent 2>/dev/full", 1, "", marks=needs_dev_full),
             ("$R list suites >&$GONE", 141, ""),
             ("$R list suites >&$GONE 2>&1", 141, ""),
             ("$R nope 2>&$GONE", 2, ""),
@@ -46,9 +46,11 @@ class TestWholeProcesses:
         folder.mkdir()
         small_suite().rename(folder / "suite.yaml")
         (folder / "bad.yaml").write_text("- é字")
-        for line in (f"$R validate {folder}/suite.yaml", f"$R report --suite {folder}/suite.yaml --results {folder}"):
+        # Without results a report is one sentence and exit code 1.
+        report = f"$R report --suite {folder}/suite.yaml --results {folder}"
+        for line, code in ((f"$R validate {folder}/suite.yaml", 0), (report, 1)):
             ended = shell(line, **variables)
-            assert ended.returncode == 0, ended.stderr
+            assert ended.returncode == code, ended.stderr
             assert "rror" not in ended.stderr
             assert "\\u5b57" in ended.stdout + ended.stderr or "\\udc" in ended.stdout + ended.stderr
         ended = shell(f"$R validate {folder}/bad.yaml; $R validate {folder}/suite.yaml --json", **variables)
