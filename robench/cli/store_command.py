@@ -10,11 +10,10 @@ import click
 from robench.cli.options import AbsolutePath, json_option, option, registry_option, results_option, suite_option
 from robench.cli.status_command import shipped_for
 from robench.cli.terminal import out, out_json, out_table, say
-from robench.core.errors import UsageError
 from robench.declare import find_datasets, find_suites, read_registries
 from robench.reports import Listing, unused_in
 from robench.store import FolderStore
-from robench.store.merging import merge_stores, verify_store
+from robench.store.merging import check_exists, merge_stores, verify_store
 from robench.store.setting_aside import move_aside
 
 _SHOWN = 10
@@ -34,9 +33,9 @@ def verify(results: Path, as_json: bool) -> int:
     Damaged files are set aside in its folder 'damaged'; the next run measures their shards again. Exits with 1 if there
     were any.
     """
-    if not results.is_dir():
-        raise UsageError(f"there is no results folder {results}; name one with --results")
-    found = verify_store(FolderStore(results))
+    store = FolderStore(results)
+    check_exists(store)
+    found = verify_store(store)
     if as_json:
         out_json({"sound": found.counts, "damaged": [str(path) for path in found.damaged]})
     else:
@@ -82,9 +81,8 @@ def gc(suites: tuple[str, ...], registries: tuple[Path, ...], is_applied: bool, 
     Needed are the conditions of the shipped suites and of those given by --suite, of models of the shipped registry and
     of files given by --registry, with their present weights. Nothing is deleted.
     """
-    if not results.is_dir():
-        raise UsageError(f"there is no results folder {results}; name one with --results")
     store = FolderStore(results)
+    check_exists(store)
     listing = Listing(store)
     known = [*shipped_for(listing, find_datasets(registries), None), *find_suites(suites, registries)]
     found = unused_in(listing, known, read_registries(registries))

@@ -99,6 +99,17 @@ def verify_store(store: FolderStore, on_file: Callable[[], None] = lambda: None)
     return Verified(counts=counts, damaged=tuple(damaged))
 
 
+def check_exists(store: FolderStore) -> None:
+    """Refuse a results folder that does not exist.
+
+    Raises:
+        UsageError: it does not. StoreError: it cannot be read.
+    """
+    with reading(store.path):
+        if not store.path.is_dir():
+            raise UsageError(f"there is no results folder {store.path}; name another")
+
+
 def merge_stores(
     target: FolderStore, sources: Sequence[FolderStore], on_file: Callable[[], None] = lambda: None
 ) -> Merged:
@@ -111,10 +122,10 @@ def merge_stores(
         StoreError: a file cannot be read or written; what was copied before is whole.
     """
     for source in sources:
-        if source.path.resolve() == target.path.resolve():
-            raise UsageError(f"{source.path} cannot be merged into itself; name the other folders")
-        if not source.path.is_dir():
-            raise UsageError(f"there is no results folder {source.path}")
+        check_exists(source)
+        with reading(target.path):
+            if source.path.resolve() == target.path.resolve():
+                raise UsageError(f"{source.path} cannot be merged into itself; name the other folders")
     target.check_writable()
     copied, known = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0)
     conflicts, damaged = [], []
