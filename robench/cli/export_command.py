@@ -33,9 +33,10 @@ class _Group(click.Group):
     """Group whose command ``tables`` runs where none is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default command's name before options."""
-        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
-        return super().parse_args(ctx, ["tables", *args] if is_option else args)
+        """Put the default command's name before options, or where variables give all of them."""
+        names_none = args[0].startswith("-") if args else not ctx.resilient_parsing
+        asks_help = bool(args) and args[0] in ctx.help_option_names
+        return super().parse_args(ctx, ["tables", *args] if names_none and not asks_help else args)
 
 
 @click.group("export", cls=_Group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.cli.patterns import model_of_registry
-from robench.cli.progress import batches_shown
+from robench.cli.progress import steps_shown
 from robench.declare import find_checkpoints
 from robench.runs import RunRequest
 from robench.runs.pictured import pictured, views_named
@@ -38,6 +38,6 @@ def pictures_of(
         device=device,
         data_root=data_root,
     )
-    with batches_shown("attacking") as on_progress:
+    with steps_shown("attacking", "batches") as on_progress:
         views = views_named(suite, conditions)
         return pictured(request, views, count=count, examples=examples, on_progress=on_progress)

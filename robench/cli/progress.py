@@ -149,20 +149,25 @@ def _scores_text(report: EpochReport) -> str:
 
 
 @contextmanager
-def batches_shown(description: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for batches done and all batches: a bar on a terminal, occasional lines elsewhere."""
+def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a callback for steps done and all, if known: a bar on a terminal, occasional lines elsewhere."""
     if not is_interactive():
         last = -SECONDS_BETWEEN_LINES
 
-        def on_progress(done: int, total: int) -> None:
+        def on_progress(done: int, total: int | None) -> None:
             nonlocal last
             if time.monotonic() - last >= SECONDS_BETWEEN_LINES or done == total:
                 last = time.monotonic()
-                say(f"{description}: {done} of {total} batches")
+                say(f"{description}: {done}{'' if total is None else f' of {total}'} {noun}")
 
         yield on_progress
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("batches"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(noun, markup=False),
+    )
     with Bar(*columns, TimeRemainingColumn(), console=bar_console(), transient=True) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, total=total, completed=done)

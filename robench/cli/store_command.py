@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from robench.cli.options import AbsolutePath, json_option, option, registry_option, results_option, suite_option
+from robench.cli.progress import steps_shown
 from robench.cli.status_command import shipped_for
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.declare import find_datasets, find_suites, read_registries
@@ -15,6 +19,9 @@ from robench.reports import Listing, unused_in
 from robench.store import FolderStore
 from robench.store.merging import check_exists, merge_stores, verify_store
 from robench.store.setting_aside import move_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _SHOWN = 10
 
@@ -35,7 +42,8 @@ def verify(results: Path, as_json: bool) -> int:
     """
     store = FolderStore(results)
     check_exists(store)
-    found = verify_store(store)
+    with _files_shown("verifying") as on_file:
+        found = verify_store(store, on_file)
     if as_json:
         out_json({"sound": found.counts, "damaged": [str(path) for path in found.damaged]})
     else:
@@ -53,7 +61,8 @@ def merge(sources: tuple[Path, ...], results: Path, as_json: bool) -> int:
     A shard that two folders have with other outcomes is a conflict: the first stays. Exits with 1 if there were
     conflicts or damaged files.
     """
-    merged = merge_stores(FolderStore(results), [FolderStore(source) for source in sources])
+    with _files_shown("merging") as on_file:
+        merged = merge_stores(FolderStore(results), [FolderStore(source) for source in sources], on_file)
     if as_json:
         plain = asdict(merged)
         out_json({**plain, "damaged": [str(path) for path in merged.damaged]})
@@ -99,8 +108,16 @@ def gc(suites: tuple[str, ...], registries: tuple[Path, ...], is_applied: bool, 
     return 0
 
 
+@contextmanager
+def _files_shown(description: str) -> Iterator[Callable[[], None]]:
+    """Yield a callback for each file, whose number is not known before."""
+    with steps_shown(description, "files") as on_progress:
+        numbers = count(1)
+        yield lambda: on_progress(next(numbers), None)
+
+
 def _counted(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    return ", ".join(f"{number} {kind}" for kind, number in counts.items())
 
 
 def _listed(paths: tuple[Path, ...]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
+from robench.core.outcomes import Outcome
 from robench.reports.grid import cell_text
 from robench.reports.json_document import plain_cell
 
@@ -158,7 +159,7 @@ def _example(explanation: Explanation) -> list[str]:
     return [f"Example {clipped(explanation.example)}:", table]
 
 
-_COMMON = ("linf", "l2", "l1", "found", "num_queries", "num_gradients", "num_clamped", "num_changed")
+_COMMON = frozenset(field.name for field in dataclasses.fields(Outcome))
 
 
 def _value(value: object) -> str:

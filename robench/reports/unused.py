@@ -40,16 +40,16 @@ def unused_in(listing: Listing, suites: Sequence[Suite], checkpoints: Mapping[st
         checkpoints: entries of all registries that are used, by name.
     """
     needed = [needs(suite, seed=suite.seed) for suite in suites]
-    digests = {each.weights.sha256 for each in checkpoints.values()}
+    digests = tuple(each.weights.sha256 for each in checkpoints.values() if each.weights.sha256 is not None)
 
     def reason(shard: ShardHeader) -> str:
         checkpoint = checkpoints.get(shard.checkpoint)
         # A measurement serves any entry with the same weights, so that a model may have been renamed.
-        if checkpoint is None and shard.weights_digest not in digests:
-            return "no registry names the model"
-        declared = None if checkpoint is None else checkpoint.weights.sha256
-        if declared is not None and not shard.weights_digest.startswith(declared):
-            return "the registry has other weights of the model"
+        if not shard.weights_digest.startswith(digests):
+            if checkpoint is None:
+                return "no registry names the model"
+            if checkpoint.weights.sha256 is not None:
+                return "the registry has other weights of the model"
         return "" if any(each(shard) for each in needed) else f"no suite has the condition (seed {shard.seed})"
 
     headers = {each.shard.measurement_key: each.shard for each in listing.failures}

@@ -229,3 +229,13 @@ def test_no_results_are_one_sentence(robench: Robench, small_suite: Callable[...
     ended = robench("explain", "digits-vit", "--suite", small_suite(), "--results", tmp_path / "none")
     assert (ended.code, ended.stdout) == (1, "")
     assert "there are no results of suite 'small'; measure them with 'robench run'" in ended.stderr
+
+
+def test_tables_are_exported_where_variables_give_every_option(
+    robench: Robench, measured: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"SUITE": measured[0], "RESULTS": measured[1], "OUTPUT": tmp_path / "tables"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"ROBENCH_{name}", str(value))
+    assert robench("export").code == 0
+    assert (tmp_path / "tables" / "outcomes.parquet").is_file()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
+from robench.cli import progress
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -34,18 +38,22 @@ def test_two_folders_give_the_report_of_one_run(
     assert json.loads(planned.stdout)["todo"] == 0
 
 
-def test_damage_is_1_and_named(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> None:
+def test_damage_is_1_and_named(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     results = tmp_path / "r"
     assert robench("run", "--suite", small_suite(), "--model", "digits-vit", *RUN, "--results", results).code == 0
     assert robench("store", "verify", "--results", results).code == 0
     path = next(results.rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[:-1])
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     ended = robench("store", "verify", "--results", results, "--json")
     assert ended.code == 1
     found = json.loads(ended.stdout)
     assert found["damaged"] == [str(path)]
     assert found["sound"]["records"] == 8
     assert "was set aside" in ended.stderr
+    assert "verifying: 10 files" in ended.stderr
 
 
 def test_what_is_not_there_is_said(robench: Robench, tmp_path: Path) -> None:
