@@ -12,7 +12,15 @@ from robench.declare import find_checkpoints, find_datasets, find_suite, parse_a
 from robench.leaderboard import ranked
 from robench.models.build import build
 from robench.models.loading import load_model
-from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, smoke_request
+from robench.runs import (
+    ChosenModels,
+    RunRequest,
+    choose_models,
+    prepare,
+    prepare_transfer,
+    read_after_measuring,
+    smoke_request,
+)
 from robench.runs.chosen_models import listed, names_of
 from robench.store import FolderStore, MemoryStore
 
@@ -200,10 +208,14 @@ def transfer(
     )
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
-    prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
-    scores = prepared.scorable(store)
-    scores.measure(store, scores.executor(store), on_progress)
-    return prepared.report(store)
+
+    def measure() -> None:
+        prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
+        scores = prepared.scorable(store)
+        scores.measure(store, scores.executor(store), on_progress)
+
+    _, report = read_after_measuring(store, measure, lambda: prepared.report(store))
+    return report
 
 
 def _executor(executor: ExecutorName, chosen: ChosenModels) -> ExecutorName:
@@ -219,9 +231,15 @@ def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callabl
 
 def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress: Callable[[Progress], None]) -> Report:
     prepared = prepare(request)
-    prepared.measure(store, prepared.executor(store), on_progress)
     (suite,) = request.suites
-    report = prepared.report(suite, store)
-    if request.smoke:
-        return report
-    return ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite))
+
+    def read() -> Report:
+        report = prepared.report(suite, store)
+        if request.smoke:
+            return report
+        return ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite))
+
+    _, report = read_after_measuring(
+        store, lambda: prepared.measure(store, prepared.executor(store), on_progress), read
+    )
+    return report

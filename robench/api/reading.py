@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from robench.leaderboard import leaderboard_of, ranked
 from robench.papers import find_published, measured_of_tables, tables_of
 from robench.papers.archive_file import is_archive, unpacked
 from robench.reports import arranged, report_of_store
-from robench.runs import check_request, prepare, suites_to_check
+from robench.runs import check_request, prepare, read_after_measuring, suites_to_check
 from robench.store import FolderStore
 from robench.store.baseline import read_baseline
 from robench.store.baseline import write_baseline as write_file
@@ -230,20 +231,23 @@ def check(
     texts = [str(each) for each in given if isinstance(each, (str, PathLike))]
     found = (*loaded, *(suites_to_check(kept, texts, registries, dataset) if texts or not loaded else ()))
     store = FolderStore(or_default(results))
-    measurements = None
-    if run:
-        store.check_writable()
-        request = check_request(
-            kept,
-            found,
-            names,
-            registries,
-            seed=seed,
-            device=device,
-            workers=workers,
-            data_root=data_root_of(data_root),
-        )
-        prepared = prepare(request)
-        prepared.measure(store, prepared.executor(store))
-        measurements = {each.name: prepared.keys(each) for each in found}
-    return check_results(kept, found, store, models=names, seed=seed, measurements=measurements, tolerance=tolerance)
+    check_by = partial(check_results, kept, found, store, models=names, seed=seed, tolerance=tolerance)
+    if not run:
+        return check_by(measurements=None)
+    store.check_writable()
+    request = check_request(
+        kept,
+        found,
+        names,
+        registries,
+        seed=seed,
+        device=device,
+        workers=workers,
+        data_root=data_root_of(data_root),
+    )
+    prepared = prepare(request)
+    keys = {each.name: prepared.keys(each) for each in found}
+    _, check = read_after_measuring(
+        store, lambda: prepared.measure(store, prepared.executor(store)), lambda: check_by(measurements=keys)
+    )
+    return check

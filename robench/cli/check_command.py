@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,9 +97,11 @@ def command(
     )
     found = suites_to_check(kept, suites, registries, dataset)
     store = FolderStore(results)
-    measurements, stopped_with = None, 0
-    if is_run:
-        from robench.cli.measuring import measured
+    check_by = partial(check_results, kept, found, store, models=names, seed=seed, tolerance=tolerance)
+    if not is_run:
+        stopped_with, check = 0, check_by(measurements=None)
+    else:
+        from robench.cli.measuring import measured_and_read
         from robench.runs import prepare
 
         store.check_writable()
@@ -106,9 +109,8 @@ def command(
             kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=data_root
         )
         prepared = prepare(request)
-        stopped_with, _ = measured(prepared, store)
-        measurements = {suite.name: prepared.keys(suite) for suite in found}
-    check = check_results(kept, found, store, models=names, seed=seed, measurements=measurements, tolerance=tolerance)
+        keys = {suite.name: prepared.keys(suite) for suite in found}
+        stopped_with, _, check = measured_and_read(prepared, store, lambda: check_by(measurements=keys))
     out_document(check_json(check) if as_json else check_text(check))
     _write(junit, check_junit(check))
     _write(summary, check_markdown(check))

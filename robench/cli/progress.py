@@ -56,7 +56,7 @@ class _Rate:
         """Return the time left, by the shards after the first, whose time has the start of workers in it."""
         now = time.monotonic()
         self._first = now if self._first is None else self._first
-        left = progress.num_shards - progress.num_kept_before - progress.num_done
+        left = progress.num_left
         counted = progress.num_done - 1
         if not left or counted < LEAST_SHARDS:
             return ""
@@ -70,7 +70,7 @@ class _BarDisplay:
         self._rate = _Rate()
 
     def __call__(self, progress: Progress) -> None:
-        completed = progress.num_kept_before + progress.num_done
+        completed = progress.num_shards - progress.num_left
         rate = f"{self._rate.text(progress)}{self._rate.time_left(progress)}".rstrip(",")
         self._bar.update(self._task, total=progress.num_shards, completed=completed, rate=rate)
         if isinstance(progress.result, Failure):
@@ -87,7 +87,7 @@ class _LineDisplay:
         rate, time_left = self._rate.text(progress), self._rate.time_left(progress)
         if isinstance(progress.result, Failure):
             say(_failure_text(progress.result))
-        completed = progress.num_kept_before + progress.num_done
+        completed = progress.num_shards - progress.num_left
         is_last = completed == progress.num_shards
         if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
             return

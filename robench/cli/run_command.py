@@ -96,7 +96,7 @@ def command(
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.cli.measuring import measured
+    from robench.cli.measuring import measured_and_read
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, smoke_request
 
@@ -124,8 +124,7 @@ def command(
     if dry_run:
         _print_plan(prepared, store, as_json)
         return 0
-    stopped_with, progress = measured(prepared, store)
-    reports = _reports(prepared, store)
+    stopped_with, progress, reports = measured_and_read(prepared, store, lambda: _reports(prepared, store))
     _print_reports(reports, as_json, kept_in=None if smoke else results)
     _say_how_it_ended(progress.num_failed, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:

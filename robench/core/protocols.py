@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
     import torch
 
     from robench.core.declared import PerturbationDeclaration
     from robench.core.records import Failure, Manifest, Record
     from robench.core.seeds import Stream
-    from robench.core.shard import DatasetIdentity, Shard, ShardHeader
+    from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,21 +138,81 @@ class Perturbation(Protocol[AskedFor]):
         """Return the perturbed ``batch``; the harness checks shape, range and budget itself."""
 
 
+class Work(Protocol):
+    """Shards to be measured, which an executor takes one at a time."""
+
+    def __len__(self) -> int:
+        """Return the number of shards that are left to be taken."""
+
+    @property
+    def measurements(self) -> Sequence[Measurement]:
+        """Return the measurements of all shards, each once."""
+
+    def take(self, worker: Hashable) -> Shard | None:
+        """Return the next shard for a worker, of the model that it holds if possible.
+
+        None if there is none at the moment; there may be later, unless the length is 0. An executor asks again within
+        a second.
+        """
+
+    def give_back(self, shard: Shard) -> None:
+        """Return a shard without a result, which is taken again before all others."""
+
+
 class Executor(Protocol):
     """Executor of shards, which yields their results in any order."""
 
-    def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
-        """Yield one result per shard, until all are done or ``drain`` is called."""
+    @property
+    def num_workers(self) -> int:
+        """Return the number of processes that it starts; 0 if it measures in this one."""
+
+    def execute(self, work: Work) -> Iterator[Record | Failure]:
+        """Yield one result per shard, until no work is left or ``drain`` is called."""
 
     def drain(self) -> None:
         """Start no further shards; those in progress are finished and yielded."""
 
 
+class Claimed(Enum):
+    """Answer to a claim on a shard."""
+
+    MINE = "mine"
+    TAKEN = "taken"
+    DONE = "done"
+
+
+class Claims(Protocol):
+    """Claims on shards, by which several runs on one store share work; a hint, not a lock.
+
+    A context manager: claims are renewed inside it and released at its end.
+    """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *raised: object) -> None: ...
+
+    def claim(self, measurement_key: str, key: str) -> Claimed:
+        """Claim a shard, unless another run has claimed it (TAKEN) or it has a record (DONE)."""
+
+    def release(self, key: str) -> None:
+        """Release the claim on a shard, if there is one."""
+
+
 class Store(Protocol):
     """Store of the results of shards, safe with several concurrent writers."""
 
+    @property
+    def num_lost(self) -> int:
+        """Return the number of results that were listed but turned out damaged, or gone, when they were read."""
+
     def keys(self) -> set[str]:
-        """Return the keys of all shards that have a complete record."""
+        """Return the keys of all shards that have a record; none is read."""
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record; it is not read."""
+
+    def claims(self, has: Callable[[str, str], bool] | None = None) -> Claims:
+        """Return claims on shards of this store; ``has`` replaces the store's own."""
 
     def put(self, result: Record | Failure) -> None:
         """Store a result; a record replaces its shard's failure.

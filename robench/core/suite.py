@@ -71,11 +71,13 @@ class Action:
         implementation: ``module:function`` that measures, imported on first use; same arguments as ``measure``.
         runs_attack: whether the condition's perturbation runs against the measured model, so that its inputs are new
             and its success rate indicates its strength.
+        goes_first: whether it is measured before all else of a model, so that what it finds is known early.
     """
 
     kind: ClassVar[str]
     implementation: ClassVar[str]
     runs_attack: ClassVar[bool] = True
+    goes_first: ClassVar[bool] = False
 
     def measure(
         self,

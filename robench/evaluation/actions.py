@@ -38,6 +38,7 @@ class Audit(DeclarationBase, Action):
     version: ClassVar[int] = 3
     implementation: ClassVar[str] = "robench.evaluation.audit:measure"
     runs_attack: ClassVar[bool] = False
+    goes_first: ClassVar[bool] = True
 
     epsilon: Annotated[Fraction, Gt(0), Le(1)] = Fraction(8, 255)
 

@@ -11,7 +11,7 @@ from robench.store import FolderStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from robench.core.protocols import Store
+    from robench.core.protocols import Claims, Store
     from robench.core.records import Failure, Manifest, Record
     from robench.core.shard import ShardHeader
     from robench.store import AdversarialFolder
@@ -32,6 +32,20 @@ class WithExamples:
     def keys(self) -> set[str]:
         """Return the keys of all shards that have a complete record and, if requested, their examples."""
         return self.store.keys() - (self.wanted - self.folder.keys())
+
+    @property
+    def num_lost(self) -> int:
+        """Return the number of results of the store that turned out damaged or gone."""
+        return self.store.num_lost
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record and, if requested, its examples."""
+        has_examples = key not in self.wanted or self.folder.has(measurement_key, key)
+        return has_examples and self.store.has(measurement_key, key)
+
+    def claims(self, has: Callable[[str, str], bool] | None = None) -> Claims:
+        """Return claims on shards, which are done once their examples exist too."""
+        return self.store.claims(has or self.has)
 
     def put(self, result: Record | Failure) -> None:
         """Store a result; for a shard measured again only for its examples, the first record stays."""

@@ -3,6 +3,7 @@
 from robench.scheduling.measure import Progress, measure, missing
 from robench.scheduling.plan import plan
 from robench.scheduling.processes import ProcessExecutor, answers_in_a_process
+from robench.scheduling.queue import ShardQueue
 from robench.scheduling.serial import SerialExecutor
 from robench.scheduling.worker_process import DEFAULT_LIMIT_SECONDS, Death
 
@@ -12,6 +13,7 @@ __all__ = [
     "ProcessExecutor",
     "Progress",
     "SerialExecutor",
+    "ShardQueue",
     "answers_in_a_process",
     "measure",
     "missing",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from robench.core.records import Failure
+from robench.scheduling.queue import ShardQueue, size_of
+from robench.scheduling.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,13 +19,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of a run; ``result`` is the latest one, None at the start."""
+    """Progress of a run.
+
+    Attributes:
+        num_kept_before: number of shards that were in the store; ``num_done`` and ``num_failed`` are of this run.
+        num_elsewhere: number of shards that other runs have measured meanwhile.
+        result: the latest result, which may be on its way to the store; None at the start.
+    """
 
     num_shards: int
     num_kept_before: int
     num_done: int
     num_failed: int
+    num_elsewhere: int = 0
     result: Record | Failure | None = None
+
+    @property
+    def num_left(self) -> int:
+        """Return the number of shards without a result."""
+        return self.num_shards - self.num_kept_before - self.num_done - self.num_elsewhere
 
 
 def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
@@ -41,8 +55,20 @@ def measure(
     executor: Executor,
     store: Store,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    *,
+    cost: Callable[[Shard], float] = size_of,
 ) -> Progress:
     """Measure the shards that the store lacks, store each result, and return how the run ended.
+
+    Several runs on one store share the work: a shard that another one measures is left to it, and taken over if that
+    run ends without a result.
+
+    Args:
+        shards: what is wanted.
+        executor: what measures it.
+        store: where results are kept.
+        on_progress: called at the start and after each result.
+        cost: relative cost of a shard; of each model the most expensive come first.
 
     Raises:
         StoreError: a result could not be stored; existing files are unharmed.
@@ -51,21 +77,31 @@ def measure(
     num_shards = len({shard.key for shard in shards})
     progress = Progress(num_shards=num_shards, num_kept_before=num_shards - len(todo), num_done=0, num_failed=0)
     on_progress(progress)
-    results = executor.execute(todo)
-    try:
-        for result in results:
+    if not todo:
+        return progress
+    with store.claims() as claims:
+        work = ShardQueue(todo, cost, claims)
+
+        def keep(result: Record | Failure) -> None:
             store.put(result)
-            progress = Progress(
-                num_shards=num_shards,
-                num_kept_before=progress.num_kept_before,
-                num_done=progress.num_done + 1,
-                num_failed=progress.num_failed + isinstance(result, Failure),
-                result=result,
-            )
-            on_progress(progress)
-    finally:
-        # An error here must end the workers now, not when the generator is collected.
-        close = getattr(results, "close", None)
-        if close is not None:
-            close()
-    return progress
+            claims.release(result.shard.key)
+
+        results = executor.execute(work)
+        with Writer(keep) as writer:
+            try:
+                for result in results:
+                    writer.put(result)
+                    progress = replace(
+                        progress,
+                        num_done=progress.num_done + 1,
+                        num_failed=progress.num_failed + isinstance(result, Failure),
+                        num_elsewhere=work.num_elsewhere,
+                        result=result,
+                    )
+                    on_progress(progress)
+            finally:
+                # An error here must end the workers now, not when the generator is collected.
+                close = getattr(results, "close", None)
+                if close is not None:
+                    close()
+    return replace(progress, num_elsewhere=work.num_elsewhere)

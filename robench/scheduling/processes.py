@@ -7,7 +7,8 @@ the place of the old one, and a shard that ended three workers becomes a failure
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -21,15 +22,18 @@ from robench.scheduling.worker_process import DEFAULT_LIMIT_SECONDS, Death, Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+    from robench.core.protocols import Work
     from robench.core.shard import Shard
 
     Evaluate = Callable[[Shard], Record | Failure]
 
 MAX_DEATHS = 3
 STOP_SECONDS = 5.0
+SECONDS_BETWEEN_LOOKS = 0.25
 
 
-@dataclass(slots=True)
+# Compared and hashed by identity: a place is a worker for the queue.
+@dataclass(slots=True, eq=False)
 class _Place:
     """Slot of a worker: its evaluator stays, its process may be replaced."""
 
@@ -58,26 +62,28 @@ class ProcessExecutor:
         """Start no further shards; those in progress are finished and yielded."""
         self._draining = True
 
-    def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
+    def execute(self, work: Work) -> Iterator[Record | Failure]:
         """Yield results as they arrive; each worker has at most one shard in progress."""
-        queue = deque(shards)
-        if not queue:
+        if not len(work):
             return
-        measurements = {id(shard.measurement): shard.measurement for shard in queue}
-        self._imports_script = refers_to_script((*self._evaluators, *measurements.values()))
+        self._imports_script = refers_to_script((*self._evaluators, *work.measurements))
         places: list[_Place] = []
         with Warden() as warden:
             try:
-                for evaluator in self._evaluators[: len(queue)]:
+                for evaluator in self._evaluators[: len(work)]:
                     places.append(_Place(evaluator, self._started(evaluator, warden)))
                 while True:
-                    self._hand_out(queue, places)
+                    self._hand_out(work, places)
                     busy = [place for place in places if place.shard is not None]
-                    if not busy:
+                    if busy:
+                        wait_for([place.process for place in busy])
+                    elif len(work) and not self._draining:
+                        # Other runs measure what is left.
+                        time.sleep(SECONDS_BETWEEN_LOOKS)
+                    else:
                         return
-                    wait_for([place.process for place in busy])
                     for place in busy:
-                        result = self._look_after(place, queue, warden)
+                        result = self._look_after(place, work, warden)
                         if result is not None:
                             yield result
             finally:
@@ -86,13 +92,13 @@ class ProcessExecutor:
     def _started(self, evaluator: Evaluate, warden: Warden) -> WorkerProcess:
         return WorkerProcess(evaluator, warden, self._limit_seconds, imports_script=self._imports_script)
 
-    def _hand_out(self, queue: deque[Shard], places: list[_Place]) -> None:
+    def _hand_out(self, work: Work, places: list[_Place]) -> None:
         for place in places:
-            if place.shard is None and queue and not self._draining:
-                place.shard = queue.popleft()
-                place.process.hand(place.shard)
+            if place.shard is None and not self._draining and (shard := work.take(place)) is not None:
+                place.shard = shard
+                place.process.hand(shard)
 
-    def _look_after(self, place: _Place, queue: deque[Shard], warden: Warden) -> Record | Failure | None:
+    def _look_after(self, place: _Place, work: Work, warden: Warden) -> Record | Failure | None:
         """Return the result of a worker's shard if there is one; replace the worker if it failed."""
         shard = place.shard
         assert shard is not None  # only busy workers are watched
@@ -108,7 +114,7 @@ class ProcessExecutor:
         place.process.end()
         place.shard = None
         if len(deaths) < MAX_DEATHS:
-            queue.appendleft(shard)
+            work.give_back(shard)
         self._count_death(place.process)
         place.process = self._started(place.evaluator, warden)
         return _given_up(shard, deaths) if len(deaths) >= MAX_DEATHS else None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
+    from robench.core.protocols import Work
     from robench.core.records import Failure, Record
     from robench.core.shard import Shard
+
+SECONDS_BETWEEN_LOOKS = 0.25
 
 
 class SerialExecutor:
@@ -18,12 +22,19 @@ class SerialExecutor:
         self._evaluator = evaluator
         self._draining = False
 
-    def execute(self, shards: Iterable[Shard]) -> Iterator[Record | Failure]:
-        """Yield the result of each shard in the given order."""
-        for shard in shards:
-            if self._draining:
-                return
-            yield self._evaluator(shard)
+    @property
+    def num_workers(self) -> int:
+        """Return 0: no process is started."""
+        return 0
+
+    def execute(self, work: Work) -> Iterator[Record | Failure]:
+        """Yield the result of each shard in the order of ``work``."""
+        while len(work) and not self._draining:
+            shard = work.take(self)
+            if shard is None:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+            else:
+                yield self._evaluator(shard)
 
     def drain(self) -> None:
         """Start no further shards."""

@@ -53,6 +53,12 @@ class AdversarialFolder:
             folders = measurement_folders(folder)
             return {path.stem for each in folders for path in kept_files(each, ADVERSARIAL_SUFFIX)}
 
+    def has(self, measurement_key: str, shard_key: str) -> bool:
+        """Return whether a shard has stored examples; raises like ``keys``."""
+        path = self._path(measurement_key, shard_key)
+        with reading(path):
+            return path.exists()
+
     def put(self, examples: AdversarialExamples) -> None:
         """Store the examples of a shard unless some exist; warn if those differ, since they must be the same.
 

@@ -18,8 +18,9 @@ from robench.store.adversarial import AdversarialFolder
 from robench.store.agreement import warn_if_other_outcomes
 from robench.store.complaints import keeping, opening, reading
 from robench.store.envelope import decode_failure, decode_manifest, encode_failure, encode_manifest
+from robench.store.leases import Leases
 from robench.store.parquet import decode_description, decode_record, encode_record
-from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, kept_files, measurement_folders
+from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, kept_files, kept_keys, measurement_folders
 from robench.store.publish import publish
 from robench.store.reading import read_whole
 
@@ -38,7 +39,7 @@ Content = TypeVar("Content")
 
 
 class FolderStore:
-    """Store of results below one folder, which is created by the first write.
+    """Store of results below one folder, which is created by the first write (``core.protocols.Store``).
 
     Args:
         path: the results folder; see ``paths`` for its contents. A relative path is resolved immediately, so that later
@@ -50,6 +51,7 @@ class FolderStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = absolute(path, "results")
+        self.num_lost = 0
         self._paths = Paths(self.path)
 
     def __repr__(self) -> str:
@@ -61,12 +63,28 @@ class FolderStore:
         return AdversarialFolder(self.path)
 
     def keys(self) -> set[str]:
-        """Return the keys of all shards that have a complete record; damaged files are set aside with a warning.
+        """Return the keys of all shards that have a record.
+
+        Files are only listed: damaged ones count until they are read, which sets them aside with a warning.
 
         Raises:
-            StoreError: a file cannot be read, or is of a later robench.
+            StoreError: a folder cannot be read.
         """
-        return {each.shard.key for folder in self._folders(self._paths.records) for each in self._described(folder)}
+        keys: set[str] = set()
+        for folder in self._folders(self._paths.records):
+            with reading(folder):
+                keys.update(kept_keys(folder, RECORD_SUFFIX))
+        return keys
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record; raises like ``keys``."""
+        path = self._paths.record_of(measurement_key, key)
+        with reading(path):
+            return path.exists()
+
+    def claims(self, has: Callable[[str, str], bool] | None = None) -> Leases:
+        """Return claims on shards as files of this folder; ``has`` replaces the store's own."""
+        return Leases(self._paths, has or self.has)
 
     def put(self, result: Record | Failure) -> None:
         """Store a result: the first record of a shard, which replaces its failure, or its latest failure.
@@ -101,7 +119,7 @@ class FolderStore:
         Measurements in format 1 have no manifest; it is read from their first record.
         """
         for folder in self._folders(self._paths.records):
-            kept = self._read(self._paths.manifest(folder.name), decode_manifest, None)
+            kept = read_whole(self._paths.manifest(folder.name), decode_manifest, None, self._paths)
             if kept is None or not self._files(folder, RECORD_SUFFIX):
                 kept = next(self._described(folder), None)
             if kept is not None:
@@ -119,7 +137,7 @@ class FolderStore:
             for path in self._files(folder, FAILURE_SUFFIX)
             if (failure := self._failure_at(path)) is not None
             # A writer that was killed between the two steps leaves both; the record counts.
-            and not self._is_kept(failure.shard)
+            and not self.has(failure.shard.measurement_key, failure.shard.key)
         ]
         yield from sorted(found, key=lambda failure: failure.shard.key)
 
@@ -176,13 +194,8 @@ class FolderStore:
         content = encode_failure(failure)
         path = self._paths.failure(failure.shard)
         with keeping(path):
-            if not self._is_kept(failure.shard):
+            if not self.has(failure.shard.measurement_key, failure.shard.key):
                 write_whole(path, content)
-
-    def _is_kept(self, shard: ShardHeader) -> bool:
-        path = self._paths.record(shard)
-        with reading(path):
-            return path.exists()
 
     def _folders(self, folder: Path) -> list[Path]:
         with reading(folder):
@@ -207,4 +220,6 @@ class FolderStore:
     def _read(
         self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader] | None
     ) -> Content | None:
-        return read_whole(path, decode, shard_of, self._paths)
+        found = read_whole(path, decode, shard_of, self._paths)
+        self.num_lost += found is None
+        return found

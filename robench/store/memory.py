@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from robench.core.records import Failure, Manifest
 from robench.store.agreement import warn_if_other_outcomes
 from robench.store.envelope import encode_failure
+from robench.store.leases import Unshared
 from robench.store.parquet import encode_record
 
 if TYPE_CHECKING:
@@ -17,15 +18,24 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """Store of results in memory; not for several processes."""
+    """Store of results in memory (``core.protocols.Store``); not for several processes."""
 
     def __init__(self) -> None:
+        self.num_lost = 0
         self._records: dict[str, Record] = {}
         self._failures: dict[str, Failure] = {}
 
     def keys(self) -> set[str]:
         """Return the keys of all shards that have a record."""
         return set(self._records)
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record."""
+        return key in self._records
+
+    def claims(self, has: Callable[[str, str], bool] | None = None) -> Unshared:
+        """Return claims that all succeed: no other run has this store."""
+        return Unshared()
 
     def put(self, result: Record | Failure) -> None:
         """Store a result: the first record of a shard, which replaces its failure, or its latest failure.

@@ -4,6 +4,7 @@
     <results>/records/<measurement key>/_manifest.json
     <results>/failures/<measurement key>/<shard key>.json
     <results>/adversarial/<measurement key>/<shard key>.safetensors
+    <results>/leases/<shard key>                a run is measuring the shard; see ``leases``
     <results>/unused/records/<measurement key>/ what was moved aside whole; see ``setting_aside``
     <results>/damaged/<file name>-<n>           what was found broken, never overwritten
 
@@ -61,7 +62,11 @@ class Paths:
         Raises:
             StoreError: a key of the shard is not a valid file name.
         """
-        return self.records / _checked(shard.measurement_key) / f"{_checked(shard.key)}{RECORD_SUFFIX}"
+        return self.record_of(shard.measurement_key, shard.key)
+
+    def record_of(self, measurement_key: str, shard_key: str) -> Path:
+        """Return the path of a shard's record, given its keys; raises like ``record``."""
+        return self.records / _checked(measurement_key) / f"{_checked(shard_key)}{RECORD_SUFFIX}"
 
     def manifest(self, measurement_key: str) -> Path:
         """Return the path of a measurement's manifest; raises like ``record``."""
@@ -70,6 +75,15 @@ class Paths:
     def failure(self, shard: ShardHeader) -> Path:
         """Return the path of a shard's failure; raises like ``record``."""
         return self.failures / _checked(shard.measurement_key) / f"{_checked(shard.key)}{FAILURE_SUFFIX}"
+
+    @property
+    def leases(self) -> Path:
+        """Return the folder of all leases."""
+        return self.results / "leases"
+
+    def lease(self, shard_key: str) -> Path:
+        """Return the path of a shard's lease; raises like ``record``."""
+        return self.leases / _checked(shard_key)
 
     @property
     def adversarial(self) -> Path:
@@ -83,7 +97,7 @@ class Paths:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Return every folder directly below the results folder."""
-        return self.records, self.failures, self.adversarial, self.results / "damaged"
+        return self.records, self.failures, self.adversarial, self.leases, self.results / "damaged"
 
     def damaged(self, path: Path) -> Iterator[Path]:
         """Yield candidate paths for a damaged file, without end; the first free one is used."""
@@ -95,7 +109,7 @@ class Paths:
 
     def parts(self) -> Iterator[Path]:
         """Yield all unfinished files, including those of killed writers."""
-        for folder in (self.records, self.failures, self.adversarial):
+        for folder in (self.records, self.failures, self.adversarial, self.leases):
             yield from folder.rglob(f".*{PART_SUFFIX}")
 
 
@@ -116,9 +130,20 @@ def kept_files(folder: Path, suffix: str) -> list[Path]:
 
     There are none if the folder does not exist.
     """
-    if not folder.is_dir():
+    return [folder / f"{key}{suffix}" for key in kept_keys(folder, suffix)]
+
+
+def kept_keys(folder: Path, suffix: str) -> list[str]:
+    """Return the keys of the complete files of one measurement's ``folder``, sorted; see ``kept_files``.
+
+    Only names are read: a folder may have thousands of files.
+    """
+    try:
+        names = [child.name for child in folder.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(child for child in folder.iterdir() if child.suffix == suffix and _KEY.fullmatch(child.stem))
+    keys = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return sorted(key for key in keys if _KEY.fullmatch(key))
 
 
 def check_place(path: Path, shard: ShardHeader) -> None:

@@ -117,7 +117,11 @@ def test_a_new_field_at_its_default_and_version_one_orphan_nothing() -> None:
 def test_a_new_version_of_an_implementation_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = SHARD.key
     monkeypatch.setattr(Pgd, "version", 1 + Pgd.version)
-    assert SHARD.key != before
+    changed = replace(SHARD, measurement=replace(MEASUREMENT, seed=MEASUREMENT.seed))
+    assert changed == SHARD
+    assert changed.key != before
+    # A measurement keeps the key that it had first.
+    assert SHARD.key == before
 
 
 def test_true_is_not_one() -> None:
@@ -137,6 +141,11 @@ def test_keys_are_pinned() -> None:
 
 def test_a_shard_is_known_by_the_key_of_its_measurement_and_its_place() -> None:
     assert shard_key(MEASUREMENT.key, SHARD.start, SHARD.stop) == SHARD.key
+
+
+@pytest.mark.parametrize("measurement_key", [MEASUREMENT.key, "", 'quoted " \\', "\u00e9", "\ud800"])
+def test_the_key_of_a_shard_is_that_of_the_list_of_its_bounds(measurement_key: str) -> None:
+    assert shard_key(measurement_key, 0, 1_000_000) == key_of([measurement_key, 0, 1_000_000])
 
 
 def test_what_has_no_identity_is_refused() -> None:

@@ -31,6 +31,13 @@ def aside(store: FolderStore) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
+def keys_read(store: FolderStore) -> set[str]:
+    """Read all records, which sets damaged ones aside, and return the keys of the others."""
+    keys = {record.shard.key for record in everything(store)}
+    assert keys <= store.keys()
+    return keys
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "results")
@@ -62,9 +69,15 @@ DAMAGES: dict[str, Damage] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 class TestDamage:
-    def test_keys_leave_the_shard_out_so_that_it_is_measured_again(self, store: FolderStore, damage: Damage) -> None:
+    def test_once_read_the_shard_is_left_out_so_that_it_is_measured_again(
+        self, store: FolderStore, damage: Damage
+    ) -> None:
         file_of(store).write_bytes(damage(file_of(store).read_bytes()))
-        assert store.keys() == {NEXT_HEADER.key}
+        assert store.keys() == {HEADER.key, NEXT_HEADER.key}
+        assert store.num_lost == 0
+        assert keys_read(store) == store.keys() == {NEXT_HEADER.key}
+        assert store.num_lost == 1
+        assert not store.has(HEADER.measurement_key, HEADER.key)
 
     def test_records_give_the_others(self, store: FolderStore, damage: Damage) -> None:
         file_of(store).write_bytes(damage(file_of(store).read_bytes()))
@@ -75,7 +88,7 @@ class TestDamage:
     ) -> None:
         damaged = damage(file_of(store).read_bytes())
         file_of(store).write_bytes(damaged)
-        store.keys()
+        keys_read(store)
         assert not file_of(store).exists()
         place = store.path / "damaged" / f"{HEADER.key}.parquet-1"
         assert place.read_bytes() == damaged
@@ -94,7 +107,7 @@ class TestDamage:
 def test_what_is_set_aside_never_replaces_what_was_set_aside_before(store: FolderStore) -> None:
     for content in (b"first", b"second", b"third"):
         file_of(store).write_bytes(content)
-        store.keys()
+        keys_read(store)
     kept = [(store.path / "damaged" / f"{HEADER.key}.parquet-{number}").read_bytes() for number in (1, 2, 3)]
     assert kept == [b"first", b"second", b"third"]
 
@@ -104,7 +117,7 @@ def test_a_damaged_file_that_cannot_be_moved_is_passed_by_with_a_warning(
 ) -> None:
     (store.path / "damaged").touch()
     file_of(store).write_bytes(b"")
-    assert store.keys() == {NEXT_HEADER.key}
+    assert keys_read(store) == {NEXT_HEADER.key}
     assert everything(store) == [record_of(NEXT_HEADER)]
     assert "cannot be set aside" in caplog.text
     with pytest.raises(StoreError, match="damaged and cannot be replaced"):
@@ -117,7 +130,7 @@ def test_a_failed_move_leaves_no_empty_file_behind(store: FolderStore, monkeypat
 
     file_of(store).write_bytes(b"")
     monkeypatch.setattr(Path, "replace", refuse)
-    assert store.keys() == {NEXT_HEADER.key}
+    assert keys_read(store) == {NEXT_HEADER.key}
     assert aside(store) == []
 
 
@@ -131,7 +144,7 @@ def test_a_file_that_another_process_takes_away_meanwhile_is_passed_by(
         return read(path, max_bytes)
 
     monkeypatch.setattr(reading, "read_regular", vanish)
-    assert store.keys() == set()
+    assert keys_read(store) == set()
     assert caplog.records == []
 
 
@@ -143,7 +156,7 @@ def test_a_file_that_another_process_sets_aside_first_is_left_to_it(
 
     file_of(store).write_bytes(b"")
     monkeypatch.setattr(Path, "replace", gone)
-    assert store.keys() == {NEXT_HEADER.key}
+    assert keys_read(store) == {NEXT_HEADER.key}
     assert caplog.records == []
     assert aside(store) == []
 
@@ -153,7 +166,7 @@ def test_a_copied_or_renamed_record_counts_for_no_other_shard(store: FolderStore
     elsewhere = store.path / "records" / ("8" * 32)
     elsewhere.mkdir()
     file_of(store, NEXT_HEADER).rename(elsewhere / file_of(store, NEXT_HEADER).name)
-    assert store.keys() == set()
+    assert keys_read(store) == store.keys() == set()
     assert len(aside(store)) == 2
 
 
@@ -239,11 +252,11 @@ def test_of_a_failure_no_file_stays_beside_a_record(store: FolderStore) -> None:
 
 
 def test_a_newer_format_is_neither_read_nor_set_aside_but_said(newer: FolderStore) -> None:
-    for read in (newer.keys, lambda: everything(newer)):
-        with pytest.raises(StoreError, match=r"newer robench: .*format 3.*Update robench.*--results") as said:
-            read()
-        assert f"{'0' * 32}.parquet" in str(said.value)
+    with pytest.raises(StoreError, match=r"newer robench: .*format 3.*Update robench.*--results") as said:
+        everything(newer)
+    assert f"{'0' * 32}.parquet" in str(said.value)
     assert aside(newer) == []
+    assert newer.num_lost == 0
 
 
 def test_a_record_of_a_newer_format_is_not_replaced(newer: FolderStore) -> None:
@@ -287,7 +300,7 @@ def test_what_is_no_file_of_a_store_is_set_aside_at_once_and_measured_again(
     else:
         path.touch()
         os.truncate(path, 40 << 30)
-    assert store.keys() == set()
+    assert keys_read(store) == store.keys() == set()
     assert list(store.failures()) == []
     assert store.adversarial.get(HEADER.measurement_key, HEADER.key) is None
     reason = {"pipe": "it is a named pipe", "device": "it is a device", "sparse": "it has 42,949,672,960 bytes"}[kind]
@@ -384,6 +397,6 @@ def test_a_file_in_place_of_the_folder_is_unwritable_and_holds_nothing(tmp_path:
 def test_a_record_that_cannot_be_read_is_named(store: FolderStore) -> None:
     file_of(store).unlink()
     file_of(store).mkdir()
-    for read in (store.keys, lambda: everything(store), lambda: store.put(record_of(HEADER))):
+    for read in (lambda: everything(store), lambda: store.put(record_of(HEADER))):
         with pytest.raises(StoreError, match=rf"{HEADER.key}\.parquet cannot be read: Is a directory"):
             read()

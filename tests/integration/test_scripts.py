@@ -33,7 +33,7 @@ OWN_CLASS = """
 from robench.declare import find_checkpoints, find_datasets, find_suite
 from robench.evaluation.evaluator import Evaluator
 from robench.runs import RunRequest, prepare
-from robench.scheduling import ProcessExecutor
+from robench.scheduling import ProcessExecutor, ShardQueue
 
 class Watched(Evaluator):
     pass
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     suite = find_suite("smoke", find_datasets(()), "digits")
     request = RunRequest(suites=(suite,), checkpoints=tuple(find_checkpoints(["digits-vit"])), audit=False)
     shards = prepare(request).shards
-    results = list(ProcessExecutor([Watched(), Watched()]).execute(shards))
+    results = list(ProcessExecutor([Watched(), Watched()]).execute(ShardQueue(shards)))
     print(len(results) == len(shards) and all(type(each).__name__ == "Record" for each in results))
 """
 

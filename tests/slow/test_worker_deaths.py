@@ -15,7 +15,7 @@ import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
-from robench.scheduling import ProcessExecutor
+from robench.scheduling import ProcessExecutor, ShardQueue
 from robench.scheduling.processes import MAX_DEATHS
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     ],
 )
 def test_the_shard_is_given_up_by_name_and_the_rest_is_measured(tmp_path: Path, harm: str, error: str) -> None:
-    results = {each.shard.start: each for each in ProcessExecutor([Misbehaving(tmp_path, harm)]).execute(SHARDS)}
+    results = {
+        each.shard.start: each for each in ProcessExecutor([Misbehaving(tmp_path, harm)]).execute(ShardQueue(SHARDS))
+    }
     failure = results.pop(BAD)
     assert isinstance(failure, Failure)
     assert failure.error.startswith(f"the worker process {error}")
@@ -49,7 +51,7 @@ def test_the_shard_is_given_up_by_name_and_the_rest_is_measured(tmp_path: Path, 
 
 def test_a_shard_that_holds_the_interpreter_over_its_time_is_given_up(tmp_path: Path) -> None:
     executor = ProcessExecutor([Misbehaving(tmp_path, "hang_in_c")], shard_timeout=1.5)
-    failures = [each for each in executor.execute(SHARDS) if isinstance(each, Failure)]
+    failures = [each for each in executor.execute(ShardQueue(SHARDS)) if isinstance(each, Failure)]
     assert [failure.shard.start for failure in failures] == [BAD]
     assert failures[0].error.startswith("the worker process took longer than 1.5 s, 3 times: the model may hang")
     assert left_of(tmp_path, "worker") == []
@@ -62,7 +64,7 @@ class EndingAlways:
 
 
 def test_however_many_shards_end_their_workers_the_run_goes_on() -> None:
-    results = list(ProcessExecutor([EndingAlways()]).execute(SHARDS[:4]))
+    results = list(ProcessExecutor([EndingAlways()]).execute(ShardQueue(SHARDS[:4])))
     assert [result.shard.start for result in results] == [0, 100, 200, 300]
     assert all(isinstance(result, Failure) for result in results)
 
@@ -71,11 +73,11 @@ PARENT = """
 import sys
 from pathlib import Path
 from misbehaving_workers import *
-from robench.scheduling import ProcessExecutor
+from robench.scheduling import ProcessExecutor, ShardQueue
 if __name__ == "__main__":
     # nohup has those that it starts ignore it.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    list(ProcessExecutor([Misbehaving(Path(sys.argv[1]), sys.argv[2])] * 2).execute(SHARDS[2:3] * 2))
+    list(ProcessExecutor([Misbehaving(Path(sys.argv[1]), sys.argv[2])] * 2).execute(ShardQueue(SHARDS[2:3] * 2)))
 """
 
 

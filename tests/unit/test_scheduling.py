@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +21,9 @@ from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
-from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
+from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, ShardQueue, measure, missing, plan
 from robench.scheduling.worker import THREAD_VARIABLES
-from robench.store import MemoryStore
+from robench.store import FolderStore, MemoryStore
 
 
 def measurement(name: str, num_examples: int = 600) -> Any:
@@ -122,35 +123,35 @@ def test_a_limited_plan_is_the_beginning_of_the_whole_one() -> None:
 
 def test_the_serial_executor_keeps_the_order_and_stops_when_drained() -> None:
     executor = SerialExecutor(Recording())
-    results = executor.execute(SHARDS)
+    results = executor.execute(ShardQueue(SHARDS))
     assert next(results).shard.key == SHARDS[0].key
     executor.drain()
     assert list(results) == []
 
 
 def test_processes_give_what_the_serial_executor_gives() -> None:
-    serial = {result.shard.key: result for result in SerialExecutor(Recording()).execute(SHARDS)}
-    spawned = {result.shard.key: result for result in ProcessExecutor([Recording()] * 3).execute(SHARDS)}
+    serial = {result.shard.key: result for result in SerialExecutor(Recording()).execute(ShardQueue(SHARDS))}
+    spawned = {result.shard.key: result for result in ProcessExecutor([Recording()] * 3).execute(ShardQueue(SHARDS))}
     assert spawned == serial
 
 
 def test_workers_are_told_to_use_one_thread_and_the_parent_is_not() -> None:
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    (result,) = ProcessExecutor([ReportingThreads()]).execute(SHARDS[:1])
+    (result,) = ProcessExecutor([ReportingThreads()]).execute(ShardQueue(SHARDS[:1]))
     assert isinstance(result, Record)
     assert [outcome.example_id for outcome in result.outcomes] == ["1"] * len(THREAD_VARIABLES)
     assert {name: os.environ.get(name) for name in THREAD_VARIABLES} == before
 
 
 def test_a_killed_worker_costs_at_most_its_shard(tmp_path: Path) -> None:
-    results = list(ProcessExecutor([DyingOnce(tmp_path, 200)] * 2).execute(SHARDS))
+    results = list(ProcessExecutor([DyingOnce(tmp_path, 200)] * 2).execute(ShardQueue(SHARDS)))
     assert all(isinstance(result, Record) for result in results)
     assert keys_of(results) == keys_of(recorded(shard) for shard in SHARDS)
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_shard_that_kills_three_workers_becomes_a_failure_and_the_rest_finishes() -> None:
-    results = list(ProcessExecutor([DyingAlways(300)] * 2).execute(SHARDS))
+    results = list(ProcessExecutor([DyingAlways(300)] * 2).execute(ShardQueue(SHARDS)))
     (failure,) = [result for result in results if isinstance(result, Failure)]
     assert (failure.shard.condition, failure.shard.start) == ("a", 300)
     assert failure.error == (
@@ -161,12 +162,12 @@ def test_a_shard_that_kills_three_workers_becomes_a_failure_and_the_rest_finishe
 
 def test_workers_that_cannot_even_start_end_the_run_with_a_reason() -> None:
     with pytest.raises(RobenchError, match=r"exit code 7.*--executor serial"):
-        list(ProcessExecutor([Broken()]).execute(SHARDS))
+        list(ProcessExecutor([Broken()]).execute(ShardQueue(SHARDS)))
 
 
 def test_draining_finishes_what_is_under_way_and_begins_nothing() -> None:
     executor = ProcessExecutor([Slow()] * 2)
-    results = executor.execute(SHARDS)
+    results = executor.execute(ShardQueue(SHARDS))
     first = next(results)
     executor.drain()
     rest = list(results)
@@ -174,7 +175,7 @@ def test_draining_finishes_what_is_under_way_and_begins_nothing() -> None:
 
 
 def test_leaving_early_ends_the_workers() -> None:
-    results = ProcessExecutor([Slow()] * 2).execute(SHARDS)
+    results = ProcessExecutor([Slow()] * 2).execute(ShardQueue(SHARDS))
     next(results)
     results.close()  # type: ignore[attr-defined]
     assert workers_alive() == []
@@ -213,6 +214,67 @@ def test_failures_are_kept_and_tried_again() -> None:
     assert [shard.start for shard in missing(SHARDS, store)] == [0, 0]
     assert measure(SHARDS, SerialExecutor(Recording()), store).num_done == 2
     assert list(store.failures()) == []
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Marks each execution by a file, and takes a moment for it."""
+
+    folder: Path
+
+    def __call__(self, shard: Shard) -> Record | Failure:
+        (self.folder / f"{shard.key}-{time.monotonic_ns()}").touch()
+        time.sleep(0.005)
+        return recorded(shard)
+
+
+def test_two_runs_on_one_folder_share_the_work_and_do_nothing_twice(tmp_path: Path) -> None:
+    shards = list(plan([measurement(name, 5000) for name in "ab"], batches_per_shard=1))
+    executions = tmp_path / "executions"
+    executions.mkdir()
+    ended: list[Progress] = []
+
+    def run() -> None:
+        ended.append(measure(shards, SerialExecutor(Counting(executions)), FolderStore(tmp_path / "results")))
+
+    runs = [threading.Thread(target=run) for _ in range(2)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert len(list(executions.iterdir())) == len(shards) == 100
+    assert sum(each.num_done for each in ended) == 100
+    assert min(each.num_done for each in ended) >= 25
+    assert [each.num_left for each in ended] == [0, 0]
+    assert FolderStore(tmp_path / "results").keys() == {shard.key for shard in shards}
+    assert not (tmp_path / "results" / "leases").exists()
+
+
+def test_shards_of_a_run_that_vanished_are_measured_in_the_same_run(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    first = store.claims()
+    for shard in SHARDS:
+        first.claim(shard.measurement.key, shard.key)
+    for lease in (tmp_path / "leases").iterdir():
+        os.utime(lease, (0, 0))
+    progress = measure(SHARDS, SerialExecutor(Recording()), store)
+    assert (progress.num_done, progress.num_left) == (12, 0)
+
+
+def test_a_run_waits_for_the_shards_of_another_and_stops_waiting_when_drained(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.claims().claim(SHARDS[0].measurement.key, SHARDS[0].key)
+    executor = SerialExecutor(Recording())
+    heard: list[int] = []
+
+    def drain_soon(progress: Progress) -> None:
+        heard.append(progress.num_done)
+        if progress.num_done == len(SHARDS) - 1:
+            threading.Timer(0.3, executor.drain).start()
+
+    progress = measure(SHARDS, executor, store, drain_soon)
+    assert heard[-1] == 11
+    assert (progress.num_done, progress.num_left) == (11, 1)
 
 
 def test_a_store_that_cannot_keep_ends_the_workers() -> None:

@@ -10,7 +10,7 @@ import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
-from robench.scheduling import Death, ProcessExecutor, answers_in_a_process
+from robench.scheduling import Death, ProcessExecutor, ShardQueue, answers_in_a_process
 from robench.scheduling.processes import MAX_DEATHS
 from robench.scheduling.worker import LENGTH_SIZE, GarbledError, Inbox
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 def test_a_shard_that_ends_its_workers_is_given_up_by_name_and_the_rest_is_measured(
     tmp_path: Path, harm: str, error: str
 ) -> None:
-    results = {each.shard.start: each for each in ProcessExecutor([Misbehaving(tmp_path, harm)]).execute(SHARDS)}
+    results = {
+        each.shard.start: each for each in ProcessExecutor([Misbehaving(tmp_path, harm)]).execute(ShardQueue(SHARDS))
+    }
     assert sorted(results) == [shard.start for shard in SHARDS]
     failure = results.pop(BAD)
     assert isinstance(failure, Failure)
@@ -41,7 +43,7 @@ def test_a_shard_that_ends_its_workers_is_given_up_by_name_and_the_rest_is_measu
 
 def test_a_shard_over_its_time_is_tried_again_and_given_up(tmp_path: Path) -> None:
     executor = ProcessExecutor([Misbehaving(tmp_path, "hang")], shard_timeout=1.5)
-    results = {each.shard.start: each for each in executor.execute(SHARDS)}
+    results = {each.shard.start: each for each in executor.execute(ShardQueue(SHARDS))}
     failure = results.pop(BAD)
     assert isinstance(failure, Failure)
     assert failure.error.startswith("the worker process took longer than 1.5 s, 3 times: the model may hang")
@@ -51,7 +53,7 @@ def test_a_shard_over_its_time_is_tried_again_and_given_up(tmp_path: Path) -> No
 
 
 def test_what_a_living_worker_forked_ends_with_it(tmp_path: Path) -> None:
-    results = list(ProcessExecutor([Misbehaving(tmp_path, "live_with_a_fork_alive")]).execute(SHARDS))
+    results = list(ProcessExecutor([Misbehaving(tmp_path, "live_with_a_fork_alive")]).execute(ShardQueue(SHARDS)))
     assert all(isinstance(result, Record) for result in results)
     assert len(list(tmp_path.glob("fork-*"))) == 1
     assert left_of(tmp_path, "fork") == []

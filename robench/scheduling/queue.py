@@ -1,0 +1,136 @@
+"""Queue of shards: which worker measures which shard next.
+
+A worker keeps to the model that it holds, whose weights are then loaded once a worker. A worker without one, or whose
+model has no shard left, goes to the model with the most work left for each of its workers. Of a model, the longest
+shards come first, so that no long one is left for the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from robench.core.protocols import Claimed
+from robench.store.leases import Unshared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from robench.core.protocols import Claims
+    from robench.core.shard import Measurement, Shard
+
+# Shards of other runs are looked for again after this time.
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+@dataclass(slots=True)
+class _OfModel:
+    """Shards of one model that are left, longest first, and their cost."""
+
+    shards: deque[Shard] = field(default_factory=deque)
+    cost: float = 0.0
+
+
+def size_of(shard: Shard) -> float:
+    """Return the number of examples of a shard, its cost where nothing better is known."""
+    return float(shard.stop - shard.start)
+
+
+class ShardQueue:
+    """Shards to be measured (``core.protocols.Work``), shared with other runs by claims.
+
+    Args:
+        shards: shards without a record, each once.
+        cost: relative cost of a shard.
+        claims: claims on the shards; all are this run's by default.
+
+    Attributes:
+        num_elsewhere: number of shards that another run has measured since.
+    """
+
+    def __init__(
+        self,
+        shards: Iterable[Shard],
+        cost: Callable[[Shard], float] = size_of,
+        claims: Claims | None = None,
+    ) -> None:
+        self.num_elsewhere = 0
+        self._claims = Unshared() if claims is None else claims
+        self._cost = cost
+        self._models: dict[str, _OfModel] = {}
+        self._measurements: dict[int, Measurement] = {}
+        # Python's sort is stable: shards of equal cost keep the order of the plan.
+        for shard in sorted(shards, key=_rank(cost)):
+            model = self._models.setdefault(shard.measurement.checkpoint.name, _OfModel())
+            model.shards.append(shard)
+            model.cost += cost(shard)
+            self._measurements.setdefault(id(shard.measurement), shard.measurement)
+        self._returned: deque[Shard] = deque()
+        self._taken: deque[Shard] = deque()
+        self._last_look = -SECONDS_BETWEEN_LOOKS
+        self._holding: dict[Hashable, str] = {}
+
+    def __len__(self) -> int:
+        """Return the number of shards that are left to be taken, with those that other runs have claimed."""
+        return len(self._returned) + len(self._taken) + sum(len(each.shards) for each in self._models.values())
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """Return the measurements of all shards that were ever in the queue, each once."""
+        return list(self._measurements.values())
+
+    def take(self, worker: Hashable) -> Shard | None:
+        """Return the next shard for a worker, or None if others have claimed all that are left."""
+        if self._returned:
+            return self._held_by(worker, self._returned.popleft())
+        while (name := self._next_model(worker)) is not None:
+            model = self._models[name]
+            shard = model.shards.popleft()
+            model.cost -= self._cost(shard)
+            if self._is_mine(shard):
+                return self._held_by(worker, shard)
+        return self._taken_over(worker)
+
+    def give_back(self, shard: Shard) -> None:
+        """Return a shard without a result, which is taken again before all others."""
+        self._returned.appendleft(shard)
+
+    def _held_by(self, worker: Hashable, shard: Shard) -> Shard:
+        self._holding[worker] = shard.measurement.checkpoint.name
+        return shard
+
+    def _next_model(self, worker: Hashable) -> str | None:
+        held = self._holding.get(worker)
+        if held is not None and self._models[held].shards:
+            return held
+        num_workers = Counter(name for each, name in self._holding.items() if each != worker)
+        left = [name for name, model in self._models.items() if model.shards]
+        return max(left, key=lambda name: self._models[name].cost / (1 + num_workers[name]), default=None)
+
+    def _is_mine(self, shard: Shard) -> bool:
+        """Claim a shard; put it aside if another run measures it, and count it if one has."""
+        claimed = self._claims.claim(shard.measurement.key, shard.key)
+        if claimed is Claimed.TAKEN:
+            self._taken.append(shard)
+        self.num_elsewhere += claimed is Claimed.DONE
+        return claimed is Claimed.MINE
+
+    def _taken_over(self, worker: Hashable) -> Shard | None:
+        """Return a shard whose claim by another run has ended without a record."""
+        if time.monotonic() - self._last_look < SECONDS_BETWEEN_LOOKS:
+            return None
+        for _ in range(len(self._taken)):
+            shard = self._taken.popleft()
+            if self._is_mine(shard):
+                return self._held_by(worker, shard)
+        self._last_look = time.monotonic()
+        return None
+
+
+def _rank(cost: Callable[[Shard], float]) -> Callable[[Shard], tuple[bool, float]]:
+    def rank(shard: Shard) -> tuple[bool, float]:
+        return not shard.measurement.condition.action.goes_first, -cost(shard)
+
+    return rank

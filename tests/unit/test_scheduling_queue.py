@@ -1,0 +1,176 @@
+"""The queue of shards: order, affinity of workers to models, and shards that other runs have claimed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples import MEASUREMENT
+from robench.core.protocols import Claimed
+from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
+from robench.evaluation.actions import Audit
+from robench.perturbations.clean import Clean
+from robench.scheduling import ShardQueue, plan
+from robench.scheduling import queue as queue_module
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def measurement(model: str, condition: str = "c", num_examples: int = 300, **changes: Any) -> Measurement:
+    declared = Condition(name=condition, dataset=DIGITS, perturbation=MEASUREMENT.condition.perturbation, **changes)
+    data = DatasetIdentity(name="digits", fingerprint=condition, num_examples=num_examples)
+    checkpoint = replace(MEASUREMENT.checkpoint, name=model)
+    return replace(MEASUREMENT, checkpoint=checkpoint, condition=declared, dataset=data, weights_digest=model * 4)
+
+
+def shards_of(*measurements: Measurement) -> list[Shard]:
+    return list(plan(measurements, batches_per_shard=1))
+
+
+def taken(queue: ShardQueue, workers: Sequence[str]) -> list[Shard]:
+    """Take all shards, each worker in turn."""
+    found = []
+    while len(queue):
+        for worker in workers:
+            if (shard := queue.take(worker)) is not None:
+                found.append(shard)
+    return found
+
+
+class Answering:
+    """Claims with prepared answers by shard key; the last one stays."""
+
+    def __init__(self, answers: dict[str, list[Claimed]]) -> None:
+        self.answers = answers
+        self.asked: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def claim(self, measurement_key: str, key: str) -> Claimed:
+        self.asked[key] += 1
+        left = self.answers.get(key, [Claimed.MINE])
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    def release(self, key: str) -> None:
+        pass
+
+
+@given(sizes=st.lists(st.integers(1, 500), min_size=1, max_size=4), num_workers=st.integers(1, 5))
+def test_every_shard_is_taken_once_whoever_takes_it(sizes: list[int], num_workers: int) -> None:
+    shards = shards_of(*(measurement(f"m{number}", num_examples=size) for number, size in enumerate(sizes)))
+    queue = ShardQueue(shards)
+    assert len(queue) == len(shards)
+    found = taken(queue, [str(number) for number in range(num_workers)])
+    assert sorted(shard.key for shard in found) == sorted(shard.key for shard in shards)
+    assert queue.take("0") is None
+
+
+def test_a_single_worker_follows_the_plan_where_all_cost_the_same() -> None:
+    shards = shards_of(measurement("a"), measurement("a", "d"), measurement("b"))
+    assert taken(ShardQueue(shards), ["w"]) == shards
+
+
+def test_the_longest_shards_of_a_model_come_first() -> None:
+    shards = shards_of(measurement("a", "cheap"), measurement("a", "dear"), measurement("a", "free"))
+    costs = {"cheap": 2.0, "dear": 3.0, "free": 0.0}
+    queue = ShardQueue(shards, lambda shard: costs[shard.measurement.condition.name])
+    assert [shard.measurement.condition.name for shard in taken(queue, ["w"])] == [
+        *["dear"] * 3,
+        *["cheap"] * 3,
+        *["free"] * 3,
+    ]
+
+
+def test_audits_come_before_longer_shards() -> None:
+    audit = measurement("a", "audit", num_examples=100, action=Audit())
+    audit = replace(audit, condition=replace(audit.condition, perturbation=Clean()))
+    queue = ShardQueue(shards_of(measurement("a", "attack"), audit), lambda shard: 1.0 + (shard.start > 0))
+    first = queue.take("w")
+    assert first is not None
+    assert first.measurement.condition.name == "audit"
+
+
+def test_workers_keep_to_their_model_while_it_has_shards() -> None:
+    queue = ShardQueue(shards_of(measurement("a", num_examples=1000), measurement("b", num_examples=1000)))
+    models: dict[str, list[str]] = {"v": [], "w": []}
+    for _ in range(10):
+        for worker, seen in models.items():
+            shard = queue.take(worker)
+            assert shard is not None
+            seen.append(shard.measurement.checkpoint.name)
+    assert models == {"v": ["a"] * 10, "w": ["b"] * 10}
+
+
+def test_a_worker_without_a_model_goes_to_the_one_with_most_work_for_each_of_its_workers() -> None:
+    queue = ShardQueue(shards_of(measurement("a", num_examples=400), measurement("b", num_examples=1000)))
+    models = [queue.take(worker).measurement.checkpoint.name for worker in "uvw"]  # type: ignore[union-attr]
+    # b has 1,000, then 900 for two workers, then 800 for three; a has 400.
+    assert models == ["b", "b", "a"]
+
+
+def test_a_worker_whose_model_is_done_helps_with_another() -> None:
+    queue = ShardQueue(shards_of(measurement("a", num_examples=100), measurement("b", num_examples=500)))
+    assert queue.take("v").measurement.checkpoint.name == "b"  # type: ignore[union-attr]
+    assert queue.take("w").measurement.checkpoint.name == "b"  # type: ignore[union-attr]
+    assert queue.take("u").measurement.checkpoint.name == "a"  # type: ignore[union-attr]
+    assert queue.take("u").measurement.checkpoint.name == "b"  # type: ignore[union-attr]
+
+
+def test_a_shard_given_back_is_taken_next_and_not_claimed_again() -> None:
+    claims = Answering({})
+    queue = ShardQueue(shards_of(measurement("a")), claims=claims)
+    shard = queue.take("v")
+    assert shard is not None
+    queue.give_back(shard)
+    assert len(queue) == 3
+    assert queue.take("w") is shard
+    assert claims.asked[shard.key] == 1
+
+
+def test_shards_of_other_runs_are_passed_by_and_counted_once_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "SECONDS_BETWEEN_LOOKS", 0.0)
+    first, second, third = shards = shards_of(measurement("a"))
+    answers = {first.key: [Claimed.TAKEN, Claimed.TAKEN, Claimed.DONE], second.key: [Claimed.DONE]}
+    queue = ShardQueue(shards, claims=Answering(answers))
+    assert queue.take("w") is third
+    assert (len(queue), queue.num_elsewhere) == (1, 1)
+    assert queue.take("w") is None
+    assert len(queue) == 1
+    assert queue.take("w") is None
+    assert (len(queue), queue.num_elsewhere) == (0, 2)
+
+
+def test_a_shard_whose_run_has_ended_without_a_record_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "SECONDS_BETWEEN_LOOKS", 0.0)
+    (shard,) = shards_of(measurement("a", num_examples=100))
+    queue = ShardQueue([shard], claims=Answering({shard.key: [Claimed.TAKEN, Claimed.TAKEN, Claimed.MINE]}))
+    assert [queue.take("w") for _ in range(2)] == [None, shard]
+    assert len(queue) == 0
+
+
+def test_claims_of_other_runs_are_looked_at_once_a_second_at_most() -> None:
+    (shard,) = shards_of(measurement("a", num_examples=100))
+    claims = Answering({shard.key: [Claimed.TAKEN]})
+    queue = ShardQueue([shard], claims=claims)
+    for _ in range(1000):
+        assert queue.take("w") is None
+    assert claims.asked[shard.key] <= 5
+
+
+def test_measurements_are_listed_once_also_after_their_shards_were_taken() -> None:
+    measured = [measurement("a"), measurement("b")]
+    queue = ShardQueue(shards_of(*measured))
+    taken(queue, ["w"])
+    assert queue.measurements == measured
