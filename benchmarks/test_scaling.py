@@ -15,8 +15,8 @@ from robench.core.records import Record
 from robench.core.suite import Column, Condition, Suite
 from robench.declare import find_checkpoints, find_suite
 from robench.evaluation.evaluator import Evaluator
+from robench.executors import ProcessExecutor
 from robench.runs import RunRequest, prepare
-from robench.scheduling import ProcessExecutor
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from examples import MEASUREMENT, record_of
+from robench.executors.worker import LENGTH_SIZE, TOKEN_SIZE
 from robench.scheduling import plan
-from robench.scheduling.worker import LENGTH_SIZE, TOKEN_SIZE
 
 if TYPE_CHECKING:
     from robench.core.records import Failure, Record

@@ -9,6 +9,7 @@ from robench.api.arguments import data_root_of, folder_store, registries_of, sui
 from robench.core.errors import UnknownNameError
 from robench.datasets import open_dataset
 from robench.declare import find_checkpoints, find_datasets, find_suite, parse_architecture
+from robench.executors import IN_PROCESS
 from robench.leaderboard import ranked
 from robench.models.build import build
 from robench.models.loading import load_model
@@ -22,6 +23,7 @@ from robench.runs import (
     smoke_request,
 )
 from robench.runs.chosen_models import listed, names_of
+from robench.runs.devices import AUTO
 from robench.store import FolderStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.core.suite import Suite
     from robench.declarations.preprocessing import ImagePreprocessing
+    from robench.executors import ExecutorBase
     from robench.runs.chosen_models import Keys, Models
-    from robench.runs.request import ExecutorName, KeptDtype
+    from robench.runs.request import KeptDtype
     from robench.scheduling import Progress
 
 
@@ -113,7 +116,7 @@ def run(
     all_seeds: bool = False,
     device: str = "auto",
     workers: int | None = 1,
-    executor: ExecutorName = "auto",
+    executor: str | ExecutorBase = AUTO,
     shard_timeout: float | None = None,
     data_root: str | Path | None = None,
     audit: bool = True,
@@ -176,7 +179,7 @@ def transfer(
     seed: int | None = None,
     device: str = "auto",
     workers: int | None = 1,
-    executor: ExecutorName = "auto",
+    executor: str | ExecutorBase = AUTO,
     shard_timeout: float | None = None,
     data_root: str | Path | None = None,
     key: Keys | None = None,
@@ -218,9 +221,9 @@ def transfer(
     return report
 
 
-def _executor(executor: ExecutorName, chosen: ChosenModels) -> ExecutorName:
-    """Return the kind of executor: modules in memory can be measured only in this process."""
-    return "serial" if chosen.modules and executor == "auto" else executor
+def _executor(executor: str | ExecutorBase, chosen: ChosenModels) -> str | ExecutorBase:
+    """Return the executor: modules in memory can be measured only in this process."""
+    return IN_PROCESS if chosen.modules and executor == AUTO else executor
 
 
 def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callable[[Progress], None]) -> Report:

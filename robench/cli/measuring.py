@@ -9,7 +9,6 @@ from robench.cli.main import INTERRUPTED, TERMINATED, Terminated
 from robench.cli.progress import progress_shown
 from robench.cli.terminal import say
 from robench.runs import read_after_measuring
-from robench.scheduling import ProcessExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,14 +27,14 @@ def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt.
     """
     executor = prepared.executor(store)
-    if isinstance(executor, ProcessExecutor):
+    if executor.num_workers:
         count = min(executor.num_workers, len(prepared.todo(store)))
         if count:
             say(f"starting {count} worker{'s' * (count != 1)}")
     interrupts = _Interrupts(executor)
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with progress_shown(len(prepared.shards)) as on_progress:
+        with progress_shown(len(prepared.mine) + len(prepared.of_others)) as on_progress:
             progress = prepared.measure(store, executor, on_progress)
         return interrupts.exit_code, progress
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +44,23 @@ class SuiteName(click.ParamType):  # type: ignore[type-arg]  # as above
         if value and not is_file_name(value):
             return value
         return str(AbsolutePath().convert(value, param, ctx))
+
+
+class PartType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """Parameter type of parts of a run, such as ``2/8``."""
+
+    name = "i/n"
+
+    def convert(
+        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Return number and count of the part; their order is checked with the run."""
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value)
+        if found is None:
+            self.fail(f"{value!r} is no part of a run such as 2/8, the second of eight", param, ctx)
+        return int(found[1]), int(found[2])
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -115,10 +133,10 @@ workers_option = option(
 )
 executor_option = option(
     "--executor",
-    type=click.Choice(["auto", "serial", "processes"]),
     default="auto",
     show_default=True,
-    help="Measure in this process, or in workers.",
+    metavar="KIND",
+    help="Where shards are measured: serial (this process), processes (workers here), or another kind of executor.",
 )
 shard_timeout_option = option(
     "--shard-timeout",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from robench.cli.options import (
+    PartType,
     all_seeds_option,
     data_root_option,
     dataset_option,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from robench.runs import PreparedRun
     from robench.runs.devices import Workers
     from robench.runs.estimate import Work
-    from robench.runs.request import ExecutorName, KeptDtype
 
 
 # Options that would change where or how much a smoke run measures or stores.
@@ -54,6 +54,12 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @workers_option
 @executor_option
 @shard_timeout_option
+@option(
+    "--part",
+    type=PartType(),
+    help="Measure one part of the run, such as 2/8: the second of eight, whatever the others do.",
+)
+@option("--take-over", is_flag=True, help="After the part, measure what is left of the others.")
 @results_option
 @option(
     "--keep-adversarial",
@@ -76,20 +82,14 @@ def command(
     dataset: str | None,
     models: tuple[str, ...],
     registries: tuple[Path, ...],
-    limit: int | None,
-    device: str,
-    workers: int | None,
-    executor: ExecutorName,
-    shard_timeout: float | None,
     results: Path,
-    keep_adversarial: KeptDtype | None,
-    seed: int | None,
     all_seeds: bool,
-    data_root: Path | None,
     no_audit: bool,
     smoke: bool,
     dry_run: bool,
     as_json: bool,
+    # Further options have the names and types of the request's fields.
+    **settings: Any,
 ) -> int:
     """Measure models under suites, store every outcome, and print the leaderboard.
 
@@ -103,21 +103,14 @@ def command(
     request = RunRequest(
         suites=find_suites(suites, registries, dataset),
         checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds)),
-        limit=limit,
-        seed=seed,
-        device=device,
-        workers=workers,
-        executor=executor,
-        shard_timeout=shard_timeout,
-        data_root=data_root,
         audit=not no_audit,
-        keep_adversarial=keep_adversarial,
         all_seeds=all_seeds,
+        **settings,
     )
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)
-    _say_limit(None if smoke else limit, request.suites)
+    _say_limit(None if smoke else request.limit, request.suites)
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
@@ -129,7 +122,8 @@ def command(
     _say_how_it_ended(progress.num_failed, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
         return stopped_with
-    return 0 if all(report.is_complete for report in reports) and not progress.num_failed else 1
+    is_complete = not progress.num_left if request.part else all(report.is_complete for report in reports)
+    return 0 if is_complete and not progress.num_failed else 1
 
 
 def _store(results: Path, *, smoke: bool, dry_run: bool) -> Store:
@@ -174,7 +168,7 @@ def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
 
 def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:
     todo = prepared.todo(store)
-    num_shards = len({shard.key for shard in prepared.shards})
+    num_shards = len({shard.key for shard in prepared.mine})
     num_examples = sum(shard.stop - shard.start for shard in todo)
     work, workers = prepared.work(store), prepared.workers(store)
     if as_json:

@@ -261,6 +261,7 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
     from robench.cli.progress import epochs_shown
     from robench.core.containment import Contained, blamed
     from robench.core.providers import foreign_in
+    from robench.executors import IN_PROCESS
     from robench.runs.devices import choose_workers
     from robench.training.base import Host
     from robench.training.history import History, history_path
@@ -278,7 +279,7 @@ def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
             history.add(report)
             shown(report)
 
-        found = choose_workers(asked.device, 1, "serial")
+        found = choose_workers(asked.device, 1, IN_PROCESS)
         host = Host(
             data_root=asked.data_root,
             device=found.devices[0],

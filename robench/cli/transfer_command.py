@@ -29,7 +29,6 @@ from robench.reports import RENDERERS
 
 if TYPE_CHECKING:
     from robench.runs import PreparedTransfer
-    from robench.runs.request import ExecutorName
     from robench.store import FolderStore
 
 
@@ -80,7 +79,7 @@ def command(
     limit: int | None,
     device: str,
     workers: int | None,
-    executor: ExecutorName,
+    executor: str,
     shard_timeout: float | None,
     results: Path,
     seed: int | None,

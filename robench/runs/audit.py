@@ -14,6 +14,7 @@ from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.audit import BATCH_SIZE, audit
 from robench.evaluation.model_checks import clean_accuracy
+from robench.executors import IN_PROCESS
 from robench.models.loading import load_model
 from robench.perturbations.prediction import predict
 from robench.runs.devices import choose_workers
@@ -69,7 +70,7 @@ def audit_checkpoint(
         raise UsageError(f"the data on which to audit {checkpoint.name!r} is not determined; name it with --dataset")
     if dataset not in datasets:
         raise UnknownNameError("dataset", dataset, datasets)
-    found = choose_workers(device, 1, "serial")
+    found = choose_workers(device, 1, IN_PROCESS)
     examples = open_dataset(datasets[dataset], data_root=data_root, preprocessing=checkpoint.preprocessing)
     batch = examples.batch(0, min(num_examples, len(examples)))
     model = load_model(checkpoint, found.devices[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from robench.core.errors import ContractError, UsageError
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS
+from robench.executors import IN_PROCESS
 from robench.perturbations import Clean
 from robench.runs.prepare import prepare
 from robench.runs.request import RunRequest
@@ -48,7 +49,7 @@ def clean_score(
         suites=(suite,),
         checkpoints=(replace(checkpoint, expected={}),),
         device=device,
-        executor="serial",
+        executor=IN_PROCESS,
         data_root=data_root,
     )
     prepared = prepare(request)

@@ -4,27 +4,54 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.errors import UsageError
+from robench.core.errors import UnknownNameError, UsageError
+from robench.executors import EXECUTORS, IN_PROCESS, ON_THIS_MACHINE, ExecutorBase
 
-if TYPE_CHECKING:
-    from robench.runs.request import ExecutorName
+# The executor is chosen by the number of workers.
+AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """Device name of each worker; ``in_process`` if a single worker needs no separate process."""
+    """Workers of a run.
+
+    Attributes:
+        devices: device name of each worker; empty if workers are elsewhere.
+        executor: what runs them.
+        decode_workers: number of processes beside each worker that decode image files.
+    """
 
     devices: tuple[str, ...]
-    in_process: bool
+    executor: ExecutorBase
     decode_workers: int
+
+    @property
+    def in_process(self) -> bool:
+        """Return whether the only worker is the process of the run."""
+        return self.executor.is_in_process
+
+
+def executor_asked(executor: str | ExecutorBase) -> ExecutorBase | None:
+    """Return the executor of a name or declaration, None for ``auto``.
+
+    Raises:
+        UnknownNameError: there is no executor of that name.
+        PluginError: it is of another distribution, and broken.
+    """
+    if isinstance(executor, ExecutorBase):
+        return executor
+    if executor == AUTO:
+        return None
+    if executor not in EXECUTORS:
+        raise UnknownNameError("executor", executor, [AUTO, *EXECUTORS])
+    return EXECUTORS[executor]()
 
 
 def choose_workers(
-    device: str, workers: int | None, executor: ExecutorName, shard_timeout: float | None = None
+    device: str, workers: int | None, executor: str | ExecutorBase, shard_timeout: float | None = None
 ) -> Workers:
     """Return one worker per GPU, or per CPU core, unless ``workers`` is given.
 
@@ -32,19 +59,23 @@ def choose_workers(
 
     Raises:
         UsageError: no such device on this machine; the message lists the available ones.
+        UnknownNameError: there is no such executor.
     """
+    asked = executor_asked(executor)
+    if asked is not None and asked.is_elsewhere:
+        return Workers(devices=(), executor=asked, decode_workers=1)
     found = _devices(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if executor == "serial":
+    if asked is not None and asked.is_in_process:
         count = 1
     elif workers is not None:
         count = workers
     else:
         count = cores if found == ["cpu"] else len(found)
-    in_process = executor == "serial" or (executor == "auto" and count == 1 and shard_timeout is None)
+    alone = IN_PROCESS if count == 1 and shard_timeout is None else ON_THIS_MACHINE
     return Workers(
         devices=tuple(found[i % len(found)] for i in range(count)),
-        in_process=in_process,
+        executor=alone if asked is None else asked,
         # Measuring and decoding share the cores.
         decode_workers=max(1, min(8, cores // count)),
     )

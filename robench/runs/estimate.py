@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from robench.papers.cost import passes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from robench.core.shard import Shard
 
@@ -59,3 +59,25 @@ def work_of(shards: Iterable[Shard], seconds_per_example: Mapping[str, float]) -
             passes = FORWARD_SHARE * forward_each + (1 - FORWARD_SHARE) * backward_each
             seconds = None if each is None or not is_known else seconds + size * passes * each
     return Work(forward=forward, backward=backward, is_whole=is_whole, seconds=seconds)
+
+
+def cost_of(seconds_per_example: Mapping[str, float]) -> Callable[[Shard], float]:
+    """Return a function from shards to their relative cost, by which they are put in order.
+
+    Args:
+        seconds_per_example: as of ``work_of``; a model that was not timed counts as the mean of the others.
+    """
+    timed = list(seconds_per_example.values())
+    usual = sum(timed) / len(timed) if timed else 1.0
+    # A run may have a million shards of a thousand measurements.
+    known: dict[int, float] = {}
+
+    def cost(shard: Shard) -> float:
+        measurement = shard.measurement
+        if id(measurement) not in known:
+            _, forward, backward, _ = passes_of(measurement.condition)
+            each = seconds_per_example.get(measurement.checkpoint.name, usual)
+            known[id(measurement)] = each * (FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * backward)
+        return (shard.stop - shard.start) * known[id(measurement)]
+
+    return cost

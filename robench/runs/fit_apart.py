@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UsageError, WeightsError
 from robench.core.providers import foreign_in
 from robench.datasets import open_dataset
+from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 from robench.runs.fit import check_fit
-from robench.scheduling import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

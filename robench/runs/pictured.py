@@ -17,6 +17,7 @@ from robench.datasets import open_dataset
 from robench.declarations.views import views_of
 from robench.domains import DOMAINS
 from robench.evaluation.evaluator import Evaluator
+from robench.executors import IN_PROCESS
 from robench.exports.pictures import Pictured, Shot
 from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
@@ -92,14 +93,14 @@ def pictured(
     clean = Condition(name=CLEAN, dataset=declared, perturbation=Clean())
     conditions = list(dict.fromkeys(replace(view.condition, num_examples=None) for view in perturbed))
     asked = replace(suite, conditions=(clean, *conditions), columns=(), audit=False)
-    alone = replace(request, suites=(asked,), limit=None, workers=None, executor="serial", shard_timeout=None)
+    alone = replace(request, suites=(asked,), limit=None, workers=None, executor=IN_PROCESS, shard_timeout=None)
     prepared = prepare(replace(alone, audit=False, keep_adversarial=EXACT_DTYPE))
     dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
     places = _places(dataset, examples) if examples else range(min(count, len(dataset)))
     of_clean, *measured = prepared.measurements[asked.name]
     images = _Images()
     evaluator = Evaluator(
-        device=choose_workers(request.device, None, "serial").devices[0],
+        device=choose_workers(request.device, None, IN_PROCESS).devices[0],
         data_root=request.data_root,
         adversarial=images,
         modules=request.modules,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from robench.attacks.backends.installed import check_installed
@@ -11,15 +12,16 @@ from robench.core.shard import EXACT_DTYPE, Measurement
 from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.evaluator import Evaluator
+from robench.executors import IN_PROCESS, Crew
 from robench.models.weights import resolve
 from robench.reports import report_of_store
-from robench.runs.devices import choose_workers
-from robench.runs.estimate import work_of
+from robench.runs.devices import AUTO, choose_workers
+from robench.runs.estimate import cost_of, work_of
 from robench.runs.fit import check_fit
 from robench.runs.fit_apart import check_fit_apart, checks_apart
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.smoke import NOTE
-from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, measure, missing, plan
+from robench.scheduling import Progress, measure, missing, part_of, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,9 +50,23 @@ class PreparedRun:
     shards: tuple[Shard, ...]
     seconds_per_example: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def mine(self) -> Sequence[Shard]:
+        """Return the shards of the requested part, each once; without one all shards."""
+        part = self.request.part
+        return self.shards if part is None else part_of(self.shards, *part)
+
+    @property
+    def of_others(self) -> Sequence[Shard]:
+        """Return the shards of other parts that are measured after those of the requested one."""
+        if not self.request.take_over:
+            return ()
+        mine = {shard.key for shard in self.mine}
+        return [shard for shard in self.shards if shard.key not in mine]
+
     def todo(self, store: Store) -> list[Shard]:
-        """Return the shards that ``store`` lacks."""
-        return missing(self.shards, self._demanding(store))
+        """Return the shards, of the requested part, that ``store`` lacks."""
+        return missing(self.mine, self._demanding(store))
 
     def work(self, store: Store) -> Work:
         """Return the estimated work of the shards that ``store`` lacks."""
@@ -63,40 +79,49 @@ class PreparedRun:
         """
         request = self.request
         workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
-        is_free = request.workers is None and request.executor == "auto" and request.shard_timeout is None
+        is_free = request.workers is None and request.executor == AUTO and request.shard_timeout is None
         is_cpu = set(workers.devices) == {"cpu"}
         if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(len(workers.devices)):
-            return choose_workers(request.device, 1, "serial")
+            return choose_workers(request.device, 1, IN_PROCESS)
         return workers
 
     def executor(self, store: Store | None = None) -> Executor:
         """Return the executor for the requested devices; ``store`` keeps results and adversarial examples.
 
         Raises:
-            UsageError: adversarial examples are requested, but the store cannot keep them.
+            UsageError: adversarial examples are requested, but the store cannot keep them; or there are no workers.
         """
         request = self.request
         workers = self.workers(store)
-        evaluators = [
-            Evaluator(
-                device=device,
-                data_root=request.data_root,
-                decode_workers=workers.decode_workers,
-                limit=request.limit,
-                adversarial=None if request.keep_adversarial is None else folder_of(store),
-                modules=request.modules,
-            )
-            for device in workers.devices
-        ]
-        if workers.in_process:
-            return SerialExecutor(evaluators[0])
-        return ProcessExecutor(evaluators, request.shard_timeout)
+        make = partial(
+            Evaluator,
+            data_root=request.data_root,
+            decode_workers=workers.decode_workers,
+            limit=request.limit,
+            adversarial=None if request.keep_adversarial is None else folder_of(store),
+            modules=request.modules,
+        )
+        crew = Crew(
+            make=make,
+            devices=workers.devices,
+            device=request.device,
+            num_workers=request.workers,
+            shard_timeout=request.shard_timeout,
+        )
+        return workers.executor.executor(crew)
 
     def measure(
         self, store: Store, executor: Executor, on_progress: Callable[[Progress], None] = lambda progress: None
     ) -> Progress:
         """Measure what ``store`` lacks, and store it."""
-        return measure(list(self.shards), executor, self._demanding(store), on_progress)
+        return measure(
+            self.mine,
+            executor,
+            self._demanding(store),
+            on_progress,
+            cost=cost_of(self.seconds_per_example),
+            later=self.of_others,
+        )
 
     def _demanding(self, store: Store) -> Store:
         """Return the store wrapped such that a shard without its adversarial examples counts as missing."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UnknownNameError, UsageError
 from robench.domains import DOMAINS
+from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration
     from robench.core.suite import Suite
+    from robench.executors import ExecutorBase
 
-ExecutorName = Literal["auto", "serial", "processes"]
 KeptDtype = Literal["float32", "float16"]
 
 
@@ -46,6 +47,9 @@ class RunRequest:
         seed: replaces the suites' own.
         device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
         workers: number of worker processes; None for one per GPU, or per CPU core.
+        executor: kind of executor, ``auto``, or a declaration of one with its fields.
+        part: number, from 1, and count of parts of the plan, of which this run measures one; None for everything.
+        take_over: whether to go on with what is left of the other parts.
         data_root: folder of datasets that are not embedded.
         audit: whether to measure the audits of suites that have one.
         shard_timeout: time limit in seconds of a shard in a worker process; None for a day.
@@ -62,7 +66,9 @@ class RunRequest:
     seed: int | None = None
     device: str = "auto"
     workers: int | None = None
-    executor: ExecutorName = "auto"
+    executor: str | ExecutorBase = AUTO
+    part: tuple[int, int] | None = None
+    take_over: bool = False
     data_root: Path | None = None
     audit: bool = True
     keep_adversarial: KeptDtype | None = None
@@ -72,16 +78,19 @@ class RunRequest:
     all_seeds: bool = False
 
     def __post_init__(self) -> None:
-        self._check_modules()
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit must be at least 1, got {self.limit}")
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers must be at least 1, got {self.workers}")
-        if self.executor == "serial" and self.workers not in (None, 1):
+        asked = executor_asked(self.executor)
+        self._check_modules(asked)
+        if asked is not None and asked.is_in_process and self.workers not in (None, 1):
             raise UsageError(
-                f"--executor serial measures in one process, but --workers is {self.workers}; leave one of them out"
+                f"--executor {asked.kind} measures in one process, but --workers is {self.workers}; leave one of them "
+                "out"
             )
-        self._check_timeout()
+        self._check_timeout(asked)
+        self._check_part()
         names = [suite.name for suite in self.suites]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UsageError(
@@ -120,12 +129,19 @@ class RunRequest:
         """Return the datasets of all conditions, each once."""
         return tuple(dict.fromkeys(condition.dataset for suite in self.suites for condition in suite.conditions))
 
-    def _check_modules(self) -> None:
+    def _check_part(self) -> None:
+        if self.take_over and self.part is None:
+            raise UsageError("--take-over goes on after a part of the run; name the part with --part, such as 1/4")
+        if self.part is not None and not 1 <= self.part[0] <= self.part[1]:
+            number, count = self.part
+            raise UsageError(f"--part must be 1/{count} to {count}/{count}, got {number}/{count}")
+
+    def _check_modules(self, executor: ExecutorBase | None) -> None:
         """Refuse options that need worker processes for modules in memory."""
         for name in self.modules:
             asked = [
                 *([f"{self.workers} workers"] if self.workers not in (None, 1) else []),
-                *(["executor 'processes'"] if self.executor == "processes" else []),
+                *([f"executor {executor.kind!r}"] if executor is not None and not executor.is_in_process else []),
                 *([f"shard_timeout {self.shard_timeout:g}"] if self.shard_timeout is not None else []),
             ]
             if asked:
@@ -134,15 +150,15 @@ class RunRequest:
                     f"{' and '.join(asked)}; leave that out, or declare the model in a registry file"
                 )
 
-    def _check_timeout(self) -> None:
+    def _check_timeout(self, executor: ExecutorBase | None) -> None:
         if self.shard_timeout is None:
             return
         if not 0 < self.shard_timeout < inf:
             raise UsageError(f"--shard-timeout must be a number of seconds above 0, got {self.shard_timeout}")
-        if self.executor == "serial":
+        if executor is not None and executor.is_in_process:
             raise UsageError(
-                "--executor serial measures in the process of the run, which cannot end itself after --shard-timeout; "
-                "leave one of them out"
+                f"--executor {executor.kind} measures in the process of the run, which cannot end itself after "
+                "--shard-timeout; leave one of them out"
             )
 
     def _check_kept(self) -> None:

@@ -12,6 +12,7 @@ from robench.core.shard import EXACT_DTYPE, Shard
 from robench.datasets import open_dataset
 from robench.declarations.views import views_of
 from robench.evaluation.submission import Agreement, agreement_of
+from robench.executors import IN_PROCESS
 from robench.metrics import METRICS, Readings
 from robench.models.loading import load_model
 from robench.reports.selection import tile
@@ -97,12 +98,12 @@ def rescore_results(
         RobenchError: see ``prepare``.
     """
     request = replace(
-        request, suites=_narrowed(request.suites, conditions), audit=False, executor="serial", workers=None
+        request, suites=_narrowed(request.suites, conditions), audit=False, executor=IN_PROCESS, workers=None
     )
     for condition in (each for suite in request.suites for each in suite.conditions):
         check_keepable(condition.dataset)
     prepared = prepare(request)
-    workers = choose_workers(request.device, None, "serial")
+    workers = choose_workers(request.device, None, IN_PROCESS)
     for checkpoint in request.checkpoints:
         model: Model | None = None
         opened: dict[DatasetDeclaration, Dataset] = {}

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
+from robench.runs.devices import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def smoke_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
     suites = tuple(
         replace(suite, batch_size=NUM_EXAMPLES, batches_per_shard=1, audit=False) for suite in request.suites
     )
-    is_open = request.workers is None and request.executor == "auto" and request.shard_timeout is None
+    is_open = request.workers is None and request.executor == AUTO and request.shard_timeout is None
     return replace(
         request,
         suites=suites,

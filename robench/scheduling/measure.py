@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from robench.core.records import Failure
-from robench.scheduling.queue import ShardQueue, size_of
+from robench.scheduling.queue import InTurn, ShardQueue, size_of
 from robench.scheduling.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from robench.core.protocols import Executor, Store
     from robench.core.records import Record
@@ -51,12 +51,13 @@ def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
 
 
 def measure(
-    shards: list[Shard],
+    shards: Sequence[Shard],
     executor: Executor,
     store: Store,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     *,
     cost: Callable[[Shard], float] = size_of,
+    later: Sequence[Shard] = (),
 ) -> Progress:
     """Measure the shards that the store lacks, store each result, and return how the run ended.
 
@@ -69,18 +70,21 @@ def measure(
         store: where results are kept.
         on_progress: called at the start and after each result.
         cost: relative cost of a shard; of each model the most expensive come first.
+        later: shards that are measured once no other is left to be taken, such as those of other machines.
 
     Raises:
         StoreError: a result could not be stored; existing files are unharmed.
     """
-    todo = missing(shards, store)
-    num_shards = len({shard.key for shard in shards})
+    todo = missing([*shards, *later], store)
+    num_shards = len({shard.key for shard in (*shards, *later)})
     progress = Progress(num_shards=num_shards, num_kept_before=num_shards - len(todo), num_done=0, num_failed=0)
     on_progress(progress)
     if not todo:
         return progress
     with store.claims() as claims:
-        work = ShardQueue(todo, cost, claims)
+        first = {shard.key for shard in shards}
+        queues = [[shard for shard in todo if (shard.key in first) == is_first] for is_first in (True, False)]
+        work = InTurn([ShardQueue(each, cost, claims) for each in queues])
 
         def keep(result: Record | Failure) -> None:
             store.put(result)

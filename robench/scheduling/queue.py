@@ -16,7 +16,7 @@ from robench.core.protocols import Claimed
 from robench.store.leases import Unshared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from robench.core.protocols import Claims
     from robench.core.shard import Measurement, Shard
@@ -127,6 +127,40 @@ class ShardQueue:
                 return self._held_by(worker, shard)
         self._last_look = time.monotonic()
         return None
+
+
+class InTurn:
+    """Several queues as one (``core.protocols.Work``): a later one is used when the earlier ones have nothing to take.
+
+    Args:
+        queues: at least one.
+    """
+
+    def __init__(self, queues: Sequence[ShardQueue]) -> None:
+        self._queues = tuple(queues)
+
+    def __len__(self) -> int:
+        """Return the number of shards that are left to be taken."""
+        return sum(map(len, self._queues))
+
+    @property
+    def num_elsewhere(self) -> int:
+        """Return the number of shards that another run has measured since."""
+        return sum(each.num_elsewhere for each in self._queues)
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """Return the measurements of all shards, each once."""
+        return list({id(found): found for each in self._queues for found in each.measurements}.values())
+
+    def take(self, worker: Hashable) -> Shard | None:
+        """Return the next shard for a worker, or None if others have claimed all that are left."""
+        found = (each.take(worker) for each in self._queues)
+        return next((shard for shard in found if shard is not None), None)
+
+    def give_back(self, shard: Shard) -> None:
+        """Return a shard without a result, which is taken again before all others."""
+        self._queues[0].give_back(shard)
 
 
 def _rank(cost: Callable[[Shard], float]) -> Callable[[Shard], tuple[bool, float]]:

@@ -16,7 +16,7 @@ LAYERS = [
     {"figures"},
     {"runs", "leaderboard"},
     {"comparison", "papers", "exports"},
-    {"declare", "scheduling", "reports"},
+    {"declare", "scheduling", "executors", "reports"},
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},
     {"attention", "attacks", "corruptions"},

@@ -17,6 +17,7 @@ from robench.attention import ATTENTIONS
 from robench.corruptions import TYPES
 from robench.datasets import DATASET_KINDS, DATASETS
 from robench.domains import DOMAINS
+from robench.executors import EXECUTORS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
@@ -61,6 +62,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     "metrics": frozenset(METRICS),
     "domains": frozenset(DOMAINS),
     "tasks": frozenset(TASKS),
+    "executors": frozenset(EXECUTORS),
 }
 MODULES: Mapping[str, frozenset[str]] = {
     "attacks": modules_of(*(path for each in ATTACKS.values() for path in (each.__module__, each.implementation))),
@@ -82,6 +84,7 @@ MODULES: Mapping[str, frozenset[str]] = {
     ),
     "tasks": modules_of(*(path for each in TASKS for path in (f"robench.tasks.{each}", TASKS[each].implementation)))
     | {"robench.tasks.classification_losses"},
+    "executors": modules_of(*(path for each in EXECUTORS.values() for path in (each.__module__, each.implementation))),
 }
 # Words that mean something else where they stand: by file, the constants and why.
 TIMM = "the library, whose release is named and whose scripts are run"

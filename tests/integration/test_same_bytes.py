@@ -58,3 +58,27 @@ def test_shards_of_several_batches_hold_the_same_outcomes(
         outcomes[suite.stem] = [repr(outcome) for record in records for outcome in record.outcomes]
     assert outcomes["whole"] == outcomes["cut"]
     assert len(outcomes["cut"]) == 450
+
+
+def test_parts_merged_stores_and_runs_at_once_give_the_outcomes_of_one_run(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite = small_suite(**{"num_examples: 150": "num_examples: 100"})
+    options = ["run", "--suite", suite, "--model", "digits-vit", "--executor", "serial"]
+    assert robench(*options, "--results", tmp_path / "whole").code == 0
+    outcomes = sorted_outcomes(tmp_path / "whole")
+    counts = []
+    for number in (1, 2):
+        ended = robench(*options, "--part", f"{number}/2", "--results", tmp_path / f"part-{number}")
+        assert ended.code == 0
+        counts.append(len(sorted_outcomes(tmp_path / f"part-{number}")))
+    assert sum(counts) == len(outcomes)
+    assert abs(counts[0] - counts[1]) <= 1
+    merge = ["store", "merge", tmp_path / "part-1", tmp_path / "part-2", "--results", tmp_path / "merged"]
+    assert robench(*merge).code == 0
+    assert sorted_outcomes(tmp_path / "merged") == outcomes
+    # Into one folder, the second run finds what the first has taken over.
+    for number in (1, 2):
+        ended = robench(*options, "--part", f"{number}/2", "--take-over", "--results", tmp_path / "shared")
+        assert ended.code == 0
+        assert sorted_outcomes(tmp_path / "shared") == outcomes

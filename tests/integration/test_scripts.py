@@ -33,7 +33,8 @@ OWN_CLASS = """
 from robench.declare import find_checkpoints, find_datasets, find_suite
 from robench.evaluation.evaluator import Evaluator
 from robench.runs import RunRequest, prepare
-from robench.scheduling import ProcessExecutor, ShardQueue
+from robench.executors import ProcessExecutor
+from robench.scheduling import ShardQueue
 
 class Watched(Evaluator):
     pass

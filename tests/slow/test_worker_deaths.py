@@ -15,8 +15,9 @@ import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
-from robench.scheduling import ProcessExecutor, ShardQueue
-from robench.scheduling.processes import MAX_DEATHS
+from robench.executors import ProcessExecutor
+from robench.executors.processes_impl import MAX_DEATHS
+from robench.scheduling import ShardQueue
 
 if TYPE_CHECKING:
     from robench.core.shard import Shard
@@ -73,7 +74,8 @@ PARENT = """
 import sys
 from pathlib import Path
 from misbehaving_workers import *
-from robench.scheduling import ProcessExecutor, ShardQueue
+from robench.executors import ProcessExecutor
+from robench.scheduling import ShardQueue
 if __name__ == "__main__":
     # nohup has those that it starts ignore it.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -21,8 +21,9 @@ from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
-from robench.scheduling import ProcessExecutor, Progress, SerialExecutor, ShardQueue, measure, missing, plan
-from robench.scheduling.worker import THREAD_VARIABLES
+from robench.executors import ProcessExecutor, SerialExecutor
+from robench.executors.worker import THREAD_VARIABLES
+from robench.scheduling import Progress, ShardQueue, measure, missing, plan
 from robench.store import FolderStore, MemoryStore
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -17,8 +18,9 @@ from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.evaluation.actions import Audit
 from robench.perturbations.clean import Clean
-from robench.scheduling import ShardQueue, plan
+from robench.scheduling import ShardQueue, part_of, plan
 from robench.scheduling import queue as queue_module
+from robench.scheduling.queue import InTurn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,3 +176,43 @@ def test_measurements_are_listed_once_also_after_their_shards_were_taken() -> No
     queue = ShardQueue(shards_of(*measured))
     taken(queue, ["w"])
     assert queue.measurements == measured
+
+
+def test_a_later_queue_is_used_when_the_earlier_ones_have_nothing_to_take() -> None:
+    first, later = shards_of(measurement("a", num_examples=200)), shards_of(measurement("b", num_examples=200))
+    work = InTurn([ShardQueue(first), ShardQueue(later)])
+    assert (len(work), len(work.measurements)) == (4, 2)
+    shards = [work.take("w") for _ in range(3)]
+    assert shards == [*first, later[0]]
+    assert shards[1] is not None
+    work.give_back(shards[1])
+    assert [work.take("w"), work.take("w"), work.take("w")] == [first[1], later[1], None]
+
+
+def test_shards_of_others_are_taken_while_own_ones_are_claimed_by_another_run() -> None:
+    own, others = shards_of(measurement("a", num_examples=100)), shards_of(measurement("b", num_examples=100))
+    claims = Answering({own[0].key: [Claimed.TAKEN]})
+    work = InTurn([ShardQueue(own, claims=claims), ShardQueue(others, claims=claims)])
+    assert work.take("w") is others[0]
+    assert (work.take("w"), len(work), work.num_elsewhere) == (None, 1, 0)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 900), min_size=1, max_size=4),
+    count=st.integers(1, 9),
+    order=st.randoms(use_true_random=False),
+)
+def test_parts_are_disjoint_complete_even_and_independent_of_the_order(
+    sizes: list[int], count: int, order: random.Random
+) -> None:
+    shards = shards_of(*(measurement("m", f"c{number}", size) for number, size in enumerate(sizes)))
+    parts = [part_of(shards, number, count) for number in range(1, count + 1)]
+    assert sorted(shard.key for part in parts for shard in part) == sorted(shard.key for shard in shards)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    # Of each measurement too, up to one shard.
+    for name in {shard.measurement.condition.name for shard in shards}:
+        counts = [sum(shard.measurement.condition.name == name for shard in part) for part in parts]
+        assert max(counts) - min(counts) <= 1
+    # Suites that share conditions plan shards twice; the plan's order of measurements is that of the suites.
+    again = [*shards, *order.sample(shards, len(shards))]
+    assert part_of(again, 1, count) == parts[0]

@@ -10,9 +10,10 @@ import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
-from robench.scheduling import Death, ProcessExecutor, ShardQueue, answers_in_a_process
-from robench.scheduling.processes import MAX_DEATHS
-from robench.scheduling.worker import LENGTH_SIZE, GarbledError, Inbox
+from robench.executors import Death, ProcessExecutor, answers_in_a_process
+from robench.executors.processes_impl import MAX_DEATHS
+from robench.executors.worker import LENGTH_SIZE, GarbledError, Inbox
+from robench.scheduling import ShardQueue
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from robench.core.errors import RobenchError
 from robench.core.records import Failure, Provenance, Record
 from robench.core.script import refers_to_script
-from robench.scheduling.warden import Warden
-from robench.scheduling.worker_process import DEFAULT_LIMIT_SECONDS, Death, WorkerProcess, wait_for
+from robench.executors.warden import Warden
+from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, Death, WorkerProcess, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from robench.core.protocols import Work
     from robench.core.shard import Shard
-
-    Evaluate = Callable[[Shard], Record | Failure]
+    from robench.executors.base import Crew, Evaluate
+    from robench.executors.processes import Processes
 
 MAX_DEATHS = 3
 STOP_SECONDS = 5.0
@@ -127,6 +127,11 @@ class ProcessExecutor:
                 f"{self._silent_deaths} worker processes in a row ended (exit code {process.exit_code}) before "
                 "they measured anything. Run with --executor serial to see why; what was kept is safe."
             )
+
+
+def executor_of(declaration: Processes, crew: Crew) -> ProcessExecutor:
+    """Return the executor with a process for each device of ``crew``."""
+    return ProcessExecutor([crew.make(device) for device in crew.devices], crew.shard_timeout)
 
 
 def answers_in_a_process(

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Work
     from robench.core.records import Failure, Record
     from robench.core.shard import Shard
+    from robench.executors.base import Crew
+    from robench.executors.serial import Serial
 
 SECONDS_BETWEEN_LOOKS = 0.25
 
@@ -39,3 +41,8 @@ class SerialExecutor:
     def drain(self) -> None:
         """Start no further shards."""
         self._draining = True
+
+
+def executor_of(declaration: Serial, crew: Crew) -> SerialExecutor:
+    """Return the executor with the only evaluator of ``crew``."""
+    return SerialExecutor(crew.make(crew.devices[0]))

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from robench.core.script import without_script
 from robench.core.standard_output import StdoutDiverted
-from robench.scheduling.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Inbox, work
+from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Inbox, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from robench.scheduling.warden import Warden
+    from robench.executors.warden import Warden
 
 # A day. Slow shards must not be mistaken for hanging ones: AutoAttack on a CPU may take hours per shard.
 DEFAULT_LIMIT_SECONDS = 86_400.0

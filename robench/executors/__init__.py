@@ -1,0 +1,28 @@
+"""Executors: where and by how many workers shards are measured."""
+
+from robench.core.plugins import Plugins
+from robench.executors.base import Crew, ExecutorBase
+from robench.executors.processes import Processes
+from robench.executors.processes_impl import ProcessExecutor, answers_in_a_process
+from robench.executors.serial import Serial
+from robench.executors.serial_impl import SerialExecutor
+from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, Death
+
+_BUILTIN: dict[str, type[ExecutorBase]] = {"serial": Serial, "processes": Processes}
+EXECUTORS = Plugins("executor", _BUILTIN, base=ExecutorBase)
+# What is used where nothing else was asked for.
+IN_PROCESS: ExecutorBase = Serial()
+ON_THIS_MACHINE: ExecutorBase = Processes()
+
+__all__ = [
+    "DEFAULT_LIMIT_SECONDS",
+    "EXECUTORS",
+    "IN_PROCESS",
+    "ON_THIS_MACHINE",
+    "Crew",
+    "Death",
+    "ExecutorBase",
+    "ProcessExecutor",
+    "SerialExecutor",
+    "answers_in_a_process",
+]
