@@ -106,6 +106,12 @@ class Misbehaving:
     def hang_in_c(self, shard: Shard) -> None:
         hold_the_interpreter()
 
+    def stop_itself(self, shard: Shard) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def take_three_seconds(self, shard: Shard) -> None:
+        time.sleep(3.0)
+
 
 def is_running(process: int) -> bool:
     try:

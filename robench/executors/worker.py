@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import threading
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from robench.core.containment import Contained
@@ -22,18 +25,29 @@ TOKEN_SIZE = 16
 LENGTH_SIZE = 8
 
 
-def work(pipe: Connection, answer: Callable[[Any], object], token: bytes) -> None:
-    """Report that the worker is ready, and answer each task until None arrives or the parent is gone."""
+class Heartbeat:
+    """Message of a worker that lives, whatever it computes."""
+
+
+def work(pipe: Connection, answer: Callable[[Any], object], token: bytes, seconds_between_beats: float) -> None:
+    """Report that the worker is ready, and answer each task until None arrives or the parent is gone.
+
+    A thread sends heartbeats meanwhile. None come while native code holds the interpreter, or from a stopped process.
+    """
     # A separate process group: everything that a model starts can be ended with it.
     os.setsid()
     end_with_parent(kills_group=True)
     divert_for_good()
     # Warnings about data were issued when the run was prepared.
     logging.getLogger("robench").setLevel(logging.ERROR)
+    outbox = _Outbox(pipe, token)
     try:
-        _send(pipe, token, None)
+        outbox.send(None)
+        beating = threading.Thread(target=outbox.beat, args=(seconds_between_beats,), name="robench-heartbeat")
+        beating.daemon = True
+        beating.start()
         while (task := _received(pipe)) is not None:
-            _send(pipe, token, answer(task))
+            outbox.send(answer(task))
     except (EOFError, OSError):
         # The pipe is closed: leave at once, before libraries' own threads hold the exit up.
         os._exit(1)
@@ -46,11 +60,32 @@ def _received(pipe: Connection) -> Any:
         return pickle.loads(content)
 
 
-def _send(pipe: Connection, token: bytes, message: object) -> None:
-    content = pickle.dumps(message)
-    rest = memoryview(token + len(content).to_bytes(LENGTH_SIZE) + content)
-    while rest:
-        rest = rest[os.write(pipe.fileno(), rest) :]
+class _Outbox:
+    """Sender of whole messages, one at a time, from several threads."""
+
+    def __init__(self, pipe: Connection, token: bytes) -> None:
+        self._pipe = pipe
+        self._token = token
+        self._lock = threading.Lock()
+
+    def send(self, message: object) -> None:
+        """Write a message.
+
+        Raises:
+            OSError: the pipe is closed.
+        """
+        content = pickle.dumps(message)
+        rest = memoryview(self._token + len(content).to_bytes(LENGTH_SIZE) + content)
+        with self._lock:
+            while rest:
+                rest = rest[os.write(self._pipe.fileno(), rest) :]
+
+    def beat(self, seconds: float) -> None:
+        """Send heartbeats until the pipe is closed."""
+        with suppress(OSError, ValueError):
+            while True:
+                time.sleep(seconds)
+                self.send(Heartbeat())
 
 
 class GarbledError(Exception):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from robench.core.script import without_script
 from robench.core.standard_output import StdoutDiverted
-from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Inbox, work
+from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT_SECONDS = 86_400.0
 # Libraries are imported before the first task, possibly from a slow disk.
 START_SECONDS = 600.0
+SECONDS_BETWEEN_BEATS = 5.0
+# A worker that sends no heartbeat for so long is stopped, or hangs in native code that holds the interpreter.
+SILENT_SECONDS = 600.0
 SECONDS_BETWEEN_LOOKS = 0.25
 # The pipe closes first; freeing the memory of a large model takes a while.
 SECONDS_TO_EXIT = 5.0
@@ -59,7 +62,8 @@ class WorkerProcess:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         token = secrets.token_bytes(TOKEN_SIZE)
-        self._process = context.Process(target=work, args=(there, answer, token), name="robench-worker", daemon=False)
+        arguments = there, answer, token, SECONDS_BETWEEN_BEATS
+        self._process = context.Process(target=work, args=arguments, name="robench-worker", daemon=False)
         with _settings_of_a_child(), nullcontext() if imports_script else without_script():
             self._process.start()
         there.close()
@@ -72,6 +76,7 @@ class WorkerProcess:
         self._inbox = Inbox(token)
         self._limit_seconds = limit_seconds
         self._begun: float | None = None
+        self._heard = time.monotonic()
 
     @property
     def is_busy(self) -> bool:
@@ -85,7 +90,7 @@ class WorkerProcess:
 
     def hand(self, task: object) -> None:
         """Give it a task."""
-        self._begun = time.monotonic()
+        self._begun = self._heard = time.monotonic()
         # A dead process is detected later.
         with suppress(OSError):
             self.pipe.send(task)
@@ -128,7 +133,8 @@ class WorkerProcess:
             data = os.read(self.pipe.fileno(), READ_SIZE)
             if not data:
                 raise EOFError
-            answers = self._inbox.messages(data)
+            self._heard = time.monotonic()
+            answers = [each for each in self._inbox.messages(data) if not isinstance(each, Heartbeat)]
             if answers and not self.is_ready:
                 # The first message reports that it is ready, so that start-up time counts for no task.
                 del answers[0]
@@ -144,9 +150,14 @@ class WorkerProcess:
     def _late(self) -> Death | None:
         assert self._begun is not None  # only busy workers are watched
         limit = self._limit_seconds if self.is_ready else max(START_SECONDS, self._limit_seconds)
-        if time.monotonic() - self._begun < limit:
-            return None
-        return Death(f"took longer than {limit:g} s", "the model may hang; --shard-timeout gives it more time")
+        now = time.monotonic()
+        if now - self._begun >= limit:
+            return Death(f"took longer than {limit:g} s", "the model may hang; --shard-timeout gives it more time")
+        if self.is_ready and now - self._heard >= SILENT_SECONDS:
+            return Death(
+                f"gave no sign of life for {SILENT_SECONDS:g} s", "native code of the model, or of a library, may hang"
+            )
+        return None
 
     def _ends_within(self, seconds: float) -> bool:
         # ``join`` waits forever once a model has closed the descriptor that it reads.

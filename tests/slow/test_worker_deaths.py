@@ -15,7 +15,7 @@ import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
-from robench.executors import ProcessExecutor
+from robench.executors import ProcessExecutor, worker_process
 from robench.executors.processes_impl import MAX_DEATHS
 from robench.scheduling import ShardQueue
 
@@ -50,6 +50,15 @@ def test_the_shard_is_given_up_by_name_and_the_rest_is_measured(tmp_path: Path, 
     assert left_of(tmp_path, "worker") == []
 
 
+def test_a_stopped_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "SECONDS_BETWEEN_BEATS", 0.1)
+    monkeypatch.setattr(worker_process, "SILENT_SECONDS", 1.5)
+    executor = ProcessExecutor([Misbehaving(tmp_path, "stop_itself")])
+    (failure,) = [each for each in executor.execute(ShardQueue(SHARDS)) if isinstance(each, Failure)]
+    assert "gave no sign of life for 1.5 s, 3 times" in failure.error
+    assert left_of(tmp_path, "worker") == []
+
+
 def test_a_shard_that_holds_the_interpreter_over_its_time_is_given_up(tmp_path: Path) -> None:
     executor = ProcessExecutor([Misbehaving(tmp_path, "hang_in_c")], shard_timeout=1.5)
     failures = [each for each in executor.execute(ShardQueue(SHARDS)) if isinstance(each, Failure)]
@@ -74,7 +83,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from misbehaving_workers import *
-from robench.executors import ProcessExecutor
+from robench.executors import ProcessExecutor, worker_process
 from robench.scheduling import ShardQueue
 if __name__ == "__main__":
     # nohup has those that it starts ignore it.

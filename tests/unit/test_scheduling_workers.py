@@ -10,7 +10,7 @@ import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
-from robench.executors import Death, ProcessExecutor, answers_in_a_process
+from robench.executors import Death, ProcessExecutor, answers_in_a_process, worker_process
 from robench.executors.processes_impl import MAX_DEATHS
 from robench.executors.worker import LENGTH_SIZE, GarbledError, Inbox
 from robench.scheduling import ShardQueue
@@ -51,6 +51,28 @@ def test_a_shard_over_its_time_is_tried_again_and_given_up(tmp_path: Path) -> No
     assert len(results) == len(SHARDS) - 1
     assert all(isinstance(result, Record) for result in results.values())
     assert left_of(tmp_path, "fork") == left_of(tmp_path, "worker") == []
+
+
+def test_a_worker_without_a_sign_of_life_is_replaced_before_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_process, "SECONDS_BETWEEN_BEATS", 0.1)
+    monkeypatch.setattr(worker_process, "SILENT_SECONDS", 1.5)
+    executor = ProcessExecutor([Misbehaving(tmp_path, "hang_in_c")])
+    results = {each.shard.start: each for each in executor.execute(ShardQueue(SHARDS))}
+    failure = results.pop(BAD)
+    assert isinstance(failure, Failure)
+    assert failure.error.startswith("the worker process gave no sign of life for 1.5 s, 3 times: native code")
+    assert all(isinstance(result, Record) for result in results.values())
+    assert left_of(tmp_path, "worker") == []
+
+
+def test_a_worker_that_takes_long_but_lives_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "SECONDS_BETWEEN_BEATS", 0.1)
+    monkeypatch.setattr(worker_process, "SILENT_SECONDS", 1.5)
+    results = list(ProcessExecutor([Misbehaving(tmp_path, "take_three_seconds")]).execute(ShardQueue(SHARDS)))
+    assert all(isinstance(result, Record) for result in results)
+    assert len(list(tmp_path.glob("attempt-*"))) == 1
 
 
 def test_what_a_living_worker_forked_ends_with_it(tmp_path: Path) -> None:
