@@ -17,6 +17,7 @@ from robench.cli.terminal import out, out_json, out_table, say
 from robench.declare import find_datasets, find_suites, read_registries
 from robench.reports import Listing, unused_in
 from robench.store import FolderStore
+from robench.store.compacting import compact_store
 from robench.store.merging import check_exists, merge_stores, verify_store
 from robench.store.setting_aside import move_aside
 
@@ -28,7 +29,7 @@ _SHOWN = 10
 
 @click.group("store")
 def command() -> None:
-    """Verify results folders, merge those of several machines, and move aside what is no longer used."""
+    """Verify results folders, merge those of several machines, pack them, and move aside what is no longer used."""
 
 
 @command.command("verify")
@@ -42,13 +43,36 @@ def verify(results: Path, as_json: bool) -> int:
     """
     store = FolderStore(results)
     check_exists(store)
-    with _files_shown("verifying") as on_file:
+    with _shown("verifying", "files") as on_file:
         found = verify_store(store, on_file)
     if as_json:
         out_json({"sound": found.counts, "damaged": [str(path) for path in found.damaged]})
     else:
         out(f"sound: {_counted(found.counts)}", f"damaged: {len(found.damaged)}", *_listed(found.damaged))
     return 1 if found.damaged else 0
+
+
+@command.command("compact")
+@results_option
+@json_option
+def compact(results: Path, as_json: bool) -> int:
+    """Put the records of each measurement into one file, as most file systems are slow with many small ones.
+
+    Reports and all else that reads the folder stay the same. Measurements with a gap before their last shard, or shards
+    of different sizes, are left as they are. Runs may go on meanwhile.
+    """
+    store = FolderStore(results)
+    check_exists(store)
+    with _shown("packing", "measurements") as on_measurement:
+        found = compact_store(store, on_measurement)
+    if as_json:
+        out_json({"packed": found.num_packed, "files": found.num_files, "left": found.num_left})
+    else:
+        out(
+            f"packed: {found.num_files} files of {found.num_packed} measurements into {found.num_packed}",
+            f"left as they are: {found.num_left} measurements with gaps or shards of different sizes",
+        )
+    return 0
 
 
 @command.command("merge")
@@ -61,7 +85,7 @@ def merge(sources: tuple[Path, ...], results: Path, as_json: bool) -> int:
     A shard that two folders have with other outcomes is a conflict: the first stays. Exits with 1 if there were
     conflicts or damaged files.
     """
-    with _files_shown("merging") as on_file:
+    with _shown("merging", "files") as on_file:
         merged = merge_stores(FolderStore(results), [FolderStore(source) for source in sources], on_file)
     if as_json:
         plain = asdict(merged)
@@ -109,9 +133,9 @@ def gc(suites: tuple[str, ...], registries: tuple[Path, ...], is_applied: bool, 
 
 
 @contextmanager
-def _files_shown(description: str) -> Iterator[Callable[[], None]]:
-    """Yield a callback for each file, whose number is not known before."""
-    with steps_shown(description, "files") as on_progress:
+def _shown(description: str, noun: str) -> Iterator[Callable[[], None]]:
+    """Yield a callback for each step, whose number is not known before."""
+    with steps_shown(description, noun) as on_progress:
         numbers = count(1)
         yield lambda: on_progress(next(numbers), None)
 

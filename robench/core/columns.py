@@ -171,7 +171,7 @@ class Outcomes(Sequence[Outcome]):
     def take(self, index: slice | NDArray[Any]) -> Outcomes:
         """Return a subset of the rows, selected by slice, indices or boolean mask."""
         columns = {name: values.take(index) for name, values in self._columns.items()}
-        length = len(np.arange(self._length)[index])
+        length = len(range(self._length)[index]) if isinstance(index, slice) else len(np.arange(self._length)[index])
         return Outcomes(self.row_type, columns, length)
 
     def at_budget(self, epsilon: str | None) -> Outcomes:
@@ -207,8 +207,10 @@ class Outcomes(Sequence[Outcome]):
             yield self.row_type(**dict(zip(names, row, strict=True)))
 
     def __eq__(self, other: object) -> bool:
-        # Rows are compared as text, in which NaN equals NaN.
-        return isinstance(other, Outcomes) and repr(self) == repr(other)
+        if not isinstance(other, Outcomes) or (self.row_type, len(self)) != (other.row_type, len(other)):
+            return False
+        names = fields_of(self.row_type)
+        return not len(self) or all(_are_equal(self._columns.get(name), other._columns.get(name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]  # arrays can be changed
 
@@ -259,6 +261,26 @@ def _concatenated(name: str, parts: Sequence[Outcomes]) -> Values:
         return Values(np.zeros(len(part), dtype), np.ones(len(part), np.bool_))
 
     return Values.joined([column_in(part) for part in parts])
+
+
+def _are_equal(first: Values | None, second: Values | None) -> bool:
+    """Return whether two columns of the same field hold the same values; NaN equals NaN, and 0.0 is not -0.0."""
+    if first is None or second is None:
+        # A column that is missing everywhere is left out.
+        return first is second
+    if not np.array_equal(_missing(first), _missing(second)):
+        return False
+    one, other = (each.array[~_missing(each)] for each in (first, second))
+    if one.dtype != np.float64:
+        return np.array_equal(one, other)
+    is_nan = np.isnan(one)
+    return np.array_equal(is_nan, np.isnan(other)) and np.array_equal(
+        one[~is_nan].view(np.int64), other[~is_nan].view(np.int64)
+    )
+
+
+def _missing(values: Values) -> NDArray[np.bool_]:
+    return np.zeros(len(values.array), np.bool_) if values.missing is None else values.missing
 
 
 def _typed(field: Field, values: Values, length: int) -> Values:

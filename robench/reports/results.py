@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from robench.reports.selection import needs
+from robench.reports.selection import needs, source_of_shard
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from robench.core.protocols import Store
     from robench.core.records import Failure, Manifest, Record
+    from robench.core.shard import ShardHeader
     from robench.core.suite import Suite
 
 
@@ -68,13 +69,22 @@ class Listing:
         self.store = store
         self.manifests = tuple(store.manifests())
         self.failures = tuple(store.failures())
+        self._rivals = _rivals(each.shard for each in self.manifests)
         self._described: dict[str, list[Record]] = {}
 
     def described(self, measurement_key: str) -> list[Record]:
-        """Return the records of a measurement without their outcomes."""
+        """Return the records of a measurement without their outcomes.
+
+        Provenance may be an estimate (``Store.described``), but not where times decide: between measurements of which a
+        report uses the latest.
+        """
         if measurement_key not in self._described:
-            records = self.store.records_of([measurement_key])
-            self._described[measurement_key] = [replace(each, outcomes=each.outcomes[:0]) for each in records]
+            if measurement_key in self._rivals:
+                records = self.store.records_of([measurement_key])
+                found = [replace(each, outcomes=each.outcomes[:0]) for each in records]
+            else:
+                found = self.store.described(measurement_key)
+            self._described[measurement_key] = found
         return self._described[measurement_key]
 
 
@@ -112,6 +122,21 @@ class Stored:
         """Return the results of one model, records without outcomes; outcomes of one measurement at a time are read."""
         records = (record for key in self._keys.get(model, []) for record in self._listing.described(key))
         return [*records, *self._failures.get(model, [])]
+
+
+def _rivals(shards: Iterable[ShardHeader]) -> frozenset[str]:
+    """Return the measurements of models with several weights, states of a dataset, or identities of a condition."""
+    by_model: dict[str, list[ShardHeader]] = {}
+    for shard in shards:
+        by_model.setdefault(shard.checkpoint, []).append(shard)
+    rivals: set[str] = set()
+    for found in by_model.values():
+        weights = {shard.weights_digest for shard in found}
+        data = {(shard.dataset.name, shard.dataset.fingerprint) for shard in found}
+        sources = {(*source_of_shard(shard), shard.batch_size, shard.seed) for shard in found}
+        if len(weights) > 1 or len(data) > len({name for name, _ in data}) or len(found) > len(sources):
+            rivals |= {shard.measurement_key for shard in found}
+    return frozenset(rivals)
 
 
 def _names(result: Record | Failure | Manifest, measurements: Mapping[str, Collection[str]] | None) -> list[str]:

@@ -59,6 +59,10 @@ class WithExamples:
         """Yield all records of some measurements."""
         return self.store.records_of(measurement_keys)
 
+    def described(self, measurement_key: str) -> list[Record]:
+        """Return the records of a measurement without outcomes."""
+        return self.store.described(measurement_key)
+
     def manifests(self) -> Iterator[Manifest]:
         """Yield the manifest of every stored measurement."""
         return self.store.manifests()

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, TypeVar
 
 from robench.core.errors import StoreError
 from robench.core.files import absolute, write_whole
-from robench.core.records import Failure
+from robench.core.records import Failure, Manifest
 from robench.store.adversarial import AdversarialFolder
 from robench.store.agreement import warn_if_other_outcomes
 from robench.store.complaints import keeping, opening, reading
 from robench.store.envelope import decode_failure, decode_manifest, encode_failure, encode_manifest
 from robench.store.leases import Leases
-from robench.store.parquet import decode_description, decode_record, encode_record
-from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, kept_files, kept_keys, measurement_folders
+from robench.store.parquet import decode_record, encode_record
+from robench.store.paths import FAILURE_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.publish import publish
 from robench.store.reading import read_whole
+from robench.store.record_files import RecordFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-    from robench.core.records import Manifest, Record
+    from robench.core.records import Record
     from robench.core.shard import ShardHeader
 
 HOUR_SECONDS = 3600.0
@@ -51,8 +52,9 @@ class FolderStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = absolute(path, "results")
-        self.num_lost = 0
         self._paths = Paths(self.path)
+        self._records = RecordFiles(self._paths)
+        self._num_failures_lost = 0
 
     def __repr__(self) -> str:
         return f"FolderStore({str(self.path)!r})"
@@ -62,6 +64,11 @@ class FolderStore:
         """Return the store of adversarial examples below the same folder."""
         return AdversarialFolder(self.path)
 
+    @property
+    def num_lost(self) -> int:
+        """Return the number of files that were listed but turned out damaged, or gone, when they were opened."""
+        return self._records.num_lost + self._num_failures_lost
+
     def keys(self) -> set[str]:
         """Return the keys of all shards that have a record.
 
@@ -70,17 +77,11 @@ class FolderStore:
         Raises:
             StoreError: a folder cannot be read.
         """
-        keys: set[str] = set()
-        for folder in self._folders(self._paths.records):
-            with reading(folder):
-                keys.update(kept_keys(folder, RECORD_SUFFIX))
-        return keys
+        return self._records.keys()
 
     def has(self, measurement_key: str, key: str) -> bool:
         """Return whether a shard has a record; raises like ``keys``."""
-        path = self._paths.record_of(measurement_key, key)
-        with reading(path):
-            return path.exists()
+        return self._records.has(measurement_key, key)
 
     def claims(self, has: Callable[[str, str], bool] | None = None) -> Leases:
         """Return claims on shards as files of this folder; ``has`` replaces the store's own."""
@@ -108,10 +109,18 @@ class FolderStore:
     def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
         """Yield all complete records of some measurements, by measurement key and start; raises like ``records``."""
         for key in sorted(set(measurement_keys)):
-            folder = self._paths.records / key
-            files = self._files(folder, RECORD_SUFFIX)
-            found = [record for path in files if (record := self._record_at(path)) is not None]
-            yield from sorted(found, key=lambda record: (record.shard.start, record.shard.stop))
+            yield from self._records.of(key)
+
+    def record(self, shard: ShardHeader) -> Record | None:
+        """Return the record of a shard, or None if there is none; raises like ``records``."""
+        return self._records.record(shard)
+
+    def described(self, measurement_key: str) -> list[Record]:
+        """Return all records of a measurement without outcomes, by start; raises like ``records``.
+
+        Of many files only a few are opened: the provenance of the others is an estimate (``record_files``).
+        """
+        return self._records.described(measurement_key)
 
     def manifests(self) -> Iterator[Manifest]:
         """Yield the manifest of every measurement that has a complete record, by key; raises like ``records``.
@@ -120,8 +129,9 @@ class FolderStore:
         """
         for folder in self._folders(self._paths.records):
             kept = read_whole(self._paths.manifest(folder.name), decode_manifest, None, self._paths)
-            if kept is None or not self._files(folder, RECORD_SUFFIX):
-                kept = next(self._described(folder), None)
+            if kept is None or self._records.is_empty(folder.name):
+                first = self._records.first(folder.name)
+                kept = None if first is None else Manifest(shard=first.shard, provenance=first.provenance)
             if kept is not None:
                 yield kept
 
@@ -181,9 +191,11 @@ class FolderStore:
         with keeping(path):
             publish(self._paths.manifest(record.shard.measurement_key), encode_manifest(record))
             for _ in range(_ATTEMPTS):
-                if publish(path, content):
+                # It may be in a pack, which has no file of its own for the shard.
+                is_kept = self.has(record.shard.measurement_key, record.shard.key)
+                if not is_kept and publish(path, content):
                     break
-                if (kept := self._record_at(path)) is not None:
+                if (kept := self._records.record(record.shard)) is not None:
                     warn_if_other_outcomes(kept, decode_record(content))
                     break
             else:
@@ -205,21 +217,7 @@ class FolderStore:
         with reading(folder):
             return kept_files(folder, suffix)
 
-    def _described(self, folder: Path) -> Iterator[Manifest]:
-        for path in self._files(folder, RECORD_SUFFIX):
-            described = self._read(path, decode_description, lambda described: described.shard)
-            if described is not None:
-                yield described
-
-    def _record_at(self, path: Path) -> Record | None:
-        return self._read(path, decode_record, lambda record: record.shard)
-
     def _failure_at(self, path: Path) -> Failure | None:
-        return self._read(path, decode_failure, lambda failure: failure.shard)
-
-    def _read(
-        self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader] | None
-    ) -> Content | None:
-        found = read_whole(path, decode, shard_of, self._paths)
-        self.num_lost += found is None
+        found = read_whole(path, decode_failure, lambda failure: failure.shard, self._paths)
+        self._num_failures_lost += found is None
         return found

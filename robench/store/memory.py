@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.records import Failure, Manifest
@@ -63,6 +64,10 @@ class MemoryStore:
         """Yield all records of some measurements, by measurement key and start."""
         wanted = set(measurement_keys)
         return iter(sorted((each for each in self._records.values() if _place(each)[0] in wanted), key=_place))
+
+    def described(self, measurement_key: str) -> list[Record]:
+        """Return the records of a measurement without outcomes, by start."""
+        return [replace(each, outcomes=each.outcomes[:0]) for each in self.records_of([measurement_key])]
 
     def manifests(self) -> Iterator[Manifest]:
         """Yield the manifest of every measurement that has a record, by key."""

@@ -12,29 +12,32 @@ from robench.core.errors import UsageError
 from robench.store.adversarial import MAX_BYTES as MAX_BYTES_OF_EXAMPLES
 from robench.store.complaints import keeping, reading
 from robench.store.envelope import decode_failure, decode_manifest
-from robench.store.parquet import decode_record
+from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import (
     ADVERSARIAL_SUFFIX,
     FAILURE_SUFFIX,
     MANIFEST_NAME,
     RECORD_SUFFIX,
     Paths,
+    extent_named,
     kept_files,
     measurement_folders,
 )
 from robench.store.publish import publish
 from robench.store.reading import MAX_BYTES, read_whole
+from robench.store.record_files import pack_at
 from robench.store.safetensors_file import decode_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from robench.core.records import Record
     from robench.store.folder import FolderStore
 
-RECORDS, MANIFESTS, FAILURES, ADVERSARIAL = "records", "manifests", "failures", "adversarial"
+RECORDS, PACKS, MANIFESTS, FAILURES, ADVERSARIAL = "records", "packs", "manifests", "failures", "adversarial"
 # Manifests before records, as a run writes them, so that no record is ever without one.
-KINDS = (MANIFESTS, RECORDS, FAILURES, ADVERSARIAL)
+KINDS = (MANIFESTS, RECORDS, PACKS, FAILURES, ADVERSARIAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class KeptFile:
     Attributes:
         kind: one of ``KINDS``.
         content: its bytes; None if they are not those that were written: then the file was set aside.
-        value: the decoded record, manifest, failure or examples.
+        value: the decoded record, manifest, failure, examples, or list of records of a pack.
     """
 
     kind: str
@@ -71,7 +74,8 @@ class Merged:
     """Result of merging.
 
     Attributes:
-        copied, known: number of files by kind that were copied, and of those that the target had already.
+        copied, known: number of files by kind that were copied, and of those that the target had already. A pack of
+            shards of which the target has some is copied record by record.
         conflicts: titles of shards whose outcomes differ between the folders; the target's stay, or the first copied.
         damaged: files of the sources that were set aside there.
     """
@@ -130,47 +134,67 @@ def merge_stores(
     copied, known = dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0)
     conflicts, damaged = [], []
     # Every record before the first failure, which one of them may make void.
-    for kinds in ((MANIFESTS, RECORDS, ADVERSARIAL), (FAILURES,)):
+    for kinds in ((MANIFESTS, RECORDS, PACKS, ADVERSARIAL), (FAILURES,)):
         for source in sources:
             for file in _files(source.path, kinds):
                 on_file()
                 if file.content is None:
                     damaged.append(file.path)
-                elif _copied(file, source, target):
-                    copied[file.kind] += 1
-                else:
-                    known[file.kind] += 1
-                    conflicts += [file.value.shard.title] if _is_other_record(file, source, target) else []
+                    continue
+                has_any = file.kind == PACKS and _has_any(file.value, target)
+                for each in _records_of(file) if has_any else [file]:
+                    is_new = _copied(each, source, target)
+                    (copied if is_new else known)[each.kind] += 1
+                    conflicts += [] if is_new else _conflicts(each, target)
     return Merged(copied=copied, known=known, conflicts=tuple(dict.fromkeys(conflicts)), damaged=tuple(damaged))
 
 
+def _has_any(records: Sequence[Record], target: FolderStore) -> bool:
+    return any(target.has(record.shard.measurement_key, record.shard.key) for record in records)
+
+
+def _records_of(file: KeptFile) -> list[KeptFile]:
+    """Return each record of a pack as a file of its own, beside the pack."""
+    return [
+        KeptFile(
+            kind=RECORDS,
+            path=file.path.with_name(f"{record.shard.key}{RECORD_SUFFIX}"),
+            content=encode_record(record),
+            value=record,
+        )
+        for record in file.value
+    ]
+
+
 def _copied(file: KeptFile, source: FolderStore, target: FolderStore) -> bool:
-    """Return whether a file was copied: it was not, if the target has one, or of a failure's shard a record."""
+    """Return whether a file was copied: it was not, if the target has one, or of its shard a record."""
     assert file.content is not None
     place = target.path / file.path.relative_to(source.path)
     paths = Paths(target.path)
     with keeping(place):
-        if file.kind == FAILURES and paths.record(file.value.shard).exists():
-            return False
+        if file.kind in (FAILURES, RECORDS):
+            shard = file.value.shard
+            if target.has(shard.measurement_key, shard.key):
+                return False
         is_new = publish(place, file.content)
-        if file.kind == RECORDS:
-            paths.failure(file.value.shard).unlink(missing_ok=True)
+        for record in {RECORDS: [file.value], PACKS: file.value}.get(file.kind, []):
+            paths.failure(record.shard).unlink(missing_ok=True)
         return is_new
 
 
-def _is_other_record(file: KeptFile, source: FolderStore, target: FolderStore) -> bool:
+def _conflicts(file: KeptFile, target: FolderStore) -> list[str]:
+    """Return the title of a record of which the target has other outcomes."""
     if file.kind != RECORDS:
-        return False
-    place = target.path / file.path.relative_to(source.path)
-    kept = _read(RECORDS, place, Paths(target.path))
-    return kept.content is not None and kept.value.outcomes != file.value.outcomes
+        return []
+    kept = target.record(file.value.shard)
+    return [file.value.shard.title] if kept is not None and kept.outcomes != file.value.outcomes else []
 
 
 def _files(results: Path, kinds: Sequence[str] = KINDS) -> Iterator[KeptFile]:
     """Yield every file of some kinds, measurement by measurement, read and verified one at a time."""
     paths = Paths(results)
-    folders = {MANIFESTS: paths.records, RECORDS: paths.records, FAILURES: paths.failures}
-    folders[ADVERSARIAL] = paths.adversarial
+    folders = dict.fromkeys((MANIFESTS, RECORDS, PACKS), paths.records)
+    folders |= {FAILURES: paths.failures, ADVERSARIAL: paths.adversarial}
     for top in dict.fromkeys(folders[kind] for kind in kinds):
         with reading(top):
             measured = measurement_folders(top)
@@ -185,14 +209,17 @@ def _listed(kind: str, folder: Path) -> list[Path]:
         if kind == MANIFESTS:
             manifest = folder / MANIFEST_NAME
             return [manifest] if manifest.exists() else []
-        return kept_files(folder, _SUFFIXES[kind])
+        files = kept_files(folder, _SUFFIXES[kind])
+    if kind in (RECORDS, PACKS):
+        return [path for path in files if (extent_named(path.stem) is not None) == (kind == PACKS)]
+    return files
 
 
 def _read(kind: str, path: Path, paths: Paths) -> KeptFile:
     def decode(content: bytes) -> tuple[bytes, Any]:
-        return content, _DECODERS[kind](content)
+        return content, pack_at(path, content) if kind == PACKS else _DECODERS[kind](content)
 
-    shard_of = None if kind == MANIFESTS else lambda found: found[1].shard
+    shard_of = None if kind in (MANIFESTS, PACKS) else lambda found: found[1].shard
     max_bytes = MAX_BYTES_OF_EXAMPLES if kind == ADVERSARIAL else MAX_BYTES
     found = read_whole(path, decode, shard_of, paths, max_bytes=max_bytes)
     if found is None:
@@ -200,7 +227,7 @@ def _read(kind: str, path: Path, paths: Paths) -> KeptFile:
     return KeptFile(kind=kind, path=path, content=found[0], value=found[1])
 
 
-_SUFFIXES = {RECORDS: RECORD_SUFFIX, FAILURES: FAILURE_SUFFIX, ADVERSARIAL: ADVERSARIAL_SUFFIX}
+_SUFFIXES = {RECORDS: RECORD_SUFFIX, PACKS: RECORD_SUFFIX, FAILURES: FAILURE_SUFFIX, ADVERSARIAL: ADVERSARIAL_SUFFIX}
 _DECODERS: dict[str, Callable[[bytes], Any]] = {
     RECORDS: decode_record,
     MANIFESTS: decode_manifest,

@@ -1,6 +1,7 @@
 """Names of all files of a results folder, defined here alone.
 
     <results>/records/<measurement key>/<shard key>.parquet
+    <results>/records/<measurement key>/all-<size>-<stop>.parquet   many shards in one file; see ``packed``
     <results>/records/<measurement key>/_manifest.json
     <results>/failures/<measurement key>/<shard key>.json
     <results>/adversarial/<measurement key>/<shard key>.safetensors
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
+from robench.core.shard import shard_key
 from robench.store.seal import DamagedError
 
 if TYPE_CHECKING:
@@ -38,6 +40,23 @@ PART_SUFFIX = ".part"
 
 # A key is hexadecimal; what matters here is that no key can name a file outside its folder, or a hidden one.
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_PACK = re.compile(r"all-([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Examples [0, stop) in shards of ``size``, of which the last may be smaller."""
+
+    size: int
+    stop: int
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """Return start and stop of each shard, in order."""
+        return [(start, min(start + self.size, self.stop)) for start in range(0, self.stop, self.size)]
+
+    def keys(self, measurement_key: str) -> list[str]:
+        """Return the key of each shard, in order."""
+        return [shard_key(measurement_key, start, stop) for start, stop in self.bounds()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +86,10 @@ class Paths:
     def record_of(self, measurement_key: str, shard_key: str) -> Path:
         """Return the path of a shard's record, given its keys; raises like ``record``."""
         return self.records / _checked(measurement_key) / f"{_checked(shard_key)}{RECORD_SUFFIX}"
+
+    def pack(self, measurement_key: str, extent: Extent) -> Path:
+        """Return the path of a pack of a measurement's records; raises like ``record``."""
+        return self.records / _checked(measurement_key) / f"all-{extent.size}-{extent.stop}{RECORD_SUFFIX}"
 
     def manifest(self, measurement_key: str) -> Path:
         """Return the path of a measurement's manifest; raises like ``record``."""
@@ -144,6 +167,12 @@ def kept_keys(folder: Path, suffix: str) -> list[str]:
         return []
     keys = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
     return sorted(key for key in keys if _KEY.fullmatch(key))
+
+
+def extent_named(stem: str) -> Extent | None:
+    """Return the extent of a pack, given its name without suffix; None for the key of a record."""
+    found = _PACK.fullmatch(stem)
+    return None if found is None else Extent(size=int(found[1]), stop=int(found[2]))
 
 
 def check_place(path: Path, shard: ShardHeader) -> None:

@@ -15,7 +15,10 @@ import re
 
 # Format 1: records without the columns model, dataset, condition and budget; read, no longer written.
 FORMAT_VERSION = 2
-_READABLE = range(1, FORMAT_VERSION + 1)
+# Packs came later (``packed``); a robench that does not know them says so.
+PACK_FORMAT = 3
+LATEST_FORMAT = 3
+_READABLE = range(1, LATEST_FORMAT + 1)
 
 _BLANK = b"0" * 64
 _SEAL = re.compile(rb'"format":(?P<version>\d{1,9}),"sha256":"(?P<digest>[0-9a-f]{64})"\}')
@@ -30,9 +33,12 @@ class NewerFormatError(Exception):
     """Error for an intact file in a format that only a later robench reads; the message names the format."""
 
 
-def with_blank_seal(text: str) -> str:
-    """Return the JSON object ``text``, which has at least one member, with a blank seal as its last member."""
-    return f'{text[:-1]},"format":{FORMAT_VERSION},"sha256":"{_BLANK.decode()}"}}'
+def with_blank_seal(text: str, version: int | None = None) -> str:
+    """Return the JSON object ``text``, which has at least one member, with a blank seal as its last member.
+
+    ``version`` replaces the current format.
+    """
+    return f'{text[:-1]},"format":{FORMAT_VERSION if version is None else version},"sha256":"{_BLANK.decode()}"}}'
 
 
 def seal(content: bytes) -> bytes:
@@ -51,8 +57,8 @@ def check_seal(content: bytes) -> None:
     if hashlib.sha256(_with_digest(content, found, _BLANK)).hexdigest().encode() != found["digest"]:
         raise DamagedError("its bytes are not those that were written")
     version = int(found["version"])
-    if version > FORMAT_VERSION:
-        raise NewerFormatError(f"it has format {version}, and this robench reads formats up to {FORMAT_VERSION}")
+    if version > LATEST_FORMAT:
+        raise NewerFormatError(f"it has format {version}, and this robench reads formats up to {LATEST_FORMAT}")
     if version not in _READABLE:
         raise DamagedError(f"it has format {version}, which never was")
 

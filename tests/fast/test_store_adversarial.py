@@ -216,7 +216,7 @@ class TestFolder:
     def test_a_later_format_is_named_and_left_alone(
         self, folder: AdversarialFolder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(seal_module, "FORMAT_VERSION", seal_module.FORMAT_VERSION + 1)
+        monkeypatch.setattr(seal_module, "FORMAT_VERSION", seal_module.LATEST_FORMAT + 1)
         folder.put(SEARCH)
         monkeypatch.undo()
         with pytest.raises(StoreError, match=r"newer robench.*Update robench"):

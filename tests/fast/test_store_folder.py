@@ -48,7 +48,7 @@ def store(tmp_path: Path) -> FolderStore:
 
 @pytest.fixture
 def newer(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
-    monkeypatch.setattr(seal_module, "FORMAT_VERSION", seal_module.FORMAT_VERSION + 1)
+    monkeypatch.setattr(seal_module, "FORMAT_VERSION", seal_module.LATEST_FORMAT + 1)
     store.put(record_of(dataclasses.replace(HEADER, key="0" * 32)))
     monkeypatch.undo()
     return store
@@ -252,7 +252,7 @@ def test_of_a_failure_no_file_stays_beside_a_record(store: FolderStore) -> None:
 
 
 def test_a_newer_format_is_neither_read_nor_set_aside_but_said(newer: FolderStore) -> None:
-    with pytest.raises(StoreError, match=r"newer robench: .*format 3.*Update robench.*--results") as said:
+    with pytest.raises(StoreError, match=r"newer robench: .*format 4.*Update robench.*--results") as said:
         everything(newer)
     assert f"{'0' * 32}.parquet" in str(said.value)
     assert aside(newer) == []

@@ -9,7 +9,15 @@ import random
 import pytest
 
 from robench.store import seal as seal_module
-from robench.store.seal import FORMAT_VERSION, DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
+from robench.store.seal import (
+    FORMAT_VERSION,
+    LATEST_FORMAT,
+    DamagedError,
+    NewerFormatError,
+    check_seal,
+    seal,
+    with_blank_seal,
+)
 
 CONTENT = b"\x00head" + with_blank_seal('{"name":"digits"}').encode() + b"tail\xff"
 
@@ -82,7 +90,7 @@ def test_a_later_format_with_a_whole_seal_is_newer_and_not_damaged(monkeypatch: 
     monkeypatch.setattr(seal_module, "FORMAT_VERSION", 7)
     newer = seal(with_blank_seal('{"a":1}').encode())
     monkeypatch.undo()
-    with pytest.raises(NewerFormatError, match=f"format 7, and this robench reads formats up to {FORMAT_VERSION}"):
+    with pytest.raises(NewerFormatError, match=f"format 7, and this robench reads formats up to {LATEST_FORMAT}"):
         check_seal(newer)
 
 

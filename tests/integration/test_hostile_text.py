@@ -97,6 +97,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("store", "T"),
         ("store", "verify", "--results", "T"),
         ("store", "merge", "T", "--results", "T"),
+        ("store", "compact", "--results", "T"),
         ("store", "gc", "--suite", "T", "--results", "."),
     ],
     "compare": [

@@ -56,10 +56,29 @@ def test_damage_is_1_and_named(
     assert "verifying: 10 files" in ended.stderr
 
 
+def test_a_compacted_folder_gives_the_same_reports_and_a_run_goes_on_from_it(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, results = small_suite(), tmp_path / "r"
+    run = ["run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results]
+    assert robench(*run, "--limit", "100").code == 0
+    compacted = robench("store", "compact", "--results", results, "--json")
+    assert json.loads(compacted.stdout) == {"packed": 3, "files": 6, "left": 0}
+    assert robench(*run).code == 0
+    documents = [("report", "--suite", suite, "--json"), ("status", "--suite", suite, "--json"), ("status", "--json")]
+    before = [robench(*document, "--results", results).stdout for document in documents]
+    ended = robench("store", "compact", "--results", results)
+    assert "packed: 6 files of 3 measurements into 3" in ended.stdout
+    assert [robench(*document, "--results", results).stdout for document in documents] == before
+    assert json.loads(robench(*run, "--dry-run", "--json").stdout)["todo"] == 0
+    assert len(list(results.rglob("*.parquet"))) == 3
+
+
 def test_what_is_not_there_is_said(robench: Robench, tmp_path: Path) -> None:
     ended = robench("store", "verify", "--results", tmp_path / "none")
     assert (ended.code, ended.stdout) == (2, "")
     assert "there is no results folder" in ended.stderr
+    assert robench("store", "compact", "--results", tmp_path / "none").code == 2
     ended = robench("store", "merge", tmp_path / "none", "--results", tmp_path / "all")
     assert (ended.code, ended.stdout) == (2, "")
     assert "there is no results folder" in ended.stderr

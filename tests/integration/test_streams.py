@@ -36,7 +36,12 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "validate": [("validate", "SUITE"), ("validate", "SUITE", "--json")],
     "schema": [("schema", "suite"), ("schema", "registry")],
     "status": [("status", "--json")],
-    "store": [("store", "verify", "--help"), ("store", "merge", "--help"), ("store", "gc", "--help")],
+    "store": [
+        ("store", "verify", "--help"),
+        ("store", "merge", "--help"),
+        ("store", "gc", "--help"),
+        ("store", "compact", "--help"),
+    ],
     "doctor": [("doctor",), ("doctor", "--json")],
     "data": [("data", "list"), ("data", "list", "--json"), ("data", "verify", "digits"), ("data", "--help")],
     "backends": [("backends", "list"), ("backends", "list", "--json"), ("backends", "install", "--help")],

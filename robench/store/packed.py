@@ -1,0 +1,154 @@
+"""Packs: all records of a measurement in one file, so that a folder of a million shards has a thousand files.
+
+A pack is Parquet like a record, with the rows of all shards one after another. The footer has, in place of a record's
+envelope, every distinct header and provenance once, and a list of parts: each with its bounds, rows and times. A pack
+holds shards of equal size from the first example on, so that its name says which shards it has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
+
+from robench.core.columns import Outcomes
+from robench.core.errors import StoreError
+from robench.core.records import Record
+from robench.core.shard import shard_key
+from robench.store.envelope import flags_of, members_of, provenance_of, shard_of
+from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
+from robench.store.paths import Extent
+from robench.store.seal import PACK_FORMAT, DamagedError, NewerFormatError, with_blank_seal
+from robench.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.core.flags import Flag
+    from robench.core.records import Provenance
+    from robench.core.shard import ShardHeader
+
+
+def extent_of(records: Sequence[Record]) -> Extent | None:
+    """Return the extent of records in any order, or None if they leave gaps, overlap, or differ in size."""
+    bounds = sorted((record.shard.start, record.shard.stop) for record in records)
+    if not bounds:
+        return None
+    extent = Extent(size=bounds[0][1] - bounds[0][0], stop=bounds[-1][1])
+    return extent if bounds == extent.bounds() else None
+
+
+def encode_pack(records: Sequence[Record]) -> bytes:
+    """Return records of one measurement as a sealed pack.
+
+    Raises:
+        ValueError: they have no extent, or are of several measurements.
+        StoreError: see ``encode_record``.
+    """
+    ordered = sorted(records, key=lambda record: record.shard.start)
+    if extent_of(ordered) is None or len({record.shard.measurement_key for record in ordered}) != 1:
+        raise ValueError("a pack holds all shards of one measurement, of equal size and without gaps")
+    headers: dict[str, int] = {}
+    provenances: dict[str, int] = {}
+    parts = [_part(record, headers, provenances) for record in ordered]
+    members = {
+        "headers": [json.loads(text) for text in headers],
+        "provenances": [json.loads(text) for text in provenances],
+        "parts": parts,
+    }
+    try:
+        text = with_blank_seal(json.dumps(members, sort_keys=True, separators=(",", ":")), PACK_FORMAT)
+    except (TypeError, ValueError) as error:
+        title = ordered[0].shard.title
+        raise StoreError(f"{title} cannot be packed: its header or provenance is not JSON: {error}") from error
+    table = pa.concat_tables([table_of(record) for record in ordered])
+    return sealed(table.unify_dictionaries().combine_chunks(), text)
+
+
+def decode_pack(content: bytes) -> list[Record]:
+    """Decode a pack encoded by ``encode_pack``, in the order of the shards.
+
+    Raises:
+        DamagedError: the bytes differ from those written.
+        NewerFormatError: they were written by a later robench.
+    """
+    file = opened(content)
+    described, counts = _described(envelope_of(file))
+    outcomes = outcomes_of(file, described[0].shard.task)
+    if sum(counts) != len(outcomes):
+        raise DamagedError(f"it has {len(outcomes)} rows, but its parts have {sum(counts)}")
+    stops = itertools.accumulate(counts)
+    return [
+        replace(each, outcomes=outcomes.take(slice(stop - count, stop)))
+        for each, count, stop in zip(described, counts, stops, strict=True)
+    ]
+
+
+def decode_pack_description(content: bytes) -> list[Record]:
+    """Return the records of a pack without their outcomes; raises like ``decode_pack``."""
+    return _described(envelope_of(opened(content)))[0]
+
+
+def described_record(shard: ShardHeader, provenance: Provenance, flags: tuple[Flag, ...] = ()) -> Record:
+    """Return a record without outcomes.
+
+    Raises:
+        NewerFormatError: this robench does not know the shard's task.
+    """
+    if shard.task not in TASKS:
+        raise NewerFormatError(f"its task {shard.task!r} is unknown to this robench")
+    empty = Outcomes(TASKS[shard.task].outcome, {}, 0)
+    return Record(shard=shard, outcomes=empty, provenance=provenance, flags=flags)
+
+
+def _described(members: Mapping[str, Any]) -> tuple[list[Record], list[int]]:
+    """Return the records of a pack's footer without outcomes, and the number of rows of each."""
+    headers, provenances, parts = (_mappings(members, name) for name in ("headers", "provenances", "parts"))
+    records = []
+    for part in parts:
+        shard = _shard_of_part(part, headers)
+        times = {"seconds": part["seconds"], "finished_at": part["finished_at"]}
+        provenance = provenance_of({"provenance": provenances[part["provenance"]] | times})
+        records.append(described_record(shard, provenance, flags_of(part)))
+    return records, [int(part["rows"]) for part in parts]
+
+
+def _part(record: Record, headers: dict[str, int], provenances: dict[str, int]) -> dict[str, Any]:
+    """Return the members of a record's own, and the places of its header and provenance in the lists."""
+    shard, provenance = record.shard, record.provenance
+    header = {name: value for name, value in members_of(shard).items() if name not in ("key", "start", "stop")}
+    common = {
+        field.name: getattr(provenance, field.name)
+        for field in dataclasses.fields(provenance)
+        if field.name not in ("seconds", "finished_at")
+    } | {"versions": dict(provenance.versions)}
+    part: dict[str, Any] = {
+        "header": headers.setdefault(json.dumps(header, sort_keys=True), len(headers)),
+        "provenance": provenances.setdefault(json.dumps(common, sort_keys=True), len(provenances)),
+        "start": shard.start,
+        "stop": shard.stop,
+        "rows": len(record.outcomes),
+        "seconds": provenance.seconds,
+        "finished_at": provenance.finished_at,
+    }
+    return part | ({"flags": [dataclasses.asdict(flag) for flag in record.flags]} if record.flags else {})
+
+
+def _mappings(members: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    found = members.get(name)
+    if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
+        raise DamagedError(f"its footer lacks {name!r}")
+    return found
+
+
+def _shard_of_part(part: Mapping[str, Any], headers: Sequence[Mapping[str, Any]]) -> ShardHeader:
+    try:
+        header, start, stop = headers[part["header"]], part["start"], part["stop"]
+        key = shard_key(header["measurement_key"], start, stop)
+    except (KeyError, IndexError, TypeError) as error:
+        raise DamagedError(f"a part of its footer is incomplete: {error}") from error
+    return shard_of({"shard": {**header, "key": key, "start": start, "stop": stop}})

@@ -1,0 +1,188 @@
+"""Files of records in a results folder, one for each shard or packed: listed, read, and described without outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from robench.store.complaints import reading
+from robench.store.packed import decode_pack, decode_pack_description, described_record, extent_of
+from robench.store.parquet import decode_description, decode_record
+from robench.store.paths import RECORD_SUFFIX, Extent, extent_named, kept_keys, measurement_folders
+from robench.store.reading import read_whole
+from robench.store.seal import DamagedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from robench.core.records import Record
+    from robench.core.shard import ShardHeader
+    from robench.store.paths import Paths
+
+# Of measurements with more files, so many are opened to describe all.
+MOST_OPENED = 8
+# A pack may appear, and the records in it go, while they are read.
+_ATTEMPTS = 3
+
+Content = TypeVar("Content")
+
+
+class RecordFiles:
+    """Reader of the records of a results folder.
+
+    Attributes:
+        num_lost: number of files that were listed but turned out damaged, or gone, when they were opened.
+    """
+
+    def __init__(self, paths: Paths) -> None:
+        self.num_lost = 0
+        self._paths = paths
+        # By measurement: when its folder changed last, and the keys in its packs.
+        self._packed: dict[str, tuple[int, frozenset[str]]] = {}
+
+    def keys(self) -> set[str]:
+        """Return the keys of all shards with a record; files are listed and not opened.
+
+        Raises:
+            StoreError: a folder cannot be read.
+        """
+        keys: set[str] = set()
+        with reading(self._paths.records):
+            folders = measurement_folders(self._paths.records)
+        for folder in folders:
+            for stem in self._stems(folder):
+                extent = extent_named(stem)
+                keys.update([stem] if extent is None else extent.keys(folder.name))
+        return keys
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record; raises like ``keys``."""
+        path = self._paths.record_of(measurement_key, key)
+        with reading(path):
+            return path.exists() or key in self._keys_in_packs(path.parent)
+
+    def is_empty(self, measurement_key: str) -> bool:
+        """Return whether a measurement has no file of records; raises like ``keys``."""
+        return not self._stems(self._paths.records / measurement_key)
+
+    def of(self, measurement_key: str) -> list[Record]:
+        """Return all records of a measurement by start and stop; damaged files are set aside with a warning.
+
+        Raises:
+            StoreError: a file cannot be read, or is of a later robench.
+        """
+        folder = self._paths.records / measurement_key
+        for _ in range(_ATTEMPTS):
+            stems = self._stems(folder)
+            records = {record.shard.key: record for stem in stems for record in self._records_in(folder, stem)}
+            if _packs(stems) == _packs(self._stems(folder)):
+                break
+        return sorted(records.values(), key=lambda record: (record.shard.start, record.shard.stop))
+
+    def record(self, shard: ShardHeader) -> Record | None:
+        """Return the record of a shard, or None if there is none or it is damaged; raises like ``of``."""
+        single = self._paths.record(shard)
+        with reading(single):
+            is_single = single.exists()
+        if is_single:
+            found = self._records_in(single.parent, shard.key)
+        else:
+            found = self.of(shard.measurement_key) if self.has(shard.measurement_key, shard.key) else []
+        return next((record for record in found if record.shard.key == shard.key), None)
+
+    def first(self, measurement_key: str) -> Record | None:
+        """Return a record of a measurement without its outcomes, None if there is no sound one; raises like ``of``."""
+        folder = self._paths.records / measurement_key
+        return next((each for stem in self._stems(folder) for each in self._described_in(folder, stem)), None)
+
+    def described(self, measurement_key: str) -> list[Record]:
+        """Return all records of a measurement without their outcomes, by start and stop; raises like ``of``.
+
+        Of many files only a few are opened. The shards of the others follow from their keys, and their provenance is
+        taken to be that of an opened one, with the mean of the opened ones' seconds.
+        """
+        folder = self._paths.records / measurement_key
+        stems = self._stems(folder)
+        single = [stem for stem in stems if extent_named(stem) is None]
+        opened = single if len(single) <= MOST_OPENED else single[:: len(single) // MOST_OPENED][:MOST_OPENED]
+        known = [each for stem in [*opened, *_packs(stems)] for each in self._described_in(folder, stem)]
+        rest = set(single) - set(opened)
+        found = {each.shard.key: each for each in known}
+        if rest and known:
+            inferred = _inferred([each for each in known if each.shard.key in opened], rest)
+            found = inferred | found
+            rest -= inferred.keys()
+        # Such as the last shard of a condition, which is smaller than all others.
+        found |= {each.shard.key: each for stem in sorted(rest) for each in self._described_in(folder, stem)}
+        return sorted(found.values(), key=lambda record: (record.shard.start, record.shard.stop))
+
+    def _stems(self, folder: Path) -> list[str]:
+        with reading(folder):
+            return kept_keys(folder, RECORD_SUFFIX)
+
+    def _keys_in_packs(self, folder: Path) -> frozenset[str]:
+        try:
+            changed = folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return frozenset()
+        known = self._packed.get(folder.name)
+        if known is None or known[0] != changed:
+            extents = map(extent_named, kept_keys(folder, RECORD_SUFFIX))
+            keys = frozenset(key for each in extents if each is not None for key in each.keys(folder.name))
+            known = self._packed[folder.name] = changed, keys
+        return known[1]
+
+    def _records_in(self, folder: Path, stem: str) -> Sequence[Record]:
+        path = folder / f"{stem}{RECORD_SUFFIX}"
+        if extent_named(stem) is not None:
+            return self._read(path, partial(pack_at, path), None) or []
+        record = self._read(path, decode_record, lambda record: record.shard)
+        return [] if record is None else [record]
+
+    def _described_in(self, folder: Path, stem: str) -> Sequence[Record]:
+        path = folder / f"{stem}{RECORD_SUFFIX}"
+        if extent_named(stem) is not None:
+            return self._read(path, partial(pack_at, path, decode=decode_pack_description), None) or []
+        found = self._read(path, decode_description, lambda found: found.shard)
+        return [] if found is None else [described_record(found.shard, found.provenance)]
+
+    def _read(
+        self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader] | None
+    ) -> Content | None:
+        found = read_whole(path, decode, shard_of, self._paths)
+        self.num_lost += found is None
+        return found
+
+
+def _packs(stems: Sequence[str]) -> list[str]:
+    return [stem for stem in stems if extent_named(stem) is not None]
+
+
+def pack_at(path: Path, content: bytes, decode: Callable[[bytes], list[Record]] = decode_pack) -> list[Record]:
+    """Decode the pack at ``path`` and check that it is in its place.
+
+    Raises:
+        DamagedError: it is damaged, was copied or renamed.
+        NewerFormatError: it was written by a later robench.
+    """
+    records = decode(content)
+    keys = {record.shard.measurement_key for record in records}
+    if keys != {path.parent.name} or extent_of(records) != extent_named(path.stem):
+        raise DamagedError(f"it is a pack of measurement {', '.join(sorted(keys))}, so it was moved or renamed")
+    return records
+
+
+def _inferred(known: Sequence[Record], keys: Collection[str]) -> dict[str, Record]:
+    """Return records without outcomes for those of some keys that are of shards as large as a known one."""
+    shard, provenance = known[0].shard, known[0].provenance
+    seconds = sum(each.provenance.seconds for each in known) / len(known)
+    provenance = replace(provenance, seconds=seconds)
+    found: dict[str, Record] = {}
+    for size in {each.shard.stop - each.shard.start for each in known}:
+        extent = Extent(size=size, stop=shard.dataset.num_examples)
+        for (start, stop), key in zip(extent.bounds(), extent.keys(shard.measurement_key), strict=True):
+            if key in keys:
+                found[key] = described_record(replace(shard, key=key, start=start, stop=stop), provenance)
+    return found

@@ -1,0 +1,352 @@
+"""Packs of records, and results folders that are compacted: everything reads as before."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from leaderboard_examples import adv_suite, fill
+
+from examples import HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
+from robench.core.flags import Flag
+from robench.core.shard import shard_key
+from robench.reports import RENDERERS, Listing, holdings_of, report_of_store
+from robench.store import FolderStore, record_files
+from robench.store.compacting import compact_store
+from robench.store.merging import merge_stores, verify_store
+from robench.store.packed import decode_pack, decode_pack_description, encode_pack, extent_of
+from robench.store.parquet import encode_record
+from robench.store.paths import Extent, Paths, extent_named
+from robench.store.record_files import MOST_OPENED
+from robench.store.seal import DamagedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from robench.core.records import Record
+    from robench.core.shard import ShardHeader
+
+MEASURED = "a1" * 16
+OTHER = "b2" * 16
+
+
+def header(start: int, stop: int, measured: str = MEASURED) -> ShardHeader:
+    key = shard_key(measured, start, stop)
+    return dataclasses.replace(HEADER, key=key, measurement_key=measured, batch_size=2, start=start, stop=stop)
+
+
+def record(start: int, stop: int, measured: str = MEASURED, **changes: object) -> Record:
+    shard = header(start, stop, measured)
+    provenance = dataclasses.replace(
+        PROVENANCE, seconds=start + 0.1, finished_at=f"2026-11-21T11:00:{start % 60:02d}+00:00"
+    )
+    return record_of(shard, outcomes_of(shard, **changes), provenance)
+
+
+def measured(num_examples: int, size: int = 2, measured: str = MEASURED) -> list[Record]:
+    return [record(start, stop, measured) for start, stop in Extent(size=size, stop=num_examples).bounds()]
+
+
+def folder_of(path: Path, results: Sequence[Record]) -> FolderStore:
+    store = FolderStore(path)
+    for each in results:
+        store.put(each)
+    return store
+
+
+def files_of(store: FolderStore) -> list[str]:
+    return sorted(path.name for path in (store.path / "records").rglob("*.parquet"))
+
+
+class TestPack:
+    @given(num_examples=st.integers(1, 40), size=st.integers(1, 9))
+    def test_records_come_back_as_they_were(self, num_examples: int, size: int) -> None:
+        records = measured(num_examples, size)
+        assert decode_pack(encode_pack(records[::-1])) == records
+
+    def test_equal_records_give_equal_bytes_and_decode_to_the_same_bytes(self) -> None:
+        records = measured(9)
+        assert encode_pack(records) == encode_pack(list(reversed(records)))
+        assert [*map(encode_record, decode_pack(encode_pack(records)))] == [*map(encode_record, records)]
+
+    def test_what_differs_between_records_stays_with_each(self) -> None:
+        flag = Flag(name="n", source="s", value=None, limit=0.1, is_raised=True, finding="f \u2013 \ud800", advice="a")
+        first, second, third = measured(6)
+        first = dataclasses.replace(first, flags=(flag,))
+        second = dataclasses.replace(
+            second,
+            shard=dataclasses.replace(second.shard, checkpoint="renamed", coupled=True, budget="8/255"),
+            provenance=dataclasses.replace(PROVENANCE, device="NVIDIA H200", limit=100, versions={"torch": "3"}),
+        )
+        third = dataclasses.replace(third, outcomes=outcomes_of(third.shard, loss_nats=math.nan, num_queries=7))
+        assert decode_pack(encode_pack([first, second, third])) == [first, second, third]
+
+    def test_the_description_has_everything_but_outcomes(self) -> None:
+        records = measured(9)
+        described = decode_pack_description(encode_pack(records))
+        assert [(each.shard, each.provenance) for each in described] == [
+            (each.shard, each.provenance) for each in records
+        ]
+        assert [len(each.outcomes) for each in described] == [0] * len(records)
+
+    def test_a_header_of_a_thousand_shards_is_stored_once(self) -> None:
+        few, many = (encode_pack(measured(number)) for number in (20, 200))
+        assert many.count(b'"perturbation_key"') == few.count(b'"perturbation_key"') == 1
+        assert len(many) < sum(len(encode_record(each)) for each in measured(200)) / 10
+
+    @pytest.mark.parametrize(
+        "bounds", [[(0, 2), (4, 6)], [(2, 4)], [(0, 2), (2, 6)], [(0, 4), (2, 4)], [(0, 4), (4, 6), (6, 10)], []]
+    )
+    def test_gaps_overlaps_and_mixed_sizes_have_no_extent(self, bounds: list[tuple[int, int]]) -> None:
+        records = [record(start, stop) for start, stop in bounds]
+        assert extent_of(records) is None
+        with pytest.raises(ValueError, match="without gaps"):
+            encode_pack(records)
+
+    def test_records_of_two_measurements_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="one measurement"):
+            encode_pack([record(0, 2), record(2, 4, OTHER)])
+
+    def test_any_changed_byte_is_found(self) -> None:
+        content = encode_pack(measured(5))
+        for place in range(0, len(content), 97):
+            broken = bytearray(content)
+            broken[place] ^= 1
+            with pytest.raises(DamagedError):
+                decode_pack(bytes(broken))
+
+    def test_readers_of_plain_parquet_see_one_table(self, tmp_path: Path) -> None:
+        (tmp_path / "pack.parquet").write_bytes(encode_pack(measured(9)))
+        table = pq.read_table(tmp_path / "pack.parquet")
+        assert table.num_rows == 9
+        assert set(table.column("model").to_pylist()) == {HEADER.checkpoint}
+        assert table.column("example_id").to_pylist() == [f"digits-{number:05d}" for number in range(9)]
+
+    def test_the_name_says_which_shards_there_are(self) -> None:
+        extent = Extent(size=2, stop=5)
+        assert Paths.pack.__doc__
+        assert extent.keys(MEASURED) == [each.shard.key for each in measured(5)]
+        assert extent_named("all-2-5") == extent
+        for stem in ("all-0-5", "all-2", "a" * 32, "all-2-5-1", "all-02-5", "all--2-5", "all-2-" + "9" * 10):
+            assert extent_named(stem) is None
+
+
+class TestCompaction:
+    def test_everything_reads_as_before_from_one_file_a_measurement(self, tmp_path: Path) -> None:
+        records = [*measured(9), *measured(20, measured=OTHER)]
+        store = folder_of(tmp_path, records)
+        failed = failure_of(header(20, 22))
+        store.put(failed)
+        before = (everything(store), store.keys(), list(store.manifests()), list(store.failures()))
+        found = compact_store(store)
+        assert (found.num_packed, found.num_files, found.num_left) == (2, 15, 0)
+        assert files_of(store) == ["all-2-20.parquet", "all-2-9.parquet"]
+        for each in (store, FolderStore(tmp_path)):
+            assert (everything(each), each.keys(), list(each.manifests()), list(each.failures())) == before
+            assert all(each.has(record.shard.measurement_key, record.shard.key) for record in records)
+            assert not each.has(MEASURED, shard_key(MEASURED, 10, 12))
+            assert each.record(records[3].shard) == records[3]
+        assert verify_store(store).counts["packs"] == 2
+
+    def test_reports_and_holdings_are_the_same_bytes(self, tmp_path: Path) -> None:
+        store = FolderStore(tmp_path)
+        fill(store, adv_suite(), {"vit": 0.5, "rpc": 0.3})
+
+        def documents() -> tuple[str, list[object]]:
+            report = RENDERERS["json"](report_of_store(adv_suite(), FolderStore(tmp_path)))
+            return report, list(holdings_of(adv_suite(), FolderStore(tmp_path)))
+
+        before = documents()
+        num_before = len(files_of(store))
+        compact_store(store)
+        assert len(files_of(store)) < num_before
+        assert documents() == before
+
+    def test_a_second_compaction_does_nothing(self, tmp_path: Path) -> None:
+        store = folder_of(tmp_path, measured(9))
+        compact_store(store)
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").rglob("*")}
+        assert compact_store(store).num_packed == 0
+        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "records").rglob("*")} == before
+
+    def test_measurements_with_gaps_are_left_alone(self, tmp_path: Path) -> None:
+        store = folder_of(tmp_path, [record(0, 2), record(4, 6), *measured(4, measured=OTHER)])
+        found = compact_store(store)
+        assert (found.num_packed, found.num_left) == (1, 1)
+        assert len(files_of(store)) == 3
+
+    def test_what_came_after_a_compaction_joins_the_pack(self, tmp_path: Path) -> None:
+        store = folder_of(tmp_path, measured(4))
+        compact_store(store)
+        for each in measured(8):
+            store.put(each)
+        assert len(files_of(store)) == 3
+        assert everything(store) == measured(8)
+        compact_store(store)
+        assert files_of(store) == ["all-2-8.parquet"]
+        assert everything(store) == measured(8)
+
+    def test_a_packed_shard_that_is_measured_again_is_compared_and_not_stored(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store = folder_of(tmp_path, measured(4))
+        compact_store(store)
+        store.put(record(0, 2))
+        store.put(failure_of(header(0, 2)))
+        assert caplog.records == []
+        store.put(record(0, 2, loss_nats=9.0))
+        (warning,) = caplog.records
+        assert "gave other outcomes when it was measured again" in warning.getMessage()
+        assert files_of(store) == ["all-2-4.parquet"]
+        assert list(store.failures()) == []
+
+    def test_a_damaged_pack_is_set_aside_and_all_its_shards_are_measured_again(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        store = folder_of(tmp_path, measured(8))
+        compact_store(store)
+        (pack,) = (tmp_path / "records").rglob("all-*.parquet")
+        pack.write_bytes(pack.read_bytes()[:-9])
+        assert len(store.keys()) == 4
+        assert everything(store) == []
+        assert (store.keys(), store.num_lost > 0) == (set(), True)
+        assert "is damaged" in caplog.text
+        for each in measured(8):
+            store.put(each)
+        assert everything(store) == measured(8)
+
+    @pytest.mark.parametrize("name", ["all-2-6.parquet", "all-4-8.parquet"])
+    def test_a_renamed_or_moved_pack_counts_for_nothing(self, tmp_path: Path, name: str) -> None:
+        logging.getLogger("robench.store").disabled = False
+        store = folder_of(tmp_path, [*measured(8), *measured(4, measured=OTHER)])
+        compact_store(store)
+        (pack,) = (tmp_path / "records").rglob("all-2-8.parquet")
+        pack.rename(pack.with_name(name))
+        (other,) = (tmp_path / "records" / OTHER).glob("all-*.parquet")
+        (tmp_path / "records" / ("c3" * 16)).mkdir()
+        other.rename(tmp_path / "records" / ("c3" * 16) / other.name)
+        assert list(store.records_of([MEASURED, OTHER, "c3" * 16])) == []
+
+    def test_a_pack_that_a_killed_compaction_left_beside_its_records_changes_nothing(self, tmp_path: Path) -> None:
+        records = measured(8)
+        store = folder_of(tmp_path, records)
+        Paths(tmp_path).pack(MEASURED, Extent(size=2, stop=8)).write_bytes(encode_pack(records))
+        assert everything(store) == records
+        assert store.described(MEASURED) == [dataclasses.replace(each, outcomes=each.outcomes[:0]) for each in records]
+        compact_store(store)
+        assert files_of(store) == ["all-2-8.parquet"]
+        assert everything(store) == records
+
+    def test_records_that_are_packed_while_they_are_read_are_all_found(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        records = measured(8)
+        store = folder_of(tmp_path, records)
+        read = record_files.read_whole
+        compactions = []
+
+        def read_after_a_compaction(*args: object, **settings: object) -> object:
+            if not compactions:
+                compactions.append(True)
+                compact_store(FolderStore(tmp_path))
+            return read(*args, **settings)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(record_files, "read_whole", read_after_a_compaction)
+        assert list(store.records_of([MEASURED])) == records
+        assert compactions == [True]
+
+
+class TestMerging:
+    def test_a_pack_is_copied_whole_where_the_target_has_nothing_of_it(self, tmp_path: Path) -> None:
+        source = folder_of(tmp_path / "a", measured(8))
+        compact_store(source)
+        target = FolderStore(tmp_path / "b")
+        merged = merge_stores(target, [source])
+        assert (merged.copied["packs"], merged.copied["records"]) == (1, 0)
+        assert everything(target) == measured(8)
+        again = merge_stores(target, [source])
+        assert (again.copied["packs"], again.copied["records"], again.known["records"]) == (0, 0, 4)
+
+    @pytest.mark.parametrize("packs_target", [False, True])
+    def test_of_a_pack_the_target_gets_what_it_lacks(self, tmp_path: Path, packs_target: bool) -> None:
+        source, target = folder_of(tmp_path / "a", measured(8)), folder_of(tmp_path / "b", measured(4))
+        compact_store(source)
+        if packs_target:
+            compact_store(target)
+        merged = merge_stores(target, [source])
+        assert (merged.copied["records"], merged.known["records"], merged.conflicts) == (2, 2, ())
+        assert everything(target) == measured(8)
+
+    def test_a_record_of_another_folder_that_contradicts_a_pack_is_a_conflict(self, tmp_path: Path) -> None:
+        target = folder_of(tmp_path / "b", measured(4))
+        compact_store(target)
+        source = folder_of(tmp_path / "a", [record(0, 2, loss_nats=9.0)])
+        merged = merge_stores(target, [source])
+        assert merged.conflicts == (header(0, 2).title,)
+        assert everything(target) == measured(4)
+
+
+class TestDescriptions:
+    @pytest.mark.parametrize("num_examples", [1, 2 * MOST_OPENED, 101, 600])
+    def test_shards_are_known_without_opening_their_files(self, tmp_path: Path, num_examples: int) -> None:
+        records = measured(num_examples)
+        store = folder_of(tmp_path, records)
+        assert [each.shard for each in store.described(MEASURED)] == [each.shard for each in records]
+        assert all(len(each.outcomes) == 0 for each in store.described(MEASURED))
+
+    def test_few_files_are_opened_of_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        read, opened = record_files.read_whole, []
+
+        def watched(path: Path, *args: object, **settings: object) -> object:
+            opened.append(path)
+            return read(path, *args, **settings)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(record_files, "read_whole", watched)
+        counts = []
+        for number, num_examples in enumerate((100, 599)):
+            store = folder_of(tmp_path / str(number), measured(num_examples))
+            opened.clear()
+            assert len(store.described(MEASURED)) == math.ceil(num_examples / 2)
+            counts.append(len(opened))
+        # The last shard of 599 examples is smaller than the others.
+        assert counts == [MOST_OPENED, MOST_OPENED + 1]
+
+    def test_seconds_are_the_mean_of_the_opened_ones(self, tmp_path: Path) -> None:
+        records = measured(200)
+        store = folder_of(tmp_path, records)
+        described = store.described(MEASURED)
+        exact = sum(each.provenance.seconds for each in records)
+        assert sum(each.provenance.seconds for each in described) == pytest.approx(exact, rel=0.5)
+        few = folder_of(tmp_path / "few", measured(2 * MOST_OPENED)).described(MEASURED)
+        assert [each.provenance for each in few] == [each.provenance for each in measured(2 * MOST_OPENED)]
+
+    def test_shards_of_other_sizes_and_foreign_keys_are_opened(self, tmp_path: Path) -> None:
+        records = [*measured(100), record(100, 107), record(200, 303)]
+        store = folder_of(tmp_path, records)
+        assert [each.shard for each in store.described(MEASURED)] == [each.shard for each in records]
+
+    def test_a_damaged_file_counts_until_it_is_opened(self, tmp_path: Path) -> None:
+        store = folder_of(tmp_path, measured(100))
+        for path in sorted((tmp_path / "records").rglob("*.parquet"))[1:3]:
+            path.write_bytes(b"")
+        assert len(store.described(MEASURED)) >= 48
+
+    def test_rivals_are_read_exactly(self, tmp_path: Path) -> None:
+        """Of two sets of weights a report uses those measured last, so that times must not be estimates."""
+        store = folder_of(tmp_path, measured(100))
+        old = [
+            dataclasses.replace(each, shard=dataclasses.replace(each.shard, weights_digest="0" * 64))
+            for each in measured(100, measured=OTHER)
+        ]
+        for each in old:
+            store.put(each)
+        listing = Listing(store)
+        for key, records in ((MEASURED, measured(100)), (OTHER, old)):
+            assert [each.provenance for each in listing.described(key)] == [each.provenance for each in records]
