@@ -161,18 +161,21 @@ class FolderStore:
         self.sweep(HOUR_SECONDS)
 
     def sweep(self, older_than_seconds: float) -> int:
-        """Remove unfinished files that are older, and return their number; raises like ``check_writable``."""
+        """Remove unfinished files and leases that are older, and return their number; raises like ``check_writable``.
+
+        A lease of a run that goes on is renewed every few seconds.
+        """
         removed = 0
         with opening(self.path):
             for folder in self._paths.folders:
                 if os.path.lexists(folder) and not folder.is_dir():
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             before = self._now() - older_than_seconds
-            for part in self._paths.parts():
+            for each in self._paths.temporary():
                 # Another process, or the writer itself, may have removed it.
                 with suppress(FileNotFoundError, PermissionError):
-                    if part.stat().st_mtime <= before:
-                        part.unlink()
+                    if each.stat().st_mtime <= before:
+                        each.unlink()
                         removed += 1
         return removed
 

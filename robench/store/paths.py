@@ -130,10 +130,12 @@ class Paths:
         """Return the name of a test file for write access."""
         return _part(self.records / "probe")
 
-    def parts(self) -> Iterator[Path]:
-        """Yield all unfinished files, including those of killed writers."""
-        for folder in (self.records, self.failures, self.adversarial, self.leases):
+    def temporary(self) -> Iterator[Path]:
+        """Yield all unfinished files and leases, including those of killed runs."""
+        for folder in (self.records, self.failures, self.adversarial):
             yield from folder.rglob(f".*{PART_SUFFIX}")
+        if self.leases.is_dir():
+            yield from self.leases.iterdir()
 
 
 def candidate(path: Path) -> Path:

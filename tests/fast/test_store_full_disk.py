@@ -28,7 +28,7 @@ WRITING_CALLS = [
 
 
 def parts(store: FolderStore) -> list[Path]:
-    return list(Paths(store.path).parts())
+    return list(Paths(store.path).temporary())
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int) -> None:
@@ -204,7 +204,7 @@ try:
 except StoreError as error:
     print(error)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-print(sorted(store.keys()), list(Paths(store.path).parts()))
+print(sorted(store.keys()), list(Paths(store.path).temporary()))
 store.put(record_of(NEXT_HEADER))
 """
 

@@ -88,7 +88,7 @@ def test_parts_are_found_at_every_depth_and_nothing_else_is(tmp_path: Path) -> N
         part.touch()
     paths.record(SHARD).touch()
     (tmp_path / ".mine.part").touch()
-    assert len(list(paths.parts())) == 4
+    assert len(list(paths.temporary())) == 4
 
 
 def test_a_file_is_where_it_belongs_or_was_moved() -> None:

@@ -131,7 +131,7 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_files_and_loses_nothing
     assert caplog.records == []
     assert not (store.path / "damaged").exists()
     store.sweep(-60)
-    assert list(Paths(store.path).parts()) == []
+    assert list(Paths(store.path).temporary()) == []
     assert everything(store) == kept
 
 
@@ -141,7 +141,7 @@ def test_two_writers_of_the_same_and_of_different_shards_keep_each_once(tmp_path
     kept = everything(store)
     own = [record(1000 * (writer + 1) + number, writer=writer) for writer in (0, 1) for number in range(NUM_OWN)]
     assert kept == [record(number) for number in range(NUM_SHARED)] + own
-    assert list(Paths(tmp_path).parts()) == []
+    assert list(Paths(tmp_path).temporary()) == []
 
 
 def test_of_two_writers_that_disagree_one_wins_whole_and_the_other_tells(tmp_path: Path) -> None:
