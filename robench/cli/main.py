@@ -23,7 +23,7 @@ from robench.core.errors import RobenchError, did_you_mean
 from robench.core.standard_output import divert_at_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import FrameType
 
 INTERNAL_ERROR = 3
@@ -197,18 +197,21 @@ def _say_internal(error: Exception) -> None:
 
 @contextmanager
 def _signals_raised() -> Iterator[None]:
-    """Raise on SIGTERM and SIGUSR1, like on Ctrl-C, so that processes and shared resources are cleaned up."""
+    """Raise on SIGTERM and SIGUSR1, like on Ctrl-C, so that processes and shared resources are cleaned up.
+
+    After the first SIGUSR1 further ones are ignored, also while the interpreter ends.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers: dict[int, Callable[[int, FrameType | None], None]]
-    handlers = {signal.SIGTERM: _raise_terminated, signal.SIGUSR1: _GiveUp()}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    give_up = _GiveUp()
+    on_sigterm = signal.signal(signal.SIGTERM, _raise_terminated)
+    on_sigusr1 = signal.signal(signal.SIGUSR1, give_up)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, on_sigterm)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN if give_up.is_raised else on_sigusr1)
 
 
 def _raise_terminated(number: int, frame: FrameType | None) -> None:
@@ -219,11 +222,11 @@ class _GiveUp:
     """Signal handler that raises ``GivenUp`` once: a batch system and its script may both send the signal."""
 
     def __init__(self) -> None:
-        self._is_raised = False
+        self.is_raised = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_raised:
-            self._is_raised = True
+        if not self.is_raised:
+            self.is_raised = True
             raise GivenUp
 
 

@@ -48,11 +48,12 @@ run=
 signal=
 is_waiting=yes
 # On SIGUSR1 robench gives up the shards under way, so that other jobs can measure them, and ends within seconds; what
-# was finished is stored. It gets the same signal when Slurm ends this job by SIGTERM.
+# was finished is stored. It gets the same signal when Slurm ends this job by SIGTERM; until it has ended, because a
+# program that is only just starting may miss one. Once it has given up, it ignores further ones.
 pass_on() {
   signal=$1
   is_waiting=yes
-  if [ -n "$run" ]; then kill -s USR1 "$run" 2>/dev/null; fi
+  while [ -n "$run" ] && kill -s USR1 "$run" 2>/dev/null; do sleep 0.2; done
 }
 trap 'pass_on USR1' USR1
 trap 'pass_on TERM' TERM
