@@ -164,7 +164,7 @@ def submitted(script: Path, *, after: str | None = None) -> str:
     command = ["sbatch", *options, os.fspath(script)]
     try:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(
             "no program sbatch is on the PATH; submit from a machine of the Slurm cluster, or see the scripts with "
             "--dry-run"
