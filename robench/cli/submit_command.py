@@ -101,6 +101,7 @@ def command(
     all_seeds: bool,
     data_root: Path | None,
     no_audit: bool,
+    python: str | None,
     tables: tuple[Path, ...],
     dry_run: bool,
     **slurm: Any,
@@ -131,6 +132,7 @@ def command(
     what += _words(all_seeds=all_seeds, results=results)
     further = _words(data_root=data_root, keep_adversarial=keep_adversarial, no_audit=no_audit)
     further += _words(device=None if device == "auto" else device, workers=workers, shard_timeout=shard_timeout)
+    slurm["interpreter"] = python or sys.executable
     jobs = _jobs(what, tuple(chain.from_iterable(further)), tables, results, slurm)
     if dry_run:
         _print(jobs)
@@ -158,7 +160,7 @@ def _jobs(
     from robench.runs.slurm import SlurmJobs
 
     files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
-    python = slurm["python"] or sys.executable
+    program = slurm["interpreter"]
     return SlurmJobs(
         what=what,
         run=run,
@@ -167,7 +169,7 @@ def _jobs(
         folder=slurm["output"] or results / "slurm",
         logs=results / "slurm",
         working_folder=absolute(".", "the current folder"),
-        python=str(absolute(python, "--python")) if os.sep in python else python,
+        python=str(absolute(program, "--python")) if os.sep in program else program,
         setup=slurm["setup"],
         time=slurm["time"],
         partition=slurm["partition"],

@@ -162,8 +162,10 @@ def submitted(script: Path, *, after: str | None = None) -> str:
         job, _, cluster = after.partition(";")
         options += [f"--dependency=afterany:{job}", *([f"--clusters={cluster}"] if cluster else [])]
     command = ["sbatch", *options, os.fspath(script)]
+    pipe = subprocess.PIPE
     try:
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as sbatch:
+            printed = [text.decode(errors="backslashreplace").strip() for text in sbatch.communicate()]
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(
             "no program sbatch is on the PATH; submit from a machine of the Slurm cluster, or see the scripts with "
@@ -171,11 +173,10 @@ def submitted(script: Path, *, after: str | None = None) -> str:
         ) from error
     except OSError as error:
         raise UsageError(f"sbatch cannot be run ({error.strerror})") from error
-    answer = ended.stdout.decode(errors="backslashreplace").strip()
-    complaint = ended.stderr.decode(errors="backslashreplace").strip()
-    if ended.returncode != 0 or not re.fullmatch(r"\d+(;[\w.-]+)?", answer):
+    answer, complaint = printed
+    if sbatch.returncode != 0 or not re.fullmatch(r"\d+(;[\w.-]+)?", answer):
         said = complaint or answer or "it said nothing"
-        raise UsageError(f"sbatch did not take {script} (exit code {ended.returncode}): {said}")
+        raise UsageError(f"sbatch did not take {script} (exit code {sbatch.returncode}): {said}")
     if complaint:
         logging.getLogger(__name__).warning("%s", complaint)
     return answer

@@ -1,11 +1,11 @@
 """Batch scripts for Slurm as pure text: an array of jobs that measure, and a job that writes the tables.
 
-Values of users reach them in two grammars: words of bash, which ``shlex`` quotes, and values in ``#SBATCH`` lines,
-which Slurm parses by itself.
+Values of users reach them in two grammars: words of bash, and ``#SBATCH`` lines, which Slurm parses by itself.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING
@@ -119,7 +119,7 @@ def tables_text(jobs: SlurmJobs) -> str:
 
 
 def _requeueing(jobs: SlurmJobs) -> str:
-    script = shlex.quote(str(jobs.array_script))
+    script = _word(str(jobs.array_script))
     return f"""\
 # {jobs.given_up}: robench gave up on SIGUSR1 ({_TOO_EARLY}: it had not started yet). '#SBATCH --requeue' is not for
 # jobs that end by themselves, so that this one asks for another turn, unless it is ended anyway (SIGTERM).
@@ -145,14 +145,27 @@ def _setup(jobs: SlurmJobs) -> str:
 
 
 def _what(jobs: SlurmJobs) -> str:
-    words = (f"  {shlex.join(words)}" for words in jobs.what)
+    words = (f"  {' '.join(map(_word, words))}" for words in jobs.what)
     return _lines("# What is measured, and where it is stored.", "what=(", *words, ")")
 
 
 def _robench(jobs: SlurmJobs, name: str, *options: str) -> str:
     # -P: modules are not looked for in the current folder first.
-    program = shlex.join([jobs.python, "-P", "-m", "robench", name])
-    return " ".join([program, '"${what[@]}"', *map(shlex.quote, options)])
+    return " ".join([_word(jobs.python), f'-P -m robench {name} "${{what[@]}}"', *map(_word, options)])
+
+
+def _word(text: str) -> str:
+    r"""Quote a word for bash, on one line and without what a terminal would obey.
+
+    >>> print(_word("digits-vit"), _word("two words"), _word("two\nlines"))
+    digits-vit 'two words' $'two\x0alines'
+    """
+    if text.isprintable():
+        return shlex.quote(text)
+    # Bytes, since names of files may be no UTF-8.
+    plain = {ord("'"): r"\'", ord("\\"): r"\\"}
+    escaped = (plain.get(byte, chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in os.fsencode(text))
+    return f"$'{''.join(escaped)}'"
 
 
 def _directives(values: Mapping[str, object]) -> str:

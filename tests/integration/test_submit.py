@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from conftest import ROOT
 from fake_slurm import FakeSlurm
 from killed_runs import sorted_outcomes
 
@@ -74,6 +77,17 @@ def test_patterns_and_datasets_are_settled_at_once(robench: Robench, slurm: Fake
     models = [line.strip() for line in ended.stdout.splitlines() if line.startswith("  --model ")]
     assert models == 2 * ["--model digits-rpc-released-5iter-symvit", "--model digits-rpc-released-6iter-symvit"]
     assert ended.stdout.count("  --dataset digits\n") == 2
+
+
+def test_the_command_of_the_page_writes_the_scripts_that_the_page_shows(
+    robench: Robench, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "slurm.md").read_text()
+    command = shlex.split(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0])
+    ended = robench(*command[1:], "--dry-run", "--python", "/opt/robench/bin/python")
+    shown = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    scripts = re.split(r"==> .* <==\n", ended.stdout.replace(f"--chdir={tmp_path}\n", "--chdir=/home/me\n"))
+    assert scripts == ["", *shown]
 
 
 def test_a_dry_run_prints_both_scripts_and_leaves_nothing(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:

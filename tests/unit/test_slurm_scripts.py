@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from dataclasses import replace
@@ -248,6 +249,10 @@ class TestJobs:
         assert slurm.run_task(written(tables_text(jobs), tmp_path)).returncode == 0
         assert slurm.words == ["-P", "-m", "robench", "report", *given, *HOSTILE]
         assert not (tmp_path / "owned").exists()
+        # What a terminal would obey, and a line break that would look like another command, is written as an escape.
+        for text in (array_text(jobs), tables_text(jobs)):
+            assert text.replace("\n", "").isprintable()
+            assert not [line for line in text.splitlines() if line.startswith("break")]
 
     @pytest.mark.parametrize("code", [0, 1, 2, 143])
     def test_a_job_that_ends_by_itself_is_not_queued_again(self, slurm: FakeSlurm, script: Path, code: int) -> None:
@@ -348,3 +353,9 @@ class TestSubmitted:
         (slurm.folder / "bin" / "sbatch").write_bytes(b"\x7fELF nonsense")
         with pytest.raises(UsageError, match="sbatch cannot be run"):
             submitted(Path("/a.sbatch"))
+
+
+def test_the_page_shows_the_scripts_of_its_command() -> None:
+    page = (GOLDEN.parents[2] / "docs" / "slurm.md").read_text()
+    shown = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    assert shown == [array_text(PLAIN), tables_text(PLAIN)]
