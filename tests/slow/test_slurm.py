@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from killed_runs import sorted_outcomes
+from killed_runs import leases_in, sorted_outcomes
 from real_slurm import asked, begin_slurm, of_job, wait_for_jobs, wait_until
 
 if TYPE_CHECKING:
@@ -67,16 +67,18 @@ def test_an_array_measures_what_one_run_measures_and_then_writes_the_table(
 def test_a_job_that_reaches_its_time_limit_is_queued_again_and_goes_on(
     robench: Robench, small_suite: Callable[..., Path], folder: Path, tmp_path: Path
 ) -> None:
-    what = ("--suite", small_suite(**{"num_steps: 4": "num_steps: 800"}), "--model", "digits-vit")
+    suite = small_suite(**{"num_steps: 4": "num_steps: 600", "num_examples: 150": "num_examples: 300"})
+    what = ("--suite", suite, "--model", "digits-vit")
     job = f"{number_of(robench('submit', *what, '--jobs', 1, '--workers', 1, '--time', 30))}_1"
     results = folder / "results"
-    # Clean and FGSM are measured; what is under way is a shard of 800 steps.
-    wait_until(lambda: len(list(results.rglob("*.parquet"))) >= 6, "six shards are measured")
+    # Those of 600 steps come first, of which six take longer than Slurm takes to look at the limit, twice a minute.
+    wait_until(lambda: bool(list(results.rglob("*.parquet"))), "a shard is measured")
     # Less than the 120 seconds before which Slurm sends the signal.
     asked("scontrol", "update", f"JobId={job}", "TimeLimit=2")
     wait_until(lambda: of_job(job)["Restarts"] == "1", "the job is queued again")
     kept = sorted_outcomes(results)
-    assert 6 <= len(kept) < 9
+    assert 1 <= len(kept) < 18
+    assert leases_in(results) == []
     log = results / "slurm" / f"{job}.log"
     assert log.read_text().count("Stopped by SIGUSR1") == 1
     # Slurm holds jobs back for two minutes that are queued again; their node would refuse them only for a second.
@@ -86,20 +88,24 @@ def test_a_job_that_reaches_its_time_limit_is_queued_again_and_goes_on(
     assert robench("run", *what, "--results", tmp_path / "alone", "--executor", "serial").code == 0
     assert sorted_outcomes(results) == sorted_outcomes(tmp_path / "alone")
     assert set(kept) < set(sorted_outcomes(results))
-    assert f"{len(kept)} of 9 shards" in log.read_text()
+    assert f"{len(kept)} of 18 shards" in log.read_text()
 
 
 def test_a_job_that_is_cancelled_ends_at_once_and_keeps_what_was_finished(
     robench: Robench, small_suite: Callable[..., Path], folder: Path
 ) -> None:
-    suite = small_suite(**{"num_steps: 4": "num_steps: 40000"})
-    array = number_of(robench("submit", "--suite", suite, "--model", "digits-vit", "--jobs", 1, "--workers", 1))
+    suite = small_suite()
     results = folder / "results"
-    wait_until(lambda: len(list(results.rglob("*.parquet"))) >= 6, "six shards are measured")
+    assert robench("run", "--suite", suite, "--model", "digits-vit", "--executor", "serial").code == 0
+    kept = sorted_outcomes(results)
+    suite.write_text(suite.read_text().replace("num_steps: 4", "num_steps: 40000"))
+    array = number_of(robench("submit", "--suite", suite, "--model", "digits-vit", "--jobs", 1, "--workers", 1))
+    wait_until(lambda: bool(leases_in(results)), "a shard is being measured")
     asked("scancel", f"{array}_1")
     wait_for_jobs()
     assert of_job(f"{array}_1")["JobState"] == "CANCELLED"
-    assert len(sorted_outcomes(results)) == 6
+    assert sorted_outcomes(results) == kept
+    assert leases_in(results) == []
     # The tables are printed however the array ended.
     (log,) = (results / "slurm").glob("*_tables.log")
     assert "missing" in log.read_text()
