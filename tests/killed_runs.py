@@ -45,6 +45,16 @@ def wait_for_records(results: Path, count: int = 1) -> None:
         time.sleep(0.05)
 
 
+def leases_in(results: Path) -> list[Path]:
+    """Return the leases of shards that are being measured."""
+    return sorted((results / "leases").glob("*"))
+
+
+def wait_for_lease(results: Path) -> None:
+    while not leases_in(results):
+        time.sleep(0.05)
+
+
 def check_that_kills_change_no_byte(
     robench: Robench,
     small_suite: Callable[..., Path],

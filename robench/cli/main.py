@@ -1,7 +1,7 @@
 """Command ``robench``: its subcommands are imported when called, so that help needs no torch.
 
 Exit codes: 0 ok; 1 failures; 2 usage or configuration; 3 internal error; 4 data or weights missing or with a wrong
-checksum; 130 interrupted; 141 the reader of stdout is gone; 143 terminated.
+checksum; 75 given up on SIGUSR1; 130 interrupted; 141 the reader of stdout is gone; 143 terminated.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 INTERNAL_ERROR = 3
+# EX_TEMPFAIL of sysexits.h: the same command goes on later.
+GIVEN_UP = 75
 INTERRUPTED = 130
 TERMINATED = 143
 # Shells ask for completions with it.
@@ -36,6 +38,7 @@ _SILENT_TRACKER = "ignore:resource_tracker:UserWarning"
 # Maps names to one line of help; each is in the module robench.cli.<name>_command as `command`.
 COMMANDS = {
     "run": "Measure models under suites and print the leaderboard.",
+    "submit": "Measure in an array of Slurm jobs, then write the tables.",
     "transfer": "Score each model's adversarial examples on every other model.",
     "rescore": "Score a submission's adversarial examples again.",
     "audit": "Check whether a model's robustness is reliable.",
@@ -98,8 +101,8 @@ def cli() -> None:
     robench report --suite digits-adv --format latex
 
     Every option can be given as an environment variable, as its help says. Exit codes: 0 ok, 1 failures, 2 usage or
-    configuration, 3 internal error, 4 data or weights missing or of the wrong digest, 130 interrupted (Ctrl-C), 141
-    the reader of stdout is gone, 143 terminated.
+    configuration, 3 internal error, 4 data or weights missing or of the wrong digest, 75 given up on SIGUSR1, 130
+    interrupted (Ctrl-C), 141 the reader of stdout is gone, 143 terminated.
     """  # noqa: D301  # click keeps the lines after a real \b as they are
 
 
@@ -107,17 +110,31 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, which ends a command like Ctrl-C but with its own exit code."""
 
 
+class GivenUp(KeyboardInterrupt):
+    """SIGUSR1, by which a batch system announces the time limit: a command ends at once and can go on later."""
+
+
+# Exit code and first words of the last message, by the error that ended a command.
+_ENDINGS: dict[type[BaseException], tuple[int, str]] = {
+    GivenUp: (GIVEN_UP, "Stopped by SIGUSR1; what was under way is given up."),
+    Terminated: (TERMINATED, "Terminated."),
+}
+
+
 def main() -> NoReturn:
     """Run the command line and end with its exit code."""
     if os.environ.get(_COMPLETION):
         # Click answers the shell, on streams of its own.
         sys.exit(cli.main(prog_name="robench"))
-    with guarded_streams(), _sigterm_raised():
+    with guarded_streams(), _signals_raised():
         route_messages()
         _let_trackers_clean_up_silently()
         code = _exit_code()
     # All output is written; exit functions registered by a model are not run.
     divert_at_exit()
+    if code == GIVEN_UP:
+        # The interpreter takes seconds to take torch down, which a time limit may not have.
+        os._exit(code)
     sys.exit(code)
 
 
@@ -140,10 +157,9 @@ def _code_of_command() -> int:
         _say_wrong_use(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        is_terminated = isinstance(error.__cause__ or error, Terminated)
-        verb = "Terminated" if is_terminated else "Interrupted"
-        say(f"{verb}. What was kept is safe; the same command goes on from there.")
-        return TERMINATED if is_terminated else INTERRUPTED
+        code, how = _ENDINGS.get(type(error.__cause__ or error), (INTERRUPTED, "Interrupted."))
+        say(f"{how} What was kept is safe; the same command goes on from there.")
+        return code
     except RobenchError as error:
         _say_error(error)
         return error.exit_code
@@ -183,20 +199,38 @@ def _say_internal(error: Exception) -> None:
 
 
 @contextmanager
-def _sigterm_raised() -> Iterator[None]:
-    """Raise on SIGTERM, like on Ctrl-C, so that processes and shared resources are cleaned up."""
+def _signals_raised() -> Iterator[None]:
+    """Raise on SIGTERM and SIGUSR1, like on Ctrl-C, so that processes and shared resources are cleaned up.
+
+    After the first SIGUSR1 further ones are ignored, also while the interpreter ends.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _raise_terminated)
+    give_up = _GiveUp()
+    on_sigterm = signal.signal(signal.SIGTERM, _raise_terminated)
+    on_sigusr1 = signal.signal(signal.SIGUSR1, give_up)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, on_sigterm)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN if give_up.is_raised else on_sigusr1)
 
 
 def _raise_terminated(number: int, frame: FrameType | None) -> None:
     raise Terminated
+
+
+class _GiveUp:
+    """Signal handler that raises ``GivenUp`` once: a batch system and its script may both send the signal."""
+
+    def __init__(self) -> None:
+        self.is_raised = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self.is_raised:
+            self.is_raised = True
+            raise GivenUp
 
 
 def _let_trackers_clean_up_silently() -> None:

@@ -1,4 +1,4 @@
-"""Measuring of a prepared run under a progress display, with handling of Ctrl-C and SIGTERM."""
+"""Measuring of a prepared run under a progress display, with handling of Ctrl-C, SIGTERM and SIGUSR1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Read = TypeVar("Read")
 def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
     """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
 
-    The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt.
+    The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
+    shards under way are given up.
     """
     executor = prepared.executor(store)
     if executor.num_workers:

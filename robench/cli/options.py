@@ -158,4 +158,10 @@ data_root_option = option(
     metavar="DIR",
     help="Folder of datasets that are not embedded, such as DIR/imagenet-1k/val/n01440764/*.JPEG.",
 )
+keep_adversarial_option = option(
+    "--keep-adversarial",
+    type=click.Choice(["float32", "float16"]),
+    help="Store adversarial examples: exactly, or rounded toward the clean image before scoring.",
+)
+no_audit_option = option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")
 json_option = option("--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout.")

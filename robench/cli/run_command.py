@@ -16,8 +16,10 @@ from robench.cli.options import (
     device_option,
     executor_option,
     json_option,
+    keep_adversarial_option,
     limit_option,
     model_option,
+    no_audit_option,
     option,
     registry_option,
     results_option,
@@ -61,15 +63,11 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 )
 @option("--take-over", is_flag=True, help="After the part, measure what is left of the others.")
 @results_option
-@option(
-    "--keep-adversarial",
-    type=click.Choice(["float32", "float16"]),
-    help="Store adversarial examples: exactly, or rounded toward the clean image before scoring.",
-)
+@keep_adversarial_option
 @seed_option
 @all_seeds_option
 @data_root_option
-@option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")
+@no_audit_option
 @option(
     "--smoke",
     is_flag=True,

@@ -67,13 +67,14 @@ def _run(script: Path) -> int:
 
 @contextmanager
 def _as_main(script: Path, arguments: tuple[str, ...]) -> Iterator[None]:
-    """Set up arguments, module path and SIGTERM handling for the script, like Python does."""
+    """Set up arguments, module path and signal handling for the script, like Python does."""
     before = sys.argv, sys.path
     sys.argv = [str(script), *arguments]
     sys.path = [str(script.resolve().parent), *sys.path]
-    on_sigterm = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGUSR1)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, on_sigterm or signal.SIG_DFL)
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
         sys.argv, sys.path = before

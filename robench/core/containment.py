@@ -83,9 +83,9 @@ class KeptSettings:
 class Contained:
     """Context manager for code written by a model's author; may be nested.
 
-    KeyboardInterrupt propagates if the user pressed Ctrl-C, and is treated as any other error if the model raised it.
-    With ``keeps_environment``, environment variables that the code sets persist: a module may set them when it is
-    imported, and read them when it runs.
+    KeyboardInterrupt propagates if a signal raised it, such as Ctrl-C, and is treated as any other error if the model
+    raised it. With ``keeps_environment``, environment variables that the code sets persist: a module may set them when
+    it is imported, and read them when it runs.
 
     Raises:
         ContractError: in place of an error that is not an ``Exception`` and would have ended the process.
@@ -179,7 +179,7 @@ class _ProcessState:
 class _Interrupts:
     """Signal handlers that record whether a signal arrived before calling the original ones; main thread only."""
 
-    NUMBERS = (signal.SIGINT, signal.SIGTERM)
+    NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
     def __init__(self) -> None:
         self._came = False

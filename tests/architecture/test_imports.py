@@ -105,6 +105,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["run", "--help"],
         ["train", "--help"],
         ["transfer", "--help"],
+        ["submit", "--help"],
         ["rescore", "--help"],
     ],
     ids=" ".join,

@@ -51,6 +51,7 @@ def check(ended: Ended, *, is_json: bool = False) -> Ended:
 
 
 RUN = ("run", "--suite", "digits-adv", "--model", "digits-vit")
+SUBMIT = ("submit", "--suite", "digits-adv", "--model", "digits-vit", "--jobs", "1", "--dry-run")
 # Each command, with foreign text wherever it takes any.
 ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
     "run": [
@@ -62,6 +63,16 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         (*RUN, "T"),
         (*RUN, "--T"),
         ("run", "--suite", "imagenet-adv", "--model", "rpc-symvit", "--data-root", "T"),
+    ],
+    "submit": [
+        ("submit", "--suite", "T", "--model", "digits-vit", "--jobs", "1", "--dry-run"),
+        ("submit", "--suite", "digits-adv", "--model", "T", "--jobs", "T", "--dry-run"),
+        *(
+            (*SUBMIT, name, "T")
+            for name in ("--partition", "--account", "--time", "--mem", "--device", "--python", "--setup", "--results")
+        ),
+        *((*SUBMIT, name, "T") for name in ("--tables", "--output", "--data-root", "--tables-option")),
+        (*SUBMIT, "--sbatch-option=-T"),
     ],
     "transfer": [
         ("transfer", "--suite", "T", "--condition", "pgd", "--model", "digits-vit"),

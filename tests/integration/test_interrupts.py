@@ -1,4 +1,4 @@
-"""Ctrl-C finishes what is under way; tests/slow has Ctrl-C twice, SIGTERM and two runs at once."""
+"""Ctrl-C finishes what is under way, SIGUSR1 gives it up; tests/slow has Ctrl-C twice, SIGTERM and two runs at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from killed_runs import begin, wait_for_records
+import pytest
+from killed_runs import begin, leases_in, sorted_outcomes, wait_for_lease, wait_for_records
 
 from robench.store import FolderStore
 
@@ -44,6 +45,37 @@ def test_one_interrupt_drains_and_the_same_command_goes_on(
     assert "missing" not in ended.stdout
 
 
+@pytest.mark.parametrize("layout", [("serial",), ("processes", "--workers", "1")], ids=lambda layout: layout[0])
+def test_sigusr1_gives_up_what_is_under_way_and_the_same_command_goes_on(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]
+) -> None:
+    suite = small_suite()
+    again = ("run", "--suite", suite, "--model", "digits-vit", "--results", tmp_path / "r", "--executor", "serial")
+    assert robench(*again).code == 0
+    kept = sorted_outcomes(tmp_path / "r")
+    text = suite.read_text()
+    # Three shards more, which would take minutes.
+    suite.write_text(text.replace("num_steps: 4", "num_steps: 40000"))
+    run = begin(suite, tmp_path / "r", "--executor", *layout)
+    wait_for_lease(tmp_path / "r")
+    # A batch system and its script may both send it, and a script more than once.
+    for _ in range(3):
+        run.send_signal(signal.SIGUSR1)
+    stdout, stderr = run.communicate()
+    assert (run.returncode, stdout) == (75, "")
+    said = "Stopped by SIGUSR1; what was under way is given up. What was kept is safe; the same command goes on from"
+    assert stderr.endswith(f"{said} there.\n")
+    assert stderr.count("SIGUSR1") == 1
+    assert "Traceback" not in stderr
+    assert sorted_outcomes(tmp_path / "r") == kept
+    assert list(FolderStore(tmp_path / "r").failures()) == []
+    assert leases_in(tmp_path / "r") == []
+    suite.write_text(text.replace("num_steps: 4", "num_steps: 5"))
+    ended = robench(*again)
+    assert (ended.code, "missing" in ended.stdout) == (0, False)
+    assert "6 of 9 shards" in ended.stderr
+
+
 WAITING = """
 import sys, time
 import robench.cli.validate_command as validate
@@ -60,12 +92,19 @@ main()
 """
 
 
-def test_sigterm_ends_a_command_that_measures_nothing_with_143() -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [
+        (signal.SIGTERM, 143, "Terminated."),
+        (signal.SIGUSR1, 75, "Stopped by SIGUSR1; what was under way is given up."),
+    ],
+)
+def test_a_signal_ends_a_command_that_measures_nothing(number: signal.Signals, code: int, message: str) -> None:
     command = [sys.executable, "-c", WAITING]
     validation = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert validation.stderr is not None
     assert validation.stderr.readline() == "waiting\n"
-    validation.send_signal(signal.SIGTERM)
+    validation.send_signal(number)
     stdout, stderr = validation.communicate()
-    assert (validation.returncode, stdout) == (143, "")
-    assert stderr.strip() == "Terminated. What was kept is safe; the same command goes on from there."
+    assert (validation.returncode, stdout) == (code, "")
+    assert stderr.strip() == f"{message} What was kept is safe; the same command goes on from there."

@@ -51,6 +51,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "audit": [("audit", "--help")],
     "run": [("run", "--suite", "digits-adv", "--model", "digits-vit", "--dry-run")],
     "transfer": [("transfer", "--help")],
+    "submit": [("submit", "--suite", "digits-adv", "--model", "digits-vit", "--jobs", "2", "--dry-run")],
     "": [("--help",), ("--version",)],
 }
 

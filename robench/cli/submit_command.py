@@ -1,0 +1,239 @@
+"""``robench submit``: measures models under suites in an array of Slurm jobs, then writes the tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from robench.cli.main import GIVEN_UP
+from robench.cli.options import (
+    AbsolutePath,
+    all_seeds_option,
+    data_root_option,
+    dataset_option,
+    device_option,
+    keep_adversarial_option,
+    limit_option,
+    model_option,
+    no_audit_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    shard_timeout_option,
+    suite_option,
+    workers_option,
+)
+from robench.cli.patterns import models_of_registry
+from robench.cli.terminal import out, out_document
+from robench.core.errors import StoreUnwritableError, UsageError
+from robench.core.files import absolute, write_whole
+
+if TYPE_CHECKING:
+    from robench.runs.request import KeptDtype
+    from robench.runs.slurm import SlurmJobs, Words
+
+MOST_JOBS = 1000
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+
+
+@click.command("submit")
+@suite_option(required=True)
+@dataset_option
+@model_option(required=True)
+@registry_option
+@limit_option
+@device_option
+@workers_option
+@shard_timeout_option
+@results_option
+@keep_adversarial_option
+@seed_option
+@all_seeds_option
+@data_root_option
+@no_audit_option
+@option("--jobs", type=click.IntRange(1, MOST_JOBS), required=True, metavar="N", help="Number of jobs, a node each.")
+@option("--time", metavar="LIMIT", help="Time limit of a job, such as 12:00:00; at the limit it is queued again.")
+@option("--partition", metavar="NAME", help="Partition of all jobs.")
+@option("--account", metavar="NAME", help="Account of all jobs.")
+@option("--gpus-per-job", type=click.IntRange(1, 64), metavar="N", help="GPUs of a job.")
+@option("--cpus-per-job", type=click.IntRange(1, 4096), metavar="N", help="CPU cores of a job.")
+@option("--mem", metavar="SIZE", help="Memory of a job, such as 32G.")
+@option("--sbatch-option", multiple=True, metavar="TEXT", help="Further option of sbatch, such as --qos=long.")
+@option("--tables-option", multiple=True, metavar="TEXT", help="The same for the job that writes the tables.")
+@option(
+    "--max-requeues",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="How often a job that reached its time limit is queued again.",
+)
+@option("--setup", multiple=True, metavar="COMMAND", help="Line of bash before robench, such as 'module load cuda'.")
+@option("--python", metavar="PROGRAM", help="Interpreter that has robench on the nodes; default: this one.")
+@option(
+    "--tables",
+    multiple=True,
+    type=AbsolutePath(),
+    metavar="FILE",
+    help="Write the table there when all jobs have ended (.html, .md, .csv, .json or .tex).",
+)
+@option("--output", type=AbsolutePath(), metavar="FOLDER", help="Folder of the scripts; default: slurm in --results.")
+@option("--dry-run", is_flag=True, help="Print the scripts; write and submit nothing.")
+def command(
+    suites: tuple[str, ...],
+    dataset: str | None,
+    models: tuple[str, ...],
+    registries: tuple[Path, ...],
+    limit: int | None,
+    device: str,
+    workers: int | None,
+    shard_timeout: float | None,
+    results: Path,
+    keep_adversarial: KeptDtype | None,
+    seed: int | None,
+    all_seeds: bool,
+    data_root: Path | None,
+    no_audit: bool,
+    python: str | None,
+    tables: tuple[Path, ...],
+    dry_run: bool,
+    **slurm: Any,
+) -> int:
+    """Submit an array of Slurm jobs that measure, and a job that prints the tables when they have ended.
+
+    The jobs divide the work among themselves and share the results folder, which must be on a file system that all
+    nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command measures only what is missing.
+    """
+    # Imported here, so that help needs no torch.
+    from robench.declare import find_checkpoints, find_suites
+    from robench.runs import RunRequest
+
+    if not _DEVICE.fullmatch(device):
+        raise UsageError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    names = tuple(models_of_registry(models, registries))
+    # Refuses now what would otherwise be refused on a node, hours later.
+    RunRequest(
+        suites=find_suites(suites, registries, dataset),
+        checkpoints=tuple(find_checkpoints(names, registries, all_seeds=all_seeds)),
+        limit=limit,
+        seed=seed,
+        workers=workers,
+        shard_timeout=shard_timeout,
+        keep_adversarial=keep_adversarial,
+    )
+    what = _words(suite=suites, model=names, registry=registries, dataset=dataset, limit=limit, seed=seed)
+    what += _words(all_seeds=all_seeds, results=results)
+    further = _words(data_root=data_root, keep_adversarial=keep_adversarial, no_audit=no_audit)
+    further += _words(device=None if device == "auto" else device, workers=workers, shard_timeout=shard_timeout)
+    slurm["interpreter"] = python or sys.executable
+    jobs = _jobs(what, tuple(chain.from_iterable(further)), tables, results, slurm)
+    if dry_run:
+        _print(jobs)
+        return 0
+    _write(jobs, results)
+    _submit(jobs)
+    return 0
+
+
+def _words(**options: object) -> tuple[Words, ...]:
+    """Return options as given on a command line, each with its value; None and False are left out."""
+    found: list[Words] = []
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            found.append((flag,))
+        elif value is not None and value is not False:
+            found += [(flag, str(each)) for each in (value if isinstance(value, tuple) else (value,))]
+    return tuple(found)
+
+
+def _jobs(
+    what: tuple[Words, ...], run: Words, tables: tuple[Path, ...], results: Path, slurm: dict[str, Any]
+) -> SlurmJobs:
+    from robench.runs.slurm import SlurmJobs
+
+    files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
+    program = slurm["interpreter"]
+    return SlurmJobs(
+        what=what,
+        run=run,
+        tables=(("report",), *files),
+        num_jobs=slurm["jobs"],
+        folder=slurm["output"] or results / "slurm",
+        logs=results / "slurm",
+        working_folder=absolute(".", "the current folder"),
+        python=str(absolute(program, "--python")) if os.sep in program else program,
+        setup=slurm["setup"],
+        time=slurm["time"],
+        partition=slurm["partition"],
+        account=slurm["account"],
+        num_gpus=slurm["gpus_per_job"],
+        num_cpus=slurm["cpus_per_job"],
+        memory=slurm["mem"],
+        options=slurm["sbatch_option"],
+        table_options=slurm["tables_option"],
+        max_requeues=slurm["max_requeues"],
+        given_up=GIVEN_UP,
+    )
+
+
+def _format(path: Path) -> str:
+    from robench.leaderboard import SUFFIXES
+
+    names = [name for name, suffix in SUFFIXES.items() if suffix == path.suffix]
+    if not names:
+        raise UsageError(f"--tables must name a file ending in {', '.join(SUFFIXES.values())}, got {path.name!r}")
+    return names[0]
+
+
+def _print(jobs: SlurmJobs) -> None:
+    from robench.runs.slurm_scripts import array_text, tables_text
+
+    for path, text in ((jobs.array_script, array_text(jobs)), (jobs.tables_script, tables_text(jobs))):
+        out(f"==> {path} <==")
+        out_document(text)
+
+
+def _write(jobs: SlurmJobs, results: Path) -> None:
+    from robench.runs.slurm_scripts import array_text, tables_text
+    from robench.store import FolderStore
+
+    FolderStore(results).check_writable()
+    try:
+        # Slurm creates no folder for logs; a job without one fails without a word.
+        jobs.logs.mkdir(parents=True, exist_ok=True)
+        # Names of files may be no UTF-8.
+        write_whole(jobs.array_script, os.fsencode(array_text(jobs)))
+        write_whole(jobs.tables_script, os.fsencode(tables_text(jobs)))
+    except OSError as error:
+        raise StoreUnwritableError(
+            f"the scripts cannot be written to {jobs.folder} ({error.strerror}); choose another folder with --output"
+        ) from error
+
+
+def _submit(jobs: SlurmJobs) -> None:
+    from robench.runs.slurm import submitted
+
+    array = submitted(jobs.array_script)
+    number = array.partition(";")[0]
+    try:
+        tables = submitted(jobs.tables_script, after=array)
+    except UsageError as error:
+        raise UsageError(
+            f"the array is submitted as job {number}, but not the job of its tables: {error}",
+            f"Submit it with 'sbatch --dependency=afterany:{number} {jobs.tables_script}', or cancel the array with "
+            f"'scancel {number}'.",
+        ) from error
+    out(
+        f"array of {jobs.num_jobs} job{'s' * (jobs.num_jobs != 1)} that measure: {number}",
+        f"job of the tables, which waits for them: {tables.partition(';')[0]}",
+        f"scripts: {jobs.folder}",
+        f"logs: {jobs.logs}",
+    )

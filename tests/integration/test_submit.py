@@ -1,0 +1,181 @@
+"""robench submit with a stand-in for sbatch: what is submitted, refused and said; its jobs, run here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import ROOT
+from fake_slurm import FakeSlurm
+from killed_runs import sorted_outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Robench
+
+ASKED = ("submit", "--suite", "digits-adv", "--model", "digits-vit", "--jobs", "2")
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    monkeypatch.chdir(tmp_path)
+    return FakeSlurm(tmp_path / "fake", monkeypatch)
+
+
+def test_an_array_and_a_job_of_tables_after_it_are_submitted(
+    robench: Robench, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    ended = robench(*ASKED, "--results", "r")
+    scripts = [tmp_path / "r" / "slurm" / name for name in ("measure.sbatch", "tables.sbatch")]
+    assert ended.code == 0
+    assert ended.stdout.splitlines() == [
+        "array of 2 jobs that measure: 101",
+        "job of the tables, which waits for them: 102",
+        f"scripts: {tmp_path}/r/slurm",
+        f"logs: {tmp_path}/r/slurm",
+    ]
+    assert slurm.submissions == [
+        ["--parsable", str(scripts[0])],
+        ["--parsable", "--dependency=afterany:101", str(scripts[1])],
+    ]
+    assert f"{sys.executable} -P -m robench run " in scripts[0].read_text()
+    assert f"#SBATCH --chdir={tmp_path}\n" in scripts[1].read_text()
+
+
+def test_all_options_reach_the_jobs(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
+    what = ("--limit", 5, "--seed", 3, "--all-seeds")
+    run = ("--no-audit", "--keep-adversarial", "float32", "--data-root", "d", "--device", "cuda")
+    workers = ("--workers", 3, "--shard-timeout", 60)
+    tables = ("--tables", "t.md", "--tables", "a b.html")
+    assert robench(*ASKED, *what, *run, *workers, *tables, "--python", slurm.program, "--output", "scripts").code == 0
+    common = ["--suite", "digits-adv", "--model", "digits-vit", "--limit", "5", "--seed", "3", "--all-seeds"]
+    common += ["--results", f"{tmp_path}/results"]
+    assert slurm.run_task(tmp_path / "scripts" / "measure.sbatch", 2).returncode == 0
+    measured = ["--data-root", f"{tmp_path}/d", "--keep-adversarial", "float32", "--no-audit", "--device", "cuda"]
+    measured += ["--workers", "3", "--shard-timeout", "60.0", "--part", "2/2", "--take-over"]
+    assert slurm.words == ["-P", "-m", "robench", "run", *common, *measured]
+    (slurm.folder / "program").unlink()
+    assert slurm.run_task(tmp_path / "scripts" / "tables.sbatch").returncode == 0
+    called = [
+        ["report", *common],
+        ["leaderboard", *common, "--format", "md", "--output", f"{tmp_path}/t.md"],
+        ["leaderboard", *common, "--format", "html", "--output", f"{tmp_path}/a b.html"],
+    ]
+    assert slurm.words == [word for words in called for word in ("-P", "-m", "robench", *words)]
+    assert (tmp_path / "results" / "slurm").is_dir()
+
+
+def test_patterns_and_datasets_are_settled_at_once(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
+    asked = ("submit", "--suite", "pgd-standard", "--dataset", "digits", "--jobs", 1, "--dry-run")
+    ended = robench(*asked, "--model", "digits-rpc-released-?iter-symvit")
+    models = [line.strip() for line in ended.stdout.splitlines() if line.startswith("  --model ")]
+    assert models == 2 * ["--model digits-rpc-released-5iter-symvit", "--model digits-rpc-released-6iter-symvit"]
+    assert ended.stdout.count("  --dataset digits\n") == 2
+
+
+def test_the_command_of_the_page_writes_the_scripts_that_the_page_shows(
+    robench: Robench, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "slurm.md").read_text()
+    command = shlex.split(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0])
+    ended = robench(*command[1:], "--dry-run", "--python", "/opt/robench/bin/python")
+    shown = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    scripts = re.split(r"==> .* <==\n", ended.stdout.replace(f"--chdir={tmp_path}\n", "--chdir=/home/me\n"))
+    assert scripts == ["", *shown]
+
+
+def test_a_dry_run_prints_both_scripts_and_leaves_nothing(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
+    before = set(tmp_path.rglob("*"))
+    shown = robench(*ASKED, "--dry-run")
+    assert shown.code == 0
+    assert slurm.submissions == []
+    assert set(tmp_path.rglob("*")) == before
+    assert robench(*ASKED).code == 0
+    folder = tmp_path / "results" / "slurm"
+    texts = [f"==> {folder / name} <==\n{(folder / name).read_text()}" for name in ("measure.sbatch", "tables.sbatch")]
+    assert shown.stdout == "".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--model", "digits-vitt"), 2, "unknown model 'digits-vitt'. Did you mean 'digits-vit'?"),
+        (("--suite", "pgd-standard"), 2, "choose one with --dataset"),
+        (("--jobs", "0"), 2, "0 is not in the range 1<=x<=1000"),
+        (("--jobs", "1001"), 2, "1001 is not in the range 1<=x<=1000"),
+        (("--device", "tpu"), 2, "--device must be auto, cpu, cuda or cuda:N, got 'tpu'"),
+        (("--time", "3"), 2, "--time must be at least 5 minutes, got '3'"),
+        (("--shard-timeout", "-1"), 2, "--shard-timeout must be a number of seconds above 0"),
+        (("--tables", "x.doc"), 2, "--tables must name a file ending in .html, .md, .csv, .json, .tex, got 'x.doc'"),
+        (("--results", "a\\b"), 2, "takes a backslash in the path of a log"),
+        (("--results", "file"), 2, "file"),
+        (("--output", "file/x"), 2, "choose another folder with --output"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_it_is_queued(
+    robench: Robench, slurm: FakeSlurm, tmp_path: Path, options: tuple[str, ...], code: int, message: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    ended = robench(*ASKED, *options)
+    assert ended.code == code
+    assert message in ended.stderr
+    assert slurm.submissions == []
+
+
+class TestSbatch:
+    def test_there_is_none(self, robench: Robench, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", f"{os.devnull}{os.pathsep}{slurm.folder}")
+        ended = robench(*ASKED)
+        assert ended.code == 2
+        assert ended.stderr == (
+            "Error: no program sbatch is on the PATH; submit from a machine of the Slurm cluster, or see the scripts "
+            "with --dry-run\n"
+        )
+
+    def test_it_refuses_the_array(self, robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
+        slurm.answer("; echo 'invalid \x1b[31m partition' >&2; exit 1")
+        ended = robench(*ASKED)
+        assert ended.code == 2
+        script = tmp_path / "results" / "slurm" / "measure.sbatch"
+        assert ended.stderr == f"Error: sbatch did not take {script} (exit code 1): invalid \\x1b[31m partition\n"
+        assert len(slurm.submissions) == 1
+
+    def test_it_refuses_the_job_of_the_tables_alone(self, robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
+        slurm.answer('12; if [[ "$*" == *afterany* ]]; then echo no >&2; exit 3; fi')
+        ended = robench(*ASKED)
+        assert ended.code == 2
+        script = tmp_path / "results" / "slurm" / "tables.sbatch"
+        first, second = ended.stderr.splitlines()
+        assert first == (
+            f"Error: the array is submitted as job 12, but not the job of its tables: sbatch did not take {script} "
+            "(exit code 3): no"
+        )
+        assert second == (
+            f"Submit it with 'sbatch --dependency=afterany:12 {script}', or cancel the array with 'scancel 12'."
+        )
+
+
+def test_the_jobs_together_measure_what_one_run_measures(
+    robench: Robench, slurm: FakeSlurm, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    results = tmp_path / "it's results"
+    what = ("--suite", small_suite(), "--model", "digits-vit", "--model", "digits-symvit")
+    asked = ("submit", *what, "--results", results, "--jobs", 2, "--workers", 1, "--tables", "table.md")
+    assert robench(*asked).code == 0
+    tasks = [slurm.begin_task(results / "slurm" / "measure.sbatch", number) for number in (1, 2)]
+    messages = [task.communicate()[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], messages
+    ended = slurm.run_task(results / "slurm" / "tables.sbatch")
+    assert ended.returncode == 0
+    assert robench("run", *what, "--results", tmp_path / "alone", "--executor", "serial").code == 0
+    assert sorted_outcomes(results) == sorted_outcomes(tmp_path / "alone")
+    assert len(sorted_outcomes(results)) == 18
+    shown = robench("report", *what, "--results", tmp_path / "alone")
+    assert ended.stdout == shown.stdout
+    assert "digits-symvit" in (tmp_path / "table.md").read_text()
