@@ -77,12 +77,11 @@ def calibrated(kind: str) -> Calibration | None:
     return calibrations().get(kind)
 
 
-def calibrate(device: str, seconds_each: float = SECONDS_EACH) -> Calibration:
+def calibrate(device: str) -> Calibration:
     """Time the device for a few seconds, and keep and return its calibration.
 
     Args:
         device: such as ``cpu`` or ``cuda:0``.
-        seconds_each: for how long products of matrices, and then passes, are repeated.
 
     Raises:
         RobenchError: a worker process cannot start, or the file cannot be written.
@@ -91,8 +90,8 @@ def calibrate(device: str, seconds_each: float = SECONDS_EACH) -> Calibration:
     with fixed_arithmetic(where):
         found = Calibration(
             device=device_kind(where),
-            seconds_per_flop=_seconds_per_flop(where, seconds_each),
-            matmul_flops=_matmul_flops(where, seconds_each),
+            seconds_per_flop=_seconds_per_flop(where),
+            matmul_flops=_matmul_flops(where),
             startup_seconds=_startup_seconds(),
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             versions=library_versions(),
@@ -162,7 +161,7 @@ class _SmallVit(torch.nn.Module):
         return scores
 
 
-def _seconds_per_flop(device: torch.device, seconds: float) -> float:
+def _seconds_per_flop(device: torch.device) -> float:
     model = _SmallVit().to(device).requires_grad_(requires_grad=False)
     images = torch.rand(ROWS.get(device.type, 8), 3, IMAGE_SIZE, IMAGE_SIZE, device=device, requires_grad=True)
 
@@ -171,21 +170,21 @@ def _seconds_per_flop(device: torch.device, seconds: float) -> float:
 
     with torch.no_grad():
         flops = flops_of_a_pass(lambda: model(images))
-    return _seconds_of(both, device, seconds) / flops
+    return _seconds_of(both, device) / flops
 
 
-def _matmul_flops(device: torch.device, seconds: float) -> float:
+def _matmul_flops(device: torch.device) -> float:
     size = MATRIX_SIZES.get(device.type, 1024)
     matrix = torch.rand(size, size, device=device)
-    return 2 * size**3 / _seconds_of(lambda: torch.mm(matrix, matrix), device, seconds)
+    return 2 * size**3 / _seconds_of(lambda: torch.mm(matrix, matrix), device)
 
 
-def _seconds_of(work: Callable[[], object], device: torch.device, seconds: float) -> float:
-    """Return the shortest time of some work that is repeated for so many seconds, after one repetition to warm up."""
+def _seconds_of(work: Callable[[], object], device: torch.device) -> float:
+    """Return the shortest time of some work that is repeated for a while, after one repetition to warm up."""
     work()
     times: list[float] = []
     started = time.perf_counter()
-    while not times or time.perf_counter() - started < seconds:
+    while not times or time.perf_counter() - started < SECONDS_EACH:
         _finish(device)
         begun = time.perf_counter()
         work()
@@ -209,5 +208,5 @@ def _startup_seconds() -> float:
 
 
 def _number_of_threads(task: object) -> int:
-    """Return what only a worker that has imported torch knows."""
+    """Return the number of threads, for which a worker has to import torch."""
     return torch.get_num_threads()
