@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import data_root_option, json_option, registry_option, results_option
-from robench.cli.terminal import out, out_json
+from robench.cli.options import data_root_option, json_option, option, registry_option, results_option
+from robench.cli.terminal import out, out_json, say
 from robench.core.errors import RobenchError
 from robench.datasets import DATASETS
 
@@ -30,12 +30,22 @@ LIBRARIES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", 
 @registry_option
 @results_option
 @data_root_option
+@option(
+    "--calibrate",
+    "calibrates",
+    is_flag=True,
+    help="First time each kind of device for a few seconds; estimates of run --dry-run use it.",
+)
 @json_option
-def command(registries: tuple[Path, ...], results: Path, data_root: Path | None, as_json: bool) -> int:
+def command(
+    registries: tuple[Path, ...], results: Path, data_root: Path | None, calibrates: bool, as_json: bool
+) -> int:
     """Check this installation, and list what works and what to do about the rest.
 
     Exits with 1 if robench's own parts are broken.
     """
+    if calibrates:
+        _calibrate()
     checks = list(_checks(registries, results, data_root))
     if as_json:
         out_json([{"name": check.name, "state": check.state, "message": "\n".join(check.lines)} for check in checks])
@@ -63,6 +73,7 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     for name in LIBRARIES:
         yield _check(name, _version, name)
     yield _check("devices", _devices)
+    yield from _calibrations()
     yield _check("results", _results, results)
     yield _check("suites", lambda: ", ".join(shipped_suites()))
     # Parts of a published set are in one folder, so they are present together.
@@ -125,6 +136,36 @@ def _devices() -> str:
 
     workers = choose_workers("auto", None, "auto")
     return f"{len(workers.devices)} workers by default, on {', '.join(dict.fromkeys(workers.devices))}"
+
+
+def _calibrate() -> None:
+    from robench.runs import choose_workers
+    from robench.runs.calibration import calibrate
+
+    devices = choose_workers("auto", None, "auto").devices
+    # Workers of one run have devices of one kind, of which the first is timed.
+    say(f"timing {devices[0]} and the start of a worker process")
+    calibrate(devices[0])
+
+
+def _calibrations() -> Iterator[_Check]:
+    from robench.runs.calibration import calibrations
+
+    found = calibrations()
+    for kind, each in found.items():
+        yield _Check(
+            f"calibration {kind}",
+            "ok",
+            (
+                f"{1 / each.seconds_per_flop / 1e9:,.1f} GFLOP/s in passes of a small ViT, "
+                f"{each.matmul_flops / 1e9:,.1f} in products of matrices, "
+                f"workers start in {each.startup_seconds:.1f} s "
+                f"(torch {each.versions.get('torch', 'unknown')}, {each.at[:10]})",
+            ),
+        )
+    if not found:
+        message = "none; 'robench doctor --calibrate' times a device for estimates of 'robench run --dry-run'"
+        yield _Check("calibration", "note", (message,))
 
 
 def _results(results: Path) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from robench.cli.durations import duration
 from robench.cli.terminal import bar_console, is_interactive, say
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.records import Failure, Record
@@ -60,7 +61,7 @@ class _Rate:
         counted = progress.num_done - 1
         if not left or counted < LEAST_SHARDS:
             return ""
-        return f" {(now - self._first) / counted * left:.0f} s left"
+        return f" {duration((now - self._first) / counted * left)} left"
 
 
 class _BarDisplay:

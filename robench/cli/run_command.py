@@ -29,7 +29,7 @@ from robench.cli.options import (
     workers_option,
 )
 from robench.cli.patterns import models_of_registry
-from robench.cli.terminal import out, out_document, out_json, say
+from robench.cli.terminal import out_document, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.core.suite import Suite
     from robench.runs import PreparedRun
-    from robench.runs.devices import Workers
-    from robench.runs.estimate import Work
 
 
 # Options that would change where or how much a smoke run measures or stores.
@@ -95,6 +93,7 @@ def command(
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.measuring import measured_and_read
+    from robench.cli.planned import print_plan
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, smoke_request
 
@@ -113,7 +112,7 @@ def command(
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
     if dry_run:
-        _print_plan(prepared, store, as_json)
+        print_plan(prepared, store, as_json=as_json)
         return 0
     stopped_with, progress, reports = measured_and_read(prepared, store, lambda: _reports(prepared, store))
     _print_reports(reports, as_json, kept_in=None if smoke else results)
@@ -162,43 +161,6 @@ def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
     context = click.get_current_context()
     written = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     return [f"--{name.replace('_', '-')}" for name in written]
-
-
-def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:
-    todo = prepared.todo(store)
-    num_shards = len({shard.key for shard in prepared.mine})
-    num_examples = sum(shard.stop - shard.start for shard in todo)
-    work, workers = prepared.work(store), prepared.workers(store)
-    if as_json:
-        plan = {"shards": num_shards, "kept": num_shards - len(todo), "todo": len(todo), "examples": num_examples}
-        cost = {"forward": work.forward, "backward": work.backward, "all_passes_known": work.is_whole}
-        time = {"seconds": work.seconds, "workers": 0 if workers.in_process else len(workers.devices)}
-        out_json({**plan, **cost, **time, "titles": [shard.header.title for shard in todo]})
-        return
-    out(
-        f"{num_shards} shards, {num_shards - len(todo)} kept, {len(todo)} to do ({num_examples} examples)",
-        *([_work_text(work, workers)] if todo else []),
-        *(f"  {shard.header.title}" for shard in todo),
-    )
-
-
-def _work_text(work: Work, workers: Workers) -> str:
-    # Imported here, so that help needs no torch.
-    from robench.runs.estimate import STARTUP_SECONDS
-
-    known = "at most" if work.is_whole else "more than"
-    passes = f"{known} {work.forward:,} forward and {work.backward:,} backward passes of examples"
-    where = "in this process" if workers.in_process else f"in {len(workers.devices)} workers"
-    if work.seconds is None:
-        return f"{passes}, {where}"
-    seconds = work.seconds if workers.in_process else STARTUP_SECONDS + work.seconds / len(workers.devices)
-    return f"{passes}: at most about {_duration(seconds)} {where}, as a few passes took"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _say_limit(limit: int | None, suites: Sequence[Suite]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.durations import duration
 from robench.cli.hints import run_command, same_command
 from robench.cli.options import (
     dataset_option,
@@ -22,6 +23,7 @@ from robench.cli.report_command import holds_nothing
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import DeclarationError, UsageError
 from robench.declare import find_datasets, find_suite, find_suites, shipped_suites
+from robench.papers.left import seconds_left
 from robench.reports import Listing, holdings_of, without_shared
 from robench.store import FolderStore
 
@@ -57,8 +59,9 @@ def command(
     """Show what the results folder holds: a row per suite and model with results there.
 
     A shipped suite of which there are only conditions that another one shares, such as clean examples, is left out
-    unless --all is given. With --suite there is a row per condition of these suites. Without any results the exit code
-    is 1.
+    unless --all is given. With --suite there is a row per condition of these suites, with the seconds
+    that one worker needs for what is missing, by those that the stored results took. Without any results the exit
+    code is 1.
     """
     # What is wrong with the arguments is told before anything about the results.
     asked = find_suites(suites, registries, dataset)
@@ -80,6 +83,8 @@ def command(
     if rows:
         columns = list(rows[0])
         out_table(columns, [["?" if row[column] is None else str(row[column]) for column in columns] for row in rows])
+        if asked:
+            _say_what_is_left(rows)
     if show_failures:
         for failure in listing.failures:
             # Indented, so that no line of a traceback can be mistaken for another failure.
@@ -167,6 +172,7 @@ def _empty_row(suite: Suite) -> Values:
 
 def _rows_by_condition(suite: Suite, listing: Listing, seed: int | None) -> Iterator[Values]:
     for holding in holdings_of(suite, listing, seed=seed):
+        left = seconds_left(suite, holding)
         for condition, coverage in holding.coverages.items():
             yield {
                 "suite": suite.name,
@@ -176,4 +182,20 @@ def _rows_by_condition(suite: Suite, listing: Listing, seed: int | None) -> Iter
                 "missing": coverage.missing,
                 "failed_shards": len(coverage.failures),
                 "seconds": round(sum(record.provenance.seconds for record in coverage.records), 1),
+                "seconds_left": None if left[condition] is None else round(left[condition] or 0.0, 1),
             }
+
+
+def _say_what_is_left(rows: Sequence[Values]) -> None:
+    """Print the time that each model of each suite needs, from the seconds of what is measured."""
+    of_model: dict[tuple[object, object], list[Values]] = {}
+    for row in rows:
+        of_model.setdefault((row["suite"], row["model"]), []).append(row)
+    for (suite, model), theirs in of_model.items():
+        known = sum(float(row["seconds_left"] or 0.0) for row in theirs)
+        num_unknown = sum(row["seconds_left"] is None for row in theirs)
+        if num_unknown:
+            conditions = f"{num_unknown} condition{'s' * (num_unknown != 1)} of unknown time"
+            say(f"{model} under {suite}: {f'about {duration(known)} and ' if known else ''}{conditions} left")
+        elif known:
+            say(f"{model} under {suite}: about {duration(known)} left on one worker")

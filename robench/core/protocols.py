@@ -221,8 +221,8 @@ class Store(Protocol):
             StoreError: it could not be stored; existing files are unharmed.
         """
 
-    def manifests(self) -> Iterator[Manifest]:
-        """Yield the manifest of every stored measurement, by key; reads no outcomes."""
+    def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
+        """Yield the manifest of every stored measurement, or of those of some keys, by key; reads no outcomes."""
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
         """Yield all complete records whose measurement ``select`` accepts, given the header of its manifest."""

@@ -6,6 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robench.scheduling.pace import weighted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -45,6 +47,12 @@ def passes_of(condition: Condition) -> tuple[int, int, int, bool]:
     inputs = max(1, len(condition.perturbation.at_budgets))
     # A sweep's passes are of all its budgets together.
     return inputs, inputs * condition.num_predictions + forward, backward, passes is not None
+
+
+def weighted_passes(condition: Condition) -> float | None:
+    """Return the passes of an example in pairs of a forward and a backward pass; None if they are unknown."""
+    _, forward, backward, is_known = passes_of(condition)
+    return weighted(forward, backward) if is_known else None
 
 
 def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from robench.papers.cost import passes_of
+from robench.core.errors import StoreError
+from robench.papers.cost import passes_of, weighted_passes
+from robench.scheduling.pace import Paces, weighted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from robench.core.shard import Shard
+    from robench.core.protocols import Store
+    from robench.core.records import Manifest
+    from robench.core.shard import Measurement, Shard
+    from robench.scheduling.pace import Pace, Source
 
-# Of the seconds of a forward and a backward pass together.
-FORWARD_SHARE = 1 / 3
 # From the start of worker processes to their first pass: the import of torch, and the loading of data and weights.
+# Used where no calibration has measured it.
 STARTUP_SECONDS = 8.0
 
 
@@ -25,59 +31,100 @@ class Work:
     Attributes:
         forward, backward: largest numbers of passes of single examples; see ``most_passes`` of perturbations.
         is_whole: whether the passes of every condition are known; the numbers omit unknown ones.
-        seconds: time that the passes take in one worker; None where a model was not timed or passes are unknown.
+        seconds: time that the shards take one worker; None where it is unknown of any.
+        known_seconds: time of the shards of which it is known.
+        sources: number of shards by the origin of their estimate; None counts those without one.
     """
 
     forward: int
     backward: int
     is_whole: bool
     seconds: float | None
+    known_seconds: float = 0.0
+    sources: Mapping[Source | None, int] = field(default_factory=dict)
 
-    def is_faster_alone(self, num_workers: int) -> bool:
+    def is_faster_alone(self, num_workers: int, startup_seconds: float = STARTUP_SECONDS) -> bool:
         """Return whether one process ends before ``num_workers`` new ones, which have to start first."""
-        return self.seconds is not None and self.seconds < STARTUP_SECONDS + self.seconds / num_workers
+        return self.seconds is not None and self.seconds < startup_seconds + self.seconds / num_workers
 
 
-def work_of(shards: Iterable[Shard], seconds_per_example: Mapping[str, float]) -> Work:
-    """Return the work of shards.
-
-    Args:
-        shards: what is to be measured.
-        seconds_per_example: seconds of a forward and a backward pass of an example, by model, of those that were timed.
-    """
+def work_of(shards: Iterable[Shard], paces: Paces) -> Work:
+    """Return the work of shards, at some paces."""
     forward = backward = 0
-    seconds: float | None = 0.0
+    known_seconds = 0.0
     is_whole = True
+    sources: Counter[Source | None] = Counter()
+    costs: dict[int, tuple[int, int, bool, Pace | None]] = {}
     for shard in shards:
-        size = shard.stop - shard.start
-        _, forward_each, backward_each, is_known = passes_of(shard.measurement.condition)
-        each = seconds_per_example.get(shard.measurement.checkpoint.name)
+        measurement, size = shard.measurement, shard.stop - shard.start
+        if id(measurement) not in costs:
+            _, *passes, is_known = passes_of(measurement.condition)
+            costs[id(measurement)] = passes[0], passes[1], is_known, pace_of(measurement, paces)
+        forward_each, backward_each, is_known, pace = costs[id(measurement)]
         is_whole = is_whole and is_known
         forward += size * forward_each
         backward += size * backward_each
-        if seconds is not None:
-            passes = FORWARD_SHARE * forward_each + (1 - FORWARD_SHARE) * backward_each
-            seconds = None if each is None or not is_known else seconds + size * passes * each
-    return Work(forward=forward, backward=backward, is_whole=is_whole, seconds=seconds)
+        known_seconds += 0.0 if pace is None else size * pace.seconds
+        sources[None if pace is None else pace.source] += 1
+    seconds = None if sources[None] else known_seconds
+    return Work(
+        forward=forward,
+        backward=backward,
+        is_whole=is_whole,
+        seconds=seconds,
+        known_seconds=known_seconds,
+        sources={source: count for source, count in sources.items() if count},
+    )
 
 
-def cost_of(seconds_per_example: Mapping[str, float]) -> Callable[[Shard], float]:
-    """Return a function from shards to their relative cost, by which they are put in order.
+def pace_of(measurement: Measurement, paces: Paces) -> Pace | None:
+    """Return the seconds that an example of a measurement takes; None if they are unknown."""
+    return paces.of(measurement.key, measurement.checkpoint.name, weighted_passes(measurement.condition))
+
+
+def measured_paces(
+    measurements: Iterable[Measurement], store: Store, device: str | None, per_pass: Mapping[str, Pace]
+) -> Paces:
+    """Return the paces of a run, as far as its store knows them.
 
     Args:
-        seconds_per_example: as of ``work_of``; a model that was not timed counts as the mean of the others.
+        measurements: measurements of the run.
+        store: store of earlier results; of each measurement its first record counts.
+        device: kind of device of the run; None for that of the latest result.
+        per_pass: see ``Paces``.
     """
-    timed = list(seconds_per_example.values())
-    usual = sum(timed) / len(timed) if timed else 1.0
+    paces = Paces(per_pass)
+    known = {each.key: each for each in measurements}
+    found: list[Manifest] = []
+    # An estimate is no reason to refuse a run.
+    with suppress(StoreError):
+        found.extend(store.manifests(known.keys()))
+    if device is None and found:
+        device = max(found, key=lambda each: each.provenance.finished_at).provenance.device
+    for each in found:
+        measurement, header = known[each.shard.measurement_key], each.shard
+        if each.provenance.device == device:
+            seconds = each.provenance.seconds / (header.stop - header.start)
+            name = measurement.checkpoint.name
+            paces.add(measurement.key, name, seconds, weighted_passes(measurement.condition))
+    return paces
+
+
+def cost_of(paces: Paces) -> Callable[[Shard], float]:
+    """Return a function from shards to their relative cost, by which they are put in order.
+
+    A model whose time is unknown counts as the mean of the others.
+    """
+    usual = paces.usual_per_pass
     # A run may have a million shards of a thousand measurements.
     known: dict[int, float] = {}
 
     def cost(shard: Shard) -> float:
         measurement = shard.measurement
         if id(measurement) not in known:
+            pace = pace_of(measurement, paces)
             _, forward, backward, _ = passes_of(measurement.condition)
-            each = seconds_per_example.get(measurement.checkpoint.name, usual)
-            known[id(measurement)] = each * (FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * backward)
+            known[id(measurement)] = usual * weighted(forward, backward) if pace is None else pace.seconds
         return (shard.stop - shard.start) * known[id(measurement)]
 
     return cost

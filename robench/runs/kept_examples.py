@@ -63,9 +63,9 @@ class WithExamples:
         """Return the records of a measurement without outcomes."""
         return self.store.described(measurement_key)
 
-    def manifests(self) -> Iterator[Manifest]:
-        """Yield the manifest of every stored measurement."""
-        return self.store.manifests()
+    def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
+        """Yield the manifest of every stored measurement, or of those of some keys."""
+        return self.store.manifests(measurement_keys)
 
     def failures(self) -> Iterator[Failure]:
         """Return all failures of the store."""

@@ -6,22 +6,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import torch
+
 from robench.attacks.backends.installed import check_installed
 from robench.core.errors import MissingDataError, WeightsError
 from robench.core.shard import EXACT_DTYPE, Measurement
 from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
+from robench.evaluation.arithmetic import device_kind
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS, Crew
 from robench.models.weights import resolve
 from robench.reports import report_of_store
+from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, choose_workers
-from robench.runs.estimate import cost_of, work_of
+from robench.runs.estimate import STARTUP_SECONDS, cost_of, measured_paces, work_of
 from robench.runs.fit import check_fit
 from robench.runs.fit_apart import check_fit_apart, checks_apart
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.smoke import NOTE
 from robench.scheduling import Progress, measure, missing, part_of, plan
+from robench.scheduling.pace import Pace, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from robench.runs.devices import Workers
     from robench.runs.estimate import Work
     from robench.runs.request import RunRequest
+    from robench.scheduling.pace import Paces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +74,35 @@ class PreparedRun:
         """Return the shards, of the requested part, that ``store`` lacks."""
         return missing(self.mine, self._demanding(store))
 
+    def paces(self, store: Store, per_pass: Mapping[str, Pace] | None = None) -> Paces:
+        """Return the seconds per example, from what ``store`` holds and from the timed passes.
+
+        ``per_pass`` are further estimates of a pass by model, preferred to those timed on another device.
+        """
+        device = self.device_kind
+        is_cpu = device is not None and device.startswith("cpu")
+        source = Source.TIMED if is_cpu else Source.TIMED_ON_CPU
+        timed = {name: Pace(seconds, source) for name, seconds in self.seconds_per_example.items()}
+        counted = dict(per_pass or {})
+        known = {each.key: each for of_suite in self.measurements.values() for each in of_suite}
+        return measured_paces(known.values(), store, device, counted | timed if is_cpu else timed | counted)
+
+    @property
+    def device_kind(self) -> str | None:
+        """Return the kind of device that measures, such as ``NVIDIA H200``; None if workers are elsewhere."""
+        devices = self.workers().devices
+        return device_kind(torch.device(devices[0])) if devices else None
+
+    @property
+    def startup_seconds(self) -> float:
+        """Return the time that a worker process takes to start, as calibrated."""
+        kind = self.device_kind
+        found = None if kind is None else calibrated(kind)
+        return STARTUP_SECONDS if found is None else found.startup_seconds
+
     def work(self, store: Store) -> Work:
         """Return the estimated work of the shards that ``store`` lacks."""
-        return work_of(self.todo(store), self.seconds_per_example)
+        return work_of(self.todo(store), self.paces(store))
 
     def workers(self, store: Store | None = None) -> Workers:
         """Return the workers for the requested devices.
@@ -81,9 +113,12 @@ class PreparedRun:
         workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
         is_free = request.workers is None and request.executor == AUTO and request.shard_timeout is None
         is_cpu = set(workers.devices) == {"cpu"}
-        if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(len(workers.devices)):
+        if store is not None and is_free and is_cpu and self._is_faster_alone(store, len(workers.devices)):
             return choose_workers(request.device, 1, IN_PROCESS)
         return workers
+
+    def _is_faster_alone(self, store: Store, num_workers: int) -> bool:
+        return self.work(store).is_faster_alone(num_workers, self.startup_seconds)
 
     def executor(self, store: Store | None = None) -> Executor:
         """Return the executor for the requested devices; ``store`` keeps results and adversarial examples.
@@ -119,7 +154,7 @@ class PreparedRun:
             executor,
             self._demanding(store),
             on_progress,
-            cost=cost_of(self.seconds_per_example),
+            cost=cost_of(self.paces(store)),
             later=self.of_others,
         )
 

@@ -2,7 +2,8 @@
 
 A worker keeps to the model that it holds, whose weights are then loaded once a worker. A worker without one, or whose
 model has no shard left, goes to the model with the most work left for each of its workers. Of a model, the longest
-shards come first, so that no long one is left for the end.
+shards come first, so that no long one is left for the end. Near the end a worker leaves its model for a shard of
+another one that alone takes as long as everything that is left, shared by all workers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Shards of other runs are looked for again after this time.
 SECONDS_BETWEEN_LOOKS = 1.0
+# A worker leaves its model early only for a shard that takes so many times as long as its own next one.
+LONGER = 2.0
 
 
 @dataclass(slots=True)
@@ -61,12 +64,15 @@ class ShardQueue:
         self._cost = cost
         self._models: dict[str, _OfModel] = {}
         self._measurements: dict[int, Measurement] = {}
+        self._longest = 0.0
         # Python's sort is stable: shards of equal cost keep the order of the plan.
         for shard in sorted(shards, key=_rank(cost)):
             model = self._models.setdefault(shard.measurement.checkpoint.name, _OfModel())
             model.shards.append(shard)
-            model.cost += cost(shard)
+            model.cost += (each := cost(shard))
+            self._longest = max(self._longest, each)
             self._measurements.setdefault(id(shard.measurement), shard.measurement)
+        self._left = sum(each.cost for each in self._models.values())
         self._returned: deque[Shard] = deque()
         self._taken: deque[Shard] = deque()
         self._last_look = -SECONDS_BETWEEN_LOOKS
@@ -88,7 +94,8 @@ class ShardQueue:
         while (name := self._next_model(worker)) is not None:
             model = self._models[name]
             shard = model.shards.popleft()
-            model.cost -= self._cost(shard)
+            model.cost -= (cost := self._cost(shard))
+            self._left -= cost
             if self._is_mine(shard):
                 return self._held_by(worker, shard)
         return self._taken_over(worker)
@@ -103,11 +110,26 @@ class ShardQueue:
 
     def _next_model(self, worker: Hashable) -> str | None:
         held = self._holding.get(worker)
+        if (urgent := self._urgent_model(worker)) is not None:
+            return urgent
         if held is not None and self._models[held].shards:
             return held
         num_workers = Counter(name for each, name in self._holding.items() if each != worker)
         left = [name for name, model in self._models.items() if model.shards]
         return max(left, key=lambda name: self._models[name].cost / (1 + num_workers[name]), default=None)
+
+    def _urgent_model(self, worker: Hashable) -> str | None:
+        """Return the model whose next shard would be the last to end if it did not begin now, if there is one."""
+        num_workers = len(self._holding) + (worker not in self._holding)
+        if num_workers == 1 or self._longest < self._left / num_workers:
+            return None
+        nexts = {name: self._cost(model.shards[0]) for name, model in self._models.items() if model.shards}
+        if not nexts:
+            return None
+        self._longest = max(nexts.values())
+        longest = max(nexts, key=lambda name: nexts[name])
+        is_worth_it = nexts[longest] > LONGER * nexts.get(self._holding.get(worker, ""), 0.0)
+        return longest if is_worth_it and nexts[longest] >= self._left / num_workers else None
 
     def _is_mine(self, shard: Shard) -> bool:
         """Claim a shard; put it aside if another run measures it, and count it if one has."""

@@ -122,12 +122,15 @@ class FolderStore:
         """
         return self._records.described(measurement_key)
 
-    def manifests(self) -> Iterator[Manifest]:
+    def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
         """Yield the manifest of every measurement that has a complete record, by key; raises like ``records``.
 
-        Measurements in format 1 have no manifest; it is read from their first record.
+        Measurements in format 1 have no manifest; it is read from their first record. With ``measurement_keys`` no
+        file of any other measurement is opened.
         """
         for folder in self._folders(self._paths.records):
+            if measurement_keys is not None and folder.name not in measurement_keys:
+                continue
             kept = read_whole(self._paths.manifest(folder.name), decode_manifest, None, self._paths)
             if kept is None or self._records.is_empty(folder.name):
                 first = self._records.first(folder.name)

@@ -69,11 +69,12 @@ class MemoryStore:
         """Return the records of a measurement without outcomes, by start."""
         return [replace(each, outcomes=each.outcomes[:0]) for each in self.records_of([measurement_key])]
 
-    def manifests(self) -> Iterator[Manifest]:
-        """Yield the manifest of every measurement that has a record, by key."""
+    def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
+        """Yield the manifest of every measurement, or those of some keys, that has a record, by key."""
         first: dict[str, Record] = {}
         for record in self._records.values():
-            first.setdefault(record.shard.measurement_key, record)
+            if measurement_keys is None or record.shard.measurement_key in measurement_keys:
+                first.setdefault(record.shard.measurement_key, record)
         return iter([Manifest(shard=first[key].shard, provenance=first[key].provenance) for key in sorted(first)])
 
     def failures(self) -> Iterator[Failure]:

@@ -16,7 +16,7 @@ from robench.core import files
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.outcomes import Outcome
 from robench.core.shard import ShardHeader
-from robench.store import FolderStore, adversarial, reading
+from robench.store import FolderStore, MemoryStore, adversarial, reading
 from robench.store import seal as seal_module
 from robench.store.paths import Paths, candidate
 from robench.tasks import TASKS, Task
@@ -216,6 +216,18 @@ class TestManifests:
         store.put(record_of(other))
         assert list(store.records_of(["2" * 32, "no such key"])) == [record_of(other)]
         assert [each.shard.measurement_key for each in store.manifests()] == ["2" * 32, HEADER.measurement_key]
+
+    def test_manifests_of_some_keys_open_no_other_file(self, store: FolderStore) -> None:
+        other = dataclasses.replace(HEADER, key="1" * 32, measurement_key="2" * 32)
+        store.put(record_of(other))
+        self.manifest(store).write_bytes(b"damaged")
+        assert [each.shard for each in store.manifests({"2" * 32, "no such key"})] == [other]
+        assert self.manifest(store).read_bytes() == b"damaged"
+        memory = MemoryStore()
+        for shard in (other, HEADER, NEXT_HEADER):
+            memory.put(record_of(shard))
+        assert [each.shard for each in memory.manifests(["2" * 32])] == [other]
+        assert list(memory.manifests([])) == []
 
 
 def test_a_damaged_failure_is_set_aside_and_the_others_come(

@@ -23,9 +23,9 @@ class Counting(MemoryStore):
         self.listed = 0
         self.read: Counter[str] = Counter()
 
-    def manifests(self) -> Iterator[Manifest]:
+    def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
         self.listed += 1
-        return super().manifests()
+        return super().manifests(measurement_keys)
 
     def failures(self) -> Iterator[Failure]:
         self.listed += 1

@@ -16,6 +16,7 @@ from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.runs import RunRequest, prepare
 from robench.runs.estimate import STARTUP_SECONDS, work_of
+from robench.scheduling.pace import Pace, Paces, Source
 from robench.store import MemoryStore
 
 NAME = CHECKPOINT.name
@@ -26,31 +27,35 @@ def shard_of(perturbation: object, num_examples: int = 100, **changes: object) -
     return Shard(measurement=replace(MEASUREMENT, condition=condition), start=0, stop=num_examples)
 
 
+def timed(seconds: float) -> Paces:
+    return Paces({NAME: Pace(seconds, Source.TIMED)})
+
+
 def test_passes_are_those_of_the_attacks_and_of_scoring() -> None:
     passes = PGD.most_passes
     assert passes is not None
-    work = work_of([shard_of(Clean()), shard_of(PGD, 50)], {})
+    work = work_of([shard_of(Clean()), shard_of(PGD, 50)], Paces())
     assert (work.forward, work.backward) == (100 + 50 * (1 + passes[0]), 50 * passes[1])
     assert (work.is_whole, work.seconds) == (True, None)
-    assert work_of([shard_of(Clean(), num_predictions=5)], {}).forward == 500
-    assert work_of([], {}).seconds == 0
+    assert work_of([shard_of(Clean(), num_predictions=5)], Paces()).forward == 500
+    assert work_of([], Paces()).seconds == 0
 
 
 def test_a_sweep_is_scored_at_each_budget() -> None:
     sweep = Sweep(attacks=tuple(replace(PGD, epsilon=Fraction(level, 255)) for level in (4, 8)))
     passes = sweep.most_passes
     assert passes is not None
-    assert work_of([shard_of(sweep)], {}).forward == 100 * (2 + passes[0])
+    assert work_of([shard_of(sweep)], Paces()).forward == 100 * (2 + passes[0])
 
 
 def test_seconds_are_those_of_the_timed_passes() -> None:
-    clean = work_of([shard_of(Clean())], {NAME: 0.03})
+    clean = work_of([shard_of(Clean())], timed(0.03))
     assert clean.seconds == pytest.approx(100 * 0.03 / 3)
     forward, backward = PGD.most_passes or (0, 0)
-    attacked = work_of([shard_of(PGD)], {NAME: 0.03})
+    attacked = work_of([shard_of(PGD)], timed(0.03))
     assert attacked.seconds == pytest.approx(100 * (0.01 * (1 + forward) + 0.02 * backward))
     other = replace(SHARD, measurement=replace(MEASUREMENT, checkpoint=replace(CHECKPOINT, name="untimed")))
-    assert work_of([shard_of(Clean()), other], {NAME: 0.03}).seconds is None
+    assert work_of([shard_of(Clean()), other], timed(0.03)).seconds is None
 
 
 def test_the_passes_of_a_suite_are_those_of_its_cost() -> None:
@@ -78,7 +83,7 @@ def test_the_passes_of_a_suite_are_those_of_its_cost() -> None:
 def test_one_process_is_faster_where_others_start_for_longer(
     seconds: float | None, num_workers: int, is_alone: bool
 ) -> None:
-    work = replace(work_of([], {}), seconds=seconds)
+    work = replace(work_of([], Paces()), seconds=seconds)
     assert work.is_faster_alone(num_workers) is is_alone
 
 

@@ -216,3 +216,29 @@ def test_parts_are_disjoint_complete_even_and_independent_of_the_order(
     # Suites that share conditions plan shards twice; the plan's order of measurements is that of the suites.
     again = [*shards, *order.sample(shards, len(shards))]
     assert part_of(again, 1, count) == parts[0]
+
+
+def models_taken(a: int, b: int, dear: float, workers: str) -> str:
+    """Return the models whose shards workers take in turn: of ``a`` shards at 1, of ``b`` at ``dear``."""
+    costs = {"c": 1.0, "dear": dear}
+    shards = shards_of(measurement("a", num_examples=100 * a), measurement("b", "dear", num_examples=100 * b))
+    queue = ShardQueue(shards, lambda shard: costs[shard.measurement.condition.name])
+    found = [queue.take(worker) for worker in workers]
+    return "".join(shard.measurement.checkpoint.name for shard in found if shard is not None)
+
+
+def test_near_the_end_a_worker_takes_the_shard_that_would_be_the_last_to_end() -> None:
+    # Once v has one, 14 are left for two workers, and b's other shard alone takes 8.
+    assert models_taken(6, 2, 8.0, "vwvwvwww") == "bbaaaaaa"
+    # With 6 more left, both models last as long as all workers.
+    assert models_taken(12, 2, 8.0, "vwv") == "bab"
+    # A worker that has a model leaves it as well.
+    assert models_taken(16, 3, 8.0, "vw" + 8 * "w" + "vw") == "ba" + 8 * "a" + "bb"
+
+
+def test_a_worker_keeps_its_model_where_another_s_shards_are_not_much_longer() -> None:
+    assert models_taken(4, 4, 1.9, "vwvvwwww") == "babbaaab"
+
+
+def test_a_single_worker_finishes_a_model_before_the_next() -> None:
+    assert models_taken(3, 3, 8.0, "vvvvvv") == "bbbaaa"

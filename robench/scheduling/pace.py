@@ -1,0 +1,86 @@
+"""Seconds that an example takes, from what has been measured and, where nothing has, from the time of a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+# Of the seconds of a forward and a backward pass together.
+FORWARD_SHARE = 1 / 3
+
+
+class Source(Enum):
+    """Origin of an estimate, best first."""
+
+    MEASURED = "the same measurement"
+    SCALED = "other measurements of the model"
+    TIMED = "a few timed passes"
+    COUNTED = "floating-point operations and the calibration"
+    TIMED_ON_CPU = "a few passes timed on a CPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds that an example takes, or a forward and a backward pass of one, and where they are from."""
+
+    seconds: float
+    source: Source
+
+
+class Paces:
+    """Paces of the measurements of a run or a store, on one kind of device.
+
+    Args:
+        per_pass: seconds of a forward and a backward pass of an example, by model; they serve for models of which
+            nothing is measured.
+    """
+
+    def __init__(self, per_pass: Mapping[str, Pace] | None = None) -> None:
+        self.per_pass = dict(per_pass or {})
+        self._measured: dict[Hashable, float] = {}
+        self._ratios: dict[str, list[float]] = {}
+
+    def add(self, key: Hashable, model: str, seconds: float, passes: float | None) -> None:
+        """Add what was measured.
+
+        Args:
+            key: measurement, or what distinguishes it from others.
+            model: name of its model.
+            seconds: seconds that an example took.
+            passes: passes of an example (``weighted``); None if they are unknown.
+        """
+        self._measured[key] = seconds
+        if passes:
+            self._ratios.setdefault(model, []).append(seconds / passes)
+
+    def has_measured(self, model: str) -> bool:
+        """Return whether the time of any condition of a model can be found from its measurements."""
+        return model in self._ratios
+
+    def of(self, key: Hashable, model: str, passes: float | None) -> Pace | None:
+        """Return the pace of a measurement: its own, that of the model's others by passes, or that of a pass."""
+        if key in self._measured:
+            return Pace(self._measured[key], Source.MEASURED)
+        if passes is None:
+            return None
+        if model in self._ratios:
+            return Pace(median(self._ratios[model]) * passes, Source.SCALED)
+        each = self.per_pass.get(model)
+        return None if each is None else Pace(each.seconds * passes, each.source)
+
+    @property
+    def usual_per_pass(self) -> float:
+        """Return the mean seconds of a pass over all models; 1 if none is known."""
+        known = {model: each.seconds for model, each in self.per_pass.items()}
+        known |= {model: median(ratios) for model, ratios in self._ratios.items()}
+        return sum(known.values()) / len(known) if known else 1.0
+
+
+def weighted(forward: int, backward: int) -> float:
+    """Return passes in pairs of a forward and a backward pass; a forward pass alone is a third of a pair."""
+    return FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * backward

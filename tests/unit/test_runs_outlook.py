@@ -1,0 +1,172 @@
+"""Outlook of a run: hours by condition and by number of workers, and where they are from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from test_runs_calibration import CPU, KEPT
+
+from examples import PROVENANCE, record_of
+from robench.cli.durations import duration
+from robench.declare import find_checkpoints, find_suites
+from robench.papers.cost import weighted_passes
+from robench.runs import PreparedRun, RunRequest, prepare
+from robench.runs import outlook as module
+from robench.runs.estimate import STARTUP_SECONDS, cost_of
+from robench.runs.outlook import NUMBERS_OF_WORKERS, outlook_of
+from robench.scheduling.pace import Pace, Source
+from robench.store import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Robench
+
+SECONDS = 0.02
+
+
+@pytest.fixture(scope="module")
+def prepared() -> PreparedRun:
+    suites = find_suites(("digits-adv", "digits-sweep"), (), None)
+    checkpoints = tuple(find_checkpoints(["digits-vit", "digits-symvit"], []))
+    found = prepare(RunRequest(suites=suites, checkpoints=checkpoints, device="cpu", audit=False))
+    return replace(found, seconds_per_example=dict.fromkeys(found.seconds_per_example, SECONDS))
+
+
+def store_with(prepared: PreparedRun, condition: str, seconds: float, device: str = CPU) -> MemoryStore:
+    """Return a store with the first shard of a condition of digits-vit."""
+    shards = [each for each in prepared.shards if each.measurement.condition.name == condition]
+    first = next(each for each in shards if each.measurement.checkpoint.name == "digits-vit")
+    store = MemoryStore()
+    store.put(record_of(first.header, provenance=replace(PROVENANCE, device=device, seconds=seconds)))
+    return store
+
+
+def test_a_total_counts_what_suites_share_once(prepared: PreparedRun) -> None:
+    outlook = outlook_of(prepared, MemoryStore())
+    shared = {"digits-adv": 0.0, "digits-sweep": 0.0}
+    for each in outlook.conditions:
+        assert each.num_examples == 1200
+        assert each.sources == (Source.TIMED,)
+        assert each.seconds is not None
+        shared[each.suite] += each.seconds if each.condition == "clean" else 0.0
+    passes = weighted_passes(prepared.shards[0].measurement.condition)
+    assert passes is not None
+    assert shared == {name: pytest.approx(1200 * SECONDS * passes) for name in shared}
+    total = sum(each.seconds or 0.0 for each in outlook.conditions)
+    assert outlook.work.seconds == pytest.approx(total - shared["digits-adv"])
+    assert outlook.work.sources == {Source.TIMED: len({each.key for each in prepared.shards})}
+
+
+def test_measured_seconds_come_before_timed_passes(prepared: PreparedRun) -> None:
+    store = store_with(prepared, "pgd", 500.0)
+    paces = prepared.paces(store)
+    outlook = outlook_of(prepared, store)
+    rows = {(each.suite, each.condition): each for each in outlook.conditions}
+    pgd = rows["digits-adv", "pgd"]
+    # Of digits-vit 500 examples at the measured 5 s, and 600 of the other model by its timed passes.
+    condition = next(each.measurement.condition for each in prepared.shards if each.measurement.condition.name == "pgd")
+    passes = weighted_passes(condition)
+    assert passes is not None
+    assert pgd.seconds == pytest.approx(500 * 5.0 + 600 * SECONDS * passes)
+    assert pgd.sources == (Source.MEASURED, Source.TIMED)
+    assert rows["digits-adv", "fgsm"].sources == (Source.SCALED, Source.TIMED)
+    # The queue puts shards in order by the same numbers.
+    cost = cost_of(paces)
+    measured = next(each for each in prepared.todo(store) if each.measurement.condition is condition)
+    assert cost(measured) == pytest.approx(100 * 5.0)
+
+
+def test_results_of_another_kind_of_device_do_not_count(prepared: PreparedRun) -> None:
+    outlook = outlook_of(prepared, store_with(prepared, "pgd", 500.0, "NVIDIA H200"))
+    assert {source for each in outlook.conditions for source in each.sources} == {Source.TIMED}
+
+
+def test_more_workers_end_sooner_down_to_the_longest_shard(prepared: PreparedRun) -> None:
+    outlook = outlook_of(prepared, MemoryStore())
+    assert set(outlook.seconds_on) >= set(NUMBERS_OF_WORKERS)
+    ends = [outlook.seconds_on[count] - STARTUP_SECONDS for count in NUMBERS_OF_WORKERS]
+    assert outlook.work.seconds is not None
+    longest = max(map(cost_of(prepared.paces(MemoryStore())), outlook.todo))
+    assert ends[0] == pytest.approx(outlook.work.seconds)
+    for count, end in zip(NUMBERS_OF_WORKERS, ends, strict=True):
+        assert max(longest, outlook.work.seconds / count) <= end * (1 + 1e-9)
+        assert end <= outlook.work.seconds / count + longest
+    expected = outlook.seconds_on[outlook.num_workers] if outlook.num_workers else ends[0]
+    assert outlook.seconds == pytest.approx(expected)
+
+
+def test_operations_are_counted_once_an_architecture_where_nothing_else_is_known(
+    prepared: PreparedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    untimed = replace(prepared, seconds_per_example={})
+    unknown = outlook_of(untimed, MemoryStore())
+    assert (unknown.work.seconds, unknown.seconds, unknown.seconds_on) == (None, None, {})
+    assert {each.seconds for each in unknown.conditions} == {None}
+    calibrated = replace(KEPT, device=CPU, seconds_per_flop=1e-9, startup_seconds=2.0)
+    monkeypatch.setattr("robench.runs.calibration.calibrations", lambda: {CPU: calibrated})
+    counted: list[str] = []
+
+    def flops(checkpoint, *rest):  # type: ignore[no-untyped-def]  # of flops_of
+        counted.append(checkpoint.name)
+        return 3_000_000
+
+    monkeypatch.setattr(module, "flops_of", flops)
+    outlook = outlook_of(untimed, MemoryStore())
+    assert counted == ["digits-vit", "digits-symvit"]
+    assert outlook.work.sources.keys() == {Source.COUNTED}
+    assert outlook.work.seconds is not None
+    timed = outlook_of(replace(prepared, seconds_per_example=dict.fromkeys(counted, 3e-3)), MemoryStore())
+    assert outlook.work.seconds == pytest.approx(timed.work.seconds)
+    assert outlook.seconds_on[1] == pytest.approx(outlook.work.seconds + 2.0)
+
+
+def test_passes_timed_on_a_cpu_serve_a_gpu_only_without_a_calibration(
+    prepared: PreparedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PreparedRun, "device_kind", "NVIDIA H200")
+    shard = prepared.shards[-1]
+    name, key = shard.measurement.checkpoint.name, shard.measurement.key
+    alone = prepared.paces(MemoryStore()).of(key, name, 1.0)
+    assert alone == Pace(SECONDS, Source.TIMED_ON_CPU)
+    both = prepared.paces(MemoryStore(), {name: Pace(1e-4, Source.COUNTED)}).of(key, name, 1.0)
+    assert both == Pace(1e-4, Source.COUNTED)
+
+
+def test_a_dry_run_prints_hours_by_condition_and_by_workers(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    asked = ("run", "--suite", small_suite(), "--model", "digits-vit", "--results", tmp_path / "r", "--device", "cpu")
+    plan = json.loads(robench(*asked, "--dry-run", "--json").stdout)
+    assert plan["device"] == CPU
+    assert list(plan["seconds_until_end_on_workers"])[:2] == ["1", "2"]
+    assert {each["suite"] for each in plan["conditions"]} == {"small"}
+    assert sum(each["seconds"] for each in plan["conditions"]) == pytest.approx(plan["seconds"])
+    assert sum(plan["shards_by_source"].values()) == plan["todo"] == 9
+    shown = robench(*asked, "--dry-run").stdout
+    assert "of CPU time, from a few timed passes (9 shards)" in shown
+    assert "until the end" in shown
+    assert " on 64" in shown
+    assert robench(*asked).code == 0
+    done = robench(*asked, "--dry-run")
+    assert done.stdout == "9 shards, 9 kept, 0 to do (0 examples)\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.01, "1 s"),
+        (99.4, "99 s"),
+        (100, "2 min"),
+        (5999, "100 min"),
+        (6000, "1.7 h"),
+        (359_999, "100.0 h"),
+        (3.6e7, "10,000 h"),
+    ],
+)
+def test_durations_have_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
