@@ -19,6 +19,7 @@ from robench.cli.options import (
     limit_option,
     model_option,
     option,
+    precision_option,
     registry_option,
     results_option,
     seed_option,
@@ -67,6 +68,7 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
     help="Store adversarial examples: exactly, or rounded toward the clean image before scoring.",
 )
 @seed_option
+@precision_option
 @all_seeds_option
 @data_root_option
 @option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")

@@ -34,3 +34,11 @@ def places_of(rows: Tensor) -> Tensor:
     """Return indices on the CPU of rows selected by mask (B,) or indices; waits once if they are on a device."""
     here = rows.cpu()
     return here.nonzero()[:, 0] if here.dtype == torch.bool else here
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that the memory of a device or of this machine is exhausted."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    # What torch's allocators for CPUs raise has no type of its own.
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)

@@ -13,6 +13,7 @@ import torch
 from robench.core.containment import Contained
 from robench.core.errors import UsageError, described, shortened
 from robench.core.records import Failure
+from robench.core.shard import EXACT_DTYPE
 from robench.datasets import open_dataset
 from robench.evaluation.evaluate import provenance
 from robench.models.in_memory_impl import model_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import AdversarialStore, Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
+    from robench.models.loaded import LoadedModel
 
 TRACEBACK_LENGTH = 20_000
 
@@ -48,7 +50,7 @@ class Evaluator:
     limit: int | None = None
     adversarial: AdversarialStore | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
-    _model: tuple[str, Model] | None = field(default=None, init=False, repr=False)
+    _model: tuple[str, LoadedModel] | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -64,7 +66,7 @@ class Evaluator:
             with Contained():
                 return Failure(
                     shard=shard.header,
-                    error=described(error),
+                    error=_reason(error, shard),
                     traceback=shortened(traceback.format_exc(), TRACEBACK_LENGTH),
                     provenance=provenance(torch.device(self.device), started, self.limit),
                 )
@@ -85,7 +87,8 @@ class Evaluator:
             else:
                 planned = replace(checkpoint.weights, sha256=measurement.weights_digest)
                 self._model = checkpoint.name, load_model(replace(checkpoint, weights=planned), self.device)
-        return self._model[1]
+        model = self._model[1]
+        return model if measurement.dtype == EXACT_DTYPE else model.in_precision(measurement.dtype)
 
     def _dataset_of(self, measurement: Measurement) -> Dataset:
         declared, preprocessing = measurement.condition.dataset, measurement.checkpoint.preprocessing
@@ -100,3 +103,8 @@ class Evaluator:
                 raise UsageError(f"dataset {measurement.dataset.name!r} changed while it was being measured")
             self._datasets[declared, preprocessing] = opened
         return self._datasets[declared, preprocessing]
+
+
+def _reason(error: Exception, shard: Shard) -> str:
+    dtype = shard.measurement.dtype
+    return described(error) if dtype == EXACT_DTYPE else f"in {dtype}: {described(error)}"
