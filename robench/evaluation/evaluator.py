@@ -14,8 +14,11 @@ from robench.core.containment import Contained
 from robench.core.errors import UsageError, described, shortened
 from robench.core.records import Failure
 from robench.core.shard import EXACT_DTYPE
+from robench.core.suite import Predict
 from robench.datasets import open_dataset
+from robench.domains.devices import is_out_of_memory
 from robench.evaluation.evaluate import provenance
+from robench.evaluation.memory import first_fitting, free, halves
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
 
@@ -64,17 +67,39 @@ class Evaluator:
         except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
             # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
-                return Failure(
-                    shard=shard.header,
-                    error=_reason(error, shard),
-                    traceback=shortened(traceback.format_exc(), TRACEBACK_LENGTH),
-                    provenance=provenance(torch.device(self.device), started, self.limit),
-                )
+                reason, trace = _reason(error, shard), shortened(traceback.format_exc(), TRACEBACK_LENGTH)
+                is_out = is_out_of_memory(error)
+        # Here the error is gone, and with it all tensors that its traceback held.
+        return Failure(
+            shard=shard.header,
+            error=f"{reason}. {self._advice(shard)}" if is_out else reason,
+            traceback=trace,
+            provenance=provenance(torch.device(self.device), started, self.limit),
+        )
 
     def _measured(self, shard: Shard) -> Record:
         model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
         action = shard.measurement.condition.action
         return action.measure(shard, model, dataset, limit=self.limit, kept=self.adversarial)
+
+    def _advice(self, shard: Shard) -> str:
+        """Return what to do about exhausted memory: the batch size that fits, found by halving on the same inputs."""
+        measurement = shard.measurement
+        tried = f"Memory was exhausted on {self.device} at batch size {measurement.batch_size}"
+        try:
+            with Contained():
+                free()
+                model, dataset = self._model_of(measurement), self._dataset_of(measurement)
+                batch = dataset.batch(shard.start, min(shard.start + measurement.batch_size, shard.stop))
+                fitting = first_fitting(model, batch.inputs, halves(measurement.batch_size))
+        except Exception:  # What failed once may fail in any way again, and the shard has its reason already.
+            return f"{tried}, and no smaller one could be tried: use another device, or fewer workers on this one"
+        if fitting is None:
+            return f"{tried}, and not even one example fits: use another device, or fewer workers on this one"
+        what = f"{tried}; {fitting} fits, as a forward and a backward pass showed"
+        if not isinstance(measurement.condition.action, Predict):
+            return f"{what}, but {measurement.condition.name} has a batch size of its own: use another device"
+        return f"{what}: set batch_size: {fitting} in the suite, which is part of the key of its results"
 
     def _model_of(self, measurement: Measurement) -> Model:
         checkpoint: Checkpoint = measurement.checkpoint
