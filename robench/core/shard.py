@@ -165,6 +165,11 @@ class ShardHeader:
     dtype: str = EXACT_DTYPE
 
     @property
+    def model(self) -> str:
+        """Return the checkpoint's name, with the precision if that is not float32, such as ``vit (bfloat16)``."""
+        return self.checkpoint if self.dtype == EXACT_DTYPE else f"{self.checkpoint} ({self.dtype})"
+
+    @property
     def title(self) -> str:
         """Return the name of the shard for messages."""
-        return f"{self.checkpoint} / {self.condition} / examples {self.start}-{self.stop - 1}"
+        return f"{self.model} / {self.condition} / examples {self.start}-{self.stop - 1}"

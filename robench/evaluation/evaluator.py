@@ -67,7 +67,7 @@ class Evaluator:
         except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
             # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
-                reason, trace = _reason(error, shard), shortened(traceback.format_exc(), TRACEBACK_LENGTH)
+                reason, trace = described(error), shortened(traceback.format_exc(), TRACEBACK_LENGTH)
                 is_out = is_out_of_memory(error)
         # Here the error is gone, and with it all tensors that its traceback held.
         return Failure(
@@ -128,8 +128,3 @@ class Evaluator:
                 raise UsageError(f"dataset {measurement.dataset.name!r} changed while it was being measured")
             self._datasets[declared, preprocessing] = opened
         return self._datasets[declared, preprocessing]
-
-
-def _reason(error: Exception, shard: Shard) -> str:
-    dtype = shard.measurement.dtype
-    return described(error) if dtype == EXACT_DTYPE else f"in {dtype}: {described(error)}"

@@ -8,6 +8,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
@@ -84,6 +86,9 @@ class TestIdentity:
         assert members_of(half)["dtype"] == "bfloat16"
         for record in RECORDS:
             assert decode_record(encode_record(record)) == record
+            table = pq.read_table(pa.BufferReader(encode_record(record)))
+            # Whoever reads the files without robench groups by this column.
+            assert set(table["model"].to_pylist()) == {"vit" if record is RECORDS[0] else f"vit ({record.shard.dtype})"}
         # Headers from before the field existed.
         assert shard_of({"shard": members_of(exact)}).dtype == "float32"
 

@@ -138,7 +138,7 @@ class TestEvaluator:
         # Weights are read once.
         assert len(loaded) == 1
 
-    def test_failures_say_in_which_precision_they_happened(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_headers_of_failures_say_in_which_precision_they_happened(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def load(*given: object) -> LoadedModel:
             raise ContractError("the model returned NaN")
 
@@ -148,5 +148,7 @@ class TestEvaluator:
         assert isinstance(exact, Failure)
         assert isinstance(half, Failure)
         assert exact.error == "the model returned NaN"
-        assert half.error == "in float16: the model returned NaN"
+        assert half.error == exact.error
         assert half.shard.dtype == "float16"
+        assert half.shard.title == "m (float16) / pgd / examples 0-99"
+        assert exact.shard.title == "m / pgd / examples 0-99"
