@@ -141,7 +141,7 @@ def _rivals(shards: Iterable[ShardHeader]) -> frozenset[str]:
     for found in by_model.values():
         weights = {shard.weights_digest for shard in found}
         data = {(shard.dataset.name, shard.dataset.fingerprint) for shard in found}
-        sources = {(*source_of_shard(shard), shard.batch_size, shard.seed) for shard in found}
+        sources = {(*source_of_shard(shard), shard.batch_size, shard.seed, shard.dtype) for shard in found}
         if len(weights) > 1 or len(data) > len({name for name, _ in data}) or len(found) > len(sources):
             rivals |= {shard.measurement_key for shard in found}
     return frozenset(rivals)
