@@ -86,13 +86,9 @@ def command(
     Rows measured only with --limit are left out unless the same --limit is given here; a message names them. Without
     any results for a suite the exit code is 1.
     """
-    if precision != EXACT_DTYPE and format_name == "html" and not as_json:
-        raise UsageError(
-            f"--format html is the page of 'robench leaderboard', which is of float32 alone, got --precision "
-            f"{precision}; choose another format"
-        )
     store = FolderStore(results)
     format_name = "json" if as_json else format_name
+    _check_page(format_name, precision)
     found = find_suites(suites, registries, dataset)
     is_empty = holds_nothing(store)
     if is_empty:
@@ -124,6 +120,14 @@ def command(
         if not is_empty:
             _explain_lack(report, results, given)
     return 0 if has_rows else 1
+
+
+def _check_page(format_name: str, precision: str) -> None:
+    if format_name == "html" and precision != EXACT_DTYPE:
+        raise UsageError(
+            f"--format html is the page of 'robench leaderboard', which is of float32 alone, got --precision "
+            f"{precision}; choose another format"
+        )
 
 
 def chosen_names(

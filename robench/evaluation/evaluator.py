@@ -83,7 +83,7 @@ class Evaluator:
         return action.measure(shard, model, dataset, limit=self.limit, kept=self.adversarial)
 
     def _advice(self, shard: Shard) -> str:
-        """Return what to do about exhausted memory: the batch size that fits, found by halving on the same inputs."""
+        """Return advice about exhausted memory: the batch size that fits, found by halving on the same inputs."""
         measurement = shard.measurement
         tried = f"Memory was exhausted on {self.device} at batch size {measurement.batch_size}"
         try:

@@ -14,7 +14,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_datasets
 from robench.evaluation.memory import largest_fitting_power
 from robench.models.loading import load_model
-from robench.runs.devices import choose_workers
+from robench.runs.devices import AUTO, choose_workers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def batch_size_text(
         RobenchError: the model cannot be loaded, there is no such device or example, or not even one example fits.
     """
     (checkpoint,) = find_checkpoints([name], registries)
-    chosen = choose_workers(device, 1, "serial").devices[0]
+    chosen = choose_workers(device, 1, AUTO).devices[0]
     inputs = _example(checkpoint, find_datasets(registries), data_root)
     model = load_model(checkpoint, chosen)
     if precision != EXACT_DTYPE:
