@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
 from robench.core.errors import UnknownNameError
+from robench.core.shard import EXACT_DTYPE
 from robench.datasets import open_dataset
 from robench.declare import find_checkpoints, find_datasets, find_suite, parse_architecture
 from robench.executors import IN_PROCESS
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Dataset, Model
     from robench.core.report import Report
+    from robench.core.shard import Precision
     from robench.core.suite import Suite
     from robench.declarations.preprocessing import ImagePreprocessing
     from robench.executors import ExecutorBase
@@ -121,11 +123,12 @@ def run(
     data_root: str | Path | None = None,
     audit: bool = True,
     keep_adversarial: KeptDtype | None = None,
+    precision: Precision = EXACT_DTYPE,
     key: Keys | None = None,
     smoke: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
-    """Measure what ``results`` lacks of ``models`` under ``suite``, and return the table of those models.
+    """Measure what ``results``, by default the folder ``results``, lacks of ``models``, and return their table.
 
     ``models`` is a name of the registry, a mapping from names to models in memory, or a sequence of both. A model in
     memory is a ``torch.nn.Module`` from images (B, C, H, W) to outputs of the suite's task, such as logits (B,
@@ -136,17 +139,15 @@ def run(
 
     With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
     attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
-    (``float32``), or rounded toward the clean image before scoring (``float16``). ``smoke`` measures four examples of
-    each condition without audits and stores nothing; otherwise outcomes are stored in ``results``, by default the
-    folder ``results``. More than one worker, a ``shard_timeout`` in seconds, or a dataset of image files, which are
-    decoded beside the model, starts processes. They import the calling script only if a suite or checkpoint has objects
-    of classes that it defines; it must then guard its entry point by ``if __name__ == "__main__"``.
+    (``float32``), or rounded toward the clean image before scoring (``float16``). ``precision`` is that of the models'
+    passes. ``smoke`` measures four examples of each condition, without audits, and stores nothing. Several workers, a
+    ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling script only for
+    objects of its classes, in a suite or checkpoint; it must then guard its entry point by ``if __name__ == ...``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
-    registries = registries_of(registry)
-    loaded = suite_of(suite, registries, dataset)
+    loaded = suite_of(suite, registries := registries_of(registry), dataset)
     chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
     request = RunRequest(
         suites=(loaded,),
@@ -162,6 +163,7 @@ def run(
         keep_adversarial=keep_adversarial,
         modules=chosen.modules,
         all_seeds=all_seeds,
+        precision=precision,
     )
     return _smoke(request, results, on_progress) if smoke else _reported(request, folder_store(results), on_progress)
 

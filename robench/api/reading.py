@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suite_of, suites_of
 from robench.comparison import baseline_of, check_results, compare_models
 from robench.core.files import absolute
+from robench.core.shard import EXACT_DTYPE
 from robench.declare import find_checkpoints, read_registries, seeds_of_models
 from robench.exports import outcomes_table
 from robench.leaderboard import leaderboard_of, ranked
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from robench.comparison import Check, Comparison
     from robench.core.report import Report
+    from robench.core.shard import Precision
     from robench.core.suite import Suite
     from robench.leaderboard import Leaderboard
     from robench.papers import PaperTable
@@ -78,6 +80,7 @@ def build_report(
     limit: int | None = None,
     seed: int | None = None,
     all_seeds: bool = False,
+    precision: Precision = EXACT_DTYPE,
     sort: str | None = None,
     columns: str | Sequence[str] = (),
 ) -> Report:
@@ -86,7 +89,8 @@ def build_report(
     Rows are ``models``, or all models with results; with ``all_seeds`` a row is the mean over a model's training seeds.
     Where there are several, the best of each column is known, with those that are not distinguishable from it. ``sort``
     names the column by which rows are ordered, best first, and ``columns`` those that are shown, as keys such as
-    ``pgd/top1_accuracy``, metrics, conditions or patterns.
+    ``pgd/top1_accuracy``, metrics, conditions or patterns. Results in another ``precision`` than float32 are in a table
+    of their own.
 
     Raises:
         RobenchError: see ``core.errors``.
@@ -96,7 +100,9 @@ def build_report(
     if all_seeds:
         names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
     found, store = suite_of(suite, registries, dataset), FolderStore(or_default(results))
-    report = report_of_store(found, store, models=names or None, limit=limit, seed=seed, average_seeds=all_seeds)
+    report = report_of_store(
+        found, store, models=names or None, limit=limit, seed=seed, average_seeds=all_seeds, precision=precision
+    )
     report = ranked(report, found, store, limit=limit)
     return arranged(report, sort=sort, columns=[columns] if isinstance(columns, str) else columns)
 

@@ -79,18 +79,21 @@ class Sparsity:
     Attributes:
         density: number of coordinates changed in the best point at the last check.
         num_moved: number of coordinates that a step changes; ``step_size``: its length.
+        most_moved: at least the largest of ``num_moved``, read once so that steps do not wait for it.
     """
 
     density: Tensor
     num_moved: Tensor
     step_size: Tensor
+    most_moved: int
 
     def at(self, density: Tensor, epsilon: float) -> tuple[Sparsity, Tensor]:
         """Return the sparsity for a best point of this density, and (B,) whether it is sparser than before."""
         sparser = density < SPARSER * self.density
         shorter = (self.step_size / STEP_DIVISOR).clamp(min=SHORTEST_STEP * epsilon)
         step_size = torch.where(sparser, torch.full_like(shorter, epsilon), shorter)
-        return Sparsity(density, (density / DENSITY_DIVISOR).floor(), step_size), sparser
+        num_moved = (density / DENSITY_DIVISOR).floor()
+        return Sparsity(density, num_moved, step_size, int(num_moved.max())), sparser
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ class ApgdL1Search:
             sparsity, sparser = sparsity.at(num_changed(best.points, problem), region.epsilon)
             points = chosen(sparser, best.points, points)
             gradient = chosen(sparser, best.gradient, gradient)
-        ahead = spread(sparsity.step_size, points) * along_largest(gradient, sparsity.num_moved)
+        ahead = spread(sparsity.step_size, points) * along_largest(gradient, sparsity.num_moved, sparsity.most_moved)
         told = self.objective.comparable(seen, problem) if phase.is_last else None
         return ApgdL1State(region.project(points + ahead), told, state.targets, best, sparsity)
 
@@ -153,7 +156,7 @@ class ApgdL1Search:
         if len(self.phases) == 1:
             density = torch.full_like(density, points[0].numel())
             num_moved = (FIRST_SHARE * density).floor()
-        return Sparsity(density, num_moved, torch.full_like(density, region.epsilon))
+        return Sparsity(density, num_moved, torch.full_like(density, region.epsilon), int(num_moved.max()))
 
 
 def phases(num_steps: int, *, shrinks: bool) -> tuple[Phase, ...]:

@@ -47,6 +47,7 @@ def attack(
     """
     problem = problem_of(declaration, batch, victim, draws, len(batch.ids) if batch_size is None else batch_size)
     reached = function(declaration, problem)
+    problem.ledger.require_finite()
     if not isinstance(reached, Reached) or reached.points.shape != problem.inputs.shape:
         met = tuple(reached.points.shape) if isinstance(reached, Reached) else type(reached).__name__
         title = title_of("attack", declaration, declaration.kind)

@@ -25,6 +25,8 @@ import torch
 
 from robench.attacks.attack import region_for
 from robench.attacks.problem import Reached
+from robench.attacks.rows import put
+from robench.domains.devices import places_of, sent
 from robench.tasks.classification_losses import margin_loss
 
 if TYPE_CHECKING:
@@ -45,10 +47,10 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
     logits = problem.predict(points)
     margins, stands = margin_loss(logits, problem.labels), ~problem.fooled(logits)
     for number, member in enumerate(declaration.attacks(num_classes=logits.shape[1])):
-        places = stands.nonzero()[:, 0]
-        if not len(places):
+        remaining = places_of(stands)
+        if not len(remaining):
             break
-        standing = problem.within(f"member {number}").take(places)
+        standing, places = problem.within(f"member {number}").take(remaining), sent(remaining, points.device)
         function: AttackFunction = member.implemented()
         reached = function(member, _met_by(member, declaration, standing))
         # An unclipped clean input returned by a member is not a point of the region, and not a success.
@@ -57,7 +59,7 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
         logits = standing.predict(candidates)
         fooled, met = standing.fooled(logits), margin_loss(logits, standing.labels)
         better = fooled if published else fooled | (met > margins[places])
-        points[places[better]], margins[places[better]] = candidates[better], met[better]
+        put(places, better, (points, candidates), (margins, met))
         stands[places] = ~fooled
     return Reached(points)
 

@@ -33,6 +33,7 @@ from robench.attacks.problem import Reached
 from robench.attacks.rows import chosen
 from robench.attacks.search import rows_of
 from robench.core.errors import DeclarationError
+from robench.domains.devices import places_of, sent
 from robench.tasks.classification_losses import margin_loss, predicted
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ def cw(declaration: Cw, problem: Problem) -> Reached:
     nearest = Nearest(origin, "l2")
     places = torch.arange(len(problem), device=origin.device)
     nearest.offer(places, origin, _succeeded(declaration, logits, problem.labels))
-    standing = places[~nearest.found]
+    standing = places_of(~nearest.found)
     if len(standing):
-        _search_for_c(declaration, problem.take(standing), limits.take(standing), nearest, standing)
+        places = sent(standing, places.device)
+        _search_for_c(declaration, problem.take(standing), limits.take(standing), nearest, places)
     found = nearest.found
     if declaration.target == "other":
         found = found & problem.fooled(problem.predict(nearest.points))
@@ -108,9 +110,9 @@ def _descend(declaration: Cw, tried: _Tried, number: int, nearest: Nearest, is_h
         tried = replace(tried, adam=tried.adam.stepped(gradient, declaration.learning_rate))
         if declaration.stops_early and step % max(1, declaration.num_steps // NUM_CHECKS) == 0:
             loss = seen.values + change.square().flatten(1).sum(1)
-            progresses = loss <= PROGRESS * checked
-            tried, checked = tried.take(progresses), loss[progresses]
-            if not len(checked):
+            progresses = places_of(loss <= PROGRESS * checked)
+            tried, checked = tried.take(progresses), loss.index_select(0, sent(progresses, loss.device))
+            if not len(progresses):
                 break
     return tried.adam
 
@@ -127,12 +129,11 @@ class _Tried:
     adam: _Adam
 
     def take(self, stays: Tensor) -> _Tried:
-        """Return a subset of the rows, (B,) mask."""
-        if bool(stays.all()):
+        """Return a subset of the rows, selected by indices on the CPU."""
+        if len(stays) == len(self.c):
             return self
-        limits, adam = self.limits.take(stays), rows_of(self.adam, stays)
-        origin = self.origin[stays]
-        return _Tried(self.problem.take(stays), limits, self.places[stays], origin, self.c[stays], adam)
+        of_rows = (self.limits, self.places, self.origin, self.c, self.adam)
+        return _Tried(self.problem.take(stays), *rows_of(of_rows, stays))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,33 +32,37 @@ def steepest(gradient: Tensor, norm: str) -> Tensor:
     return (direction / largest.sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
 
 
-def along_largest(gradient: Tensor, counts: Tensor) -> Tensor:
+def along_largest(gradient: Tensor, counts: Tensor, most: int | None = None) -> Tensor:
     """Return directions (B, ...) of l1 length 1, equal amounts along the ``counts`` (B,) largest gradients.
 
-    Includes at least one coordinate, and ties with the last; zero where the gradient is.
+    Includes at least one coordinate, and ties with the last; zero where the gradient is. ``most`` is at least the
+    largest of the counts, by default read from them, which waits for their device.
     """
     rows = gradient.flatten(1)
     sizes = rows.abs()
     counts = counts.long().clamp(1, rows.shape[1])
-    least = sizes.topk(int(counts.max()), dim=1).values.gather(1, counts[:, None] - 1)
+    most = int(counts.max()) if most is None else min(max(most, 1), rows.shape[1])
+    least = sizes.topk(most, dim=1).values.gather(1, counts[:, None] - 1)
     signs = rows.sign() * (sizes >= least)
     return (signs / signs.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
 
 
-def sparse_steepest(gradient: Tensor, share: Tensor, room: Tensor) -> Tensor:
+def sparse_steepest(gradient: Tensor, share: float, room: Tensor) -> Tensor:
     """Return directions (B, ...) of l1 length 1 along the movable coordinates of largest gradient.
 
-    ``share`` (B,) is the proportion of the coordinates, in (0, 1]; ``room`` (B, ...) masks those that can move along
-    the gradient. All chosen coordinates move equally; unlike in ``along_largest``, there are never more than requested.
+    ``share`` is the proportion of the coordinates, in (0, 1]; ``room`` (B, ...) masks those that can move along the
+    gradient. All chosen coordinates move equally; unlike in ``along_largest``, there are never more than requested.
     Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
     """
     rows = (gradient * room).flatten(1)
     sizes = rows.abs()
-    counts = (share[:, None] * rows.shape[1]).ceil().long().clamp(1, rows.shape[1])
-    least = sizes.topk(int(counts.max()), dim=1).values.gather(1, counts - 1)
+    # In the gradient's float32, but on the CPU, since it is one number.
+    exact = (torch.tensor(share, dtype=rows.dtype) * rows.shape[1]).ceil()
+    count = min(max(int(exact), 1), rows.shape[1])
+    least = sizes.topk(count, dim=1).values[:, -1:]
     larger, equal = sizes > least, sizes == least
     # Of ties with the last one, the first.
-    chosen = larger | (equal & (equal.cumsum(dim=1) <= counts - larger.sum(dim=1, keepdim=True)))
+    chosen = larger | (equal & (equal.cumsum(dim=1) <= count - larger.sum(dim=1, keepdim=True)))
     direction = rows.sign() * chosen
     return (direction / direction.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
 

@@ -36,6 +36,7 @@ from robench.attacks.problem import Reached
 from robench.attacks.rows import chosen, spread
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream
+from robench.domains.devices import places_of, sent
 from robench.tasks.classification_losses import lead_loss, of_class, predicted
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def fab(declaration: Fab, problem: Problem) -> Reached:
     is_wrong = problem.fooled(clean_logits)
     places = torch.arange(len(problem), device=is_wrong.device)
     nearest.offer(places, problem.inputs, is_wrong)
-    standing = _Standing(problem.take(~is_wrong), places[~is_wrong], nearest)
+    right = places_of(~is_wrong)
+    standing = _Standing(problem.take(right), sent(right, places.device), nearest)
     for number, target in enumerate(_targets(declaration, clean_logits)):
         for restart in range(declaration.num_restarts):
             if len(standing.places):
@@ -93,11 +95,12 @@ class _Standing:
     nearest: Nearest
 
     def let_go(self, epsilon: float) -> Tensor:
-        """Drop examples found within epsilon; return a mask (B,) of the rows that stay."""
-        stays = self.nearest.distances[self.places] > epsilon
-        if not bool(stays.all()):
-            self.problem, self.places = self.problem.take(stays), self.places[stays]
-        return stays
+        """Drop examples found within epsilon; return the indices of the rows that stay."""
+        stays = places_of(self.nearest.distances[self.places] > epsilon)
+        here = sent(stays, self.places.device)
+        if len(stays) < len(self.problem):
+            self.problem, self.places = self.problem.take(stays), self.places.index_select(0, here)
+        return here
 
 
 def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start: Stream) -> None:
@@ -114,7 +117,7 @@ def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start:
         back = problem.inputs + declaration.beta * (points - problem.inputs)
         points = chosen(fooled, back, points)
         if declaration.stop == "at_success" and declaration.epsilon is not None:
-            points = points[standing.let_go(float(declaration.epsilon))]
+            points = points.index_select(0, standing.let_go(float(declaration.epsilon)))
             if not len(points):
                 return
 

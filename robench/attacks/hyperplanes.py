@@ -14,12 +14,18 @@ Bounds may be infinite.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import torch
 
+from robench.domains.devices import waits
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Iterations between two looks at whether the box has been filled, on devices that a look waits for.
+LOOKED_EVERY = 4
 
 
 def onto_hyperplane(gap: Tensor, normal: Tensor, below: Tensor, above: Tensor, norm: str) -> Tensor:
@@ -43,16 +49,19 @@ def _together(gap: Tensor, weights: Tensor, room: Tensor, norm: str) -> Tensor:
     """Return the lengths (B, D) that coordinates move: t, or in l2 t times their weight, each within its room."""
     rates = weights if norm == "l2" else torch.ones_like(weights)
     gains, costs, full = weights * rates, weights * room, room <= 0
-    while True:
+    looked_every = LOOKED_EVERY if waits(gap) else 1
+    for iteration in count(1):
         slopes = gains.masked_fill(full, 0).sum(1)
         spent = costs.masked_fill(~full, 0).sum(1)
         # Where no coordinate is left the box ends before the hyperplane, and all stay full.
         times = ((gap - spent).clamp(min=0) / slopes.clamp(min=torch.finfo(slopes.dtype).tiny))[:, None]
         reached = rates * times
         newly = ~full & (reached >= room)
-        if not bool(newly.any()):
-            return torch.where(full, room, reached)
+        if iteration % looked_every == 0 and not bool(newly.any()):
+            break
+        # Once nothing is new, further iterations change nothing.
         full = full | newly
+    return torch.where(full, room, reached)
 
 
 def _in_order(gap: Tensor, weights: Tensor, room: Tensor) -> Tensor:

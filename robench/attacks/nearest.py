@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.attacks.rows import put
+from robench.domains.devices import waits
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -30,13 +33,21 @@ class Nearest:
 
     def offer(self, places: Tensor, points: Tensor, succeeded: Tensor) -> None:
         """Keep successful points that are nearer than before; ``places`` are the rows' indices in the batch."""
+        if waits(succeeded):
+            distances = self._from_origin(places, points)
+            nearer = succeeded & (distances < self.distances.index_select(0, places))
+            put(places, nearer, (self.points, points), (self.distances, distances))
+            return
         if not bool(succeeded.any()):
             return
         places, points = places[succeeded], points[succeeded]
-        distances = length_of(points.double() - self.origin[places].double(), self.norm)
+        distances = self._from_origin(places, points)
         nearer = distances < self.distances[places]
         self.points[places[nearer]] = points[nearer]
         self.distances[places[nearer]] = distances[nearer]
+
+    def _from_origin(self, places: Tensor, points: Tensor) -> Tensor:
+        return length_of(points.double() - self.origin[places].double(), self.norm)
 
 
 def length_of(change: Tensor, norm: str) -> Tensor:

@@ -77,7 +77,7 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
     if region.norm != "l1":
         return steepest(gradient, region.norm)
     has_room = torch.where(gradient > 0, points < region.upper, points > region.lower)
-    return sparse_steepest(gradient, gradient.new_full((len(points),), L1_SHARE), has_room)
+    return sparse_steepest(gradient, L1_SHARE, has_room)
 
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:

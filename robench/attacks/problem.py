@@ -20,6 +20,7 @@ import torch
 from robench.attacks.passes import Graph, padded
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds, Stream
+from robench.domains.devices import places_of, sent, waits
 from robench.tasks.classification_impl import RULES as CLASSIFICATION_RULES
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from robench.attacks.regions import Region
     from robench.core.protocols import Draws, Model
     from robench.tasks.base import Loss, TaskRules
+
+# Passes between two looks at whether outputs are finite, on devices that a look waits for.
+CHECKED_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +60,17 @@ class Address:
 
 
 class Ledger:
-    """Counts of forward and backward passes of each example of a batch, in total and at the current address."""
+    """Counts of forward and backward passes of each example of a batch, in total and at the current address.
+
+    It also watches that outputs are finite: on a CPU pass by pass, on other devices, where each look waits for all that
+    is queued, once in ``CHECKED_EVERY`` passes and at the end (``require_finite``).
+    """
 
     def __init__(self, num_examples: int) -> None:
         self.num_queries = torch.zeros(num_examples, dtype=torch.int64)
         self.num_gradients = torch.zeros(num_examples, dtype=torch.int64)
         self._num_passes: dict[Address, Tensor] = {}
+        self._is_finite: list[Tensor] = []
 
     def number(self, address: Address, rows: Tensor) -> Tensor:
         """Return the number of earlier passes (B,) of each row at an address, and count one more.
@@ -78,6 +87,22 @@ class Ledger:
         for total, number in ((self.num_queries, queries), (self.num_gradients, gradients)):
             if number:
                 total.index_add_(0, rows, torch.full_like(rows, number))
+
+    def watch(self, outputs: Tensor) -> None:
+        """Check the outputs of a pass, now or later; raises like ``require_finite``."""
+        self._is_finite.append(torch.isfinite(outputs).all())
+        if not waits(outputs) or len(self._is_finite) >= CHECKED_EVERY:
+            self.require_finite()
+
+    def require_finite(self) -> None:
+        """Refuse outputs of the passes since the last check that are NaN or infinite.
+
+        Raises:
+            ContractError: they are.
+        """
+        is_finite, self._is_finite = self._is_finite, []
+        if is_finite and not bool(_all_of(is_finite)):
+            raise ContractError("the model returned NaN or infinite outputs for inputs of an attack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +198,8 @@ class Problem:
 
     def take(self, chosen: Tensor) -> Problem:
         """Return the problem of a subset of the rows, selected by mask (B,) or indices."""
-        places = (chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen).cpu()
-        here = places.to(self.inputs.device)
+        places = places_of(chosen)
+        here = sent(places, self.inputs.device)
         return replace(
             self,
             inputs=self.inputs.index_select(0, here),
@@ -327,9 +352,12 @@ class Problem:
     def _shown(self, points: Tensor, seeds: LazySeeds, first: int) -> Tensor:
         """Return the victim's outputs at the points of one pass, which starts at row ``first``."""
         outputs = self.victim.outputs(self.pixels(points), seeds.part(first, first + len(points), len(points)))
-        if not bool(torch.isfinite(outputs).all()):
-            raise ContractError("the model returned NaN or infinite outputs for inputs of an attack")
+        self.ledger.watch(outputs)
         return outputs
+
+
+def _all_of(flags: Sequence[Tensor]) -> Tensor:
+    return flags[0] if len(flags) == 1 else torch.stack(list(flags)).all()
 
 
 def _joined(pieces: Sequence[Tensor]) -> Tensor:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import torch
 
 from robench.attacks.problem import Reached
+from robench.attacks.rows import put
+from robench.domains.devices import places_of, sent
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,23 +74,19 @@ class Kept:
         fooled, was_fooled = problem.fooled(seen.outputs), self._fooled.index_select(0, places)
         is_higher = seen.values > self._values.index_select(0, places)
         is_better = fooled if self._published else (fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)
-        rows = is_better.nonzero()[:, 0]
-        self._put(places, rows, seen.points, seen.values, fooled)
+        self._put(places, is_better, seen.points, seen.values, fooled)
 
     def fooled(self, places: Tensor) -> Tensor:
         """Return (B,) whether a fooling point is kept for these examples."""
         return self._fooled.index_select(0, places)
 
-    def settle(self, places: Tensor, rows: Tensor, points: Tensor) -> None:
-        """Fix the points of some of the rows permanently."""
-        self._put(places, rows, points, torch.full_like(places, torch.inf, dtype=self._values.dtype), places >= 0)
+    def settle(self, places: Tensor, points: Tensor) -> None:
+        """Fix the points of these examples permanently."""
+        values, everywhere = torch.full_like(places, torch.inf, dtype=self._values.dtype), places >= 0
+        self._put(places, everywhere, points, values, everywhere)
 
-    def _put(self, places: Tensor, rows: Tensor, points: Tensor, values: Tensor, fooled: Tensor) -> None:
-        if not len(rows):
-            return
-        places = places.index_select(0, rows)
-        for kept, new in ((self.points, points), (self._values, values), (self._fooled, fooled)):
-            kept.index_copy_(0, places, new.index_select(0, rows))
+    def _put(self, places: Tensor, chosen: Tensor, points: Tensor, values: Tensor, fooled: Tensor) -> None:
+        put(places, chosen, (self.points, points), (self._values, values), (self._fooled, fooled))
 
 
 def search(
@@ -138,7 +136,7 @@ def _finish(
 ) -> None:
     """Evaluate the last points of a search; ``problem`` contains the remaining examples, with an address."""
     if not num_draws:
-        kept.settle(standing.places, torch.arange(len(state.points), device=state.points.device), state.points)
+        kept.settle(standing.places, state.points)
         return
     seen = problem.evaluate(state.points, algorithm.loss, num_draws)
     kept.offer(standing.problem, standing.places, seen)
@@ -146,7 +144,7 @@ def _finish(
 
 
 class _Standing:
-    """Examples still under attack."""
+    """Examples still under attack; a step waits for the device once where examples can leave, and else never."""
 
     def __init__(self, problem: Problem, *, leaves: bool) -> None:
         self.problem = problem
@@ -158,49 +156,55 @@ class _Standing:
 
     def drop(self, points: Tensor, kept: Kept) -> None:
         """Drop examples misclassified by the final prediction at these points."""
-        self._let_go(self.problem.fooled(self.problem.predict(points)), points, kept)
+        self._let_go(places_of(self.problem.fooled(self.problem.predict(points))), points, kept)
 
     def drop_kept(self, kept: Kept) -> None:
         """Drop examples with a kept point that fools the victim."""
-        stays = ~kept.fooled(self.places)
-        if not bool(stays.all()):
-            self.problem, self.places = self.problem.take(stays), self.places[stays]
+        self._stay(places_of(~kept.fooled(self.places)))
 
     def drop_fooled(self, state: AnyState, kept: Kept) -> AnyState:
         """Drop examples that the last pass misclassified, if the final prediction confirms it."""
         if not self._leaves or state.seen is None:
             return state
-        gone = self.problem.fooled(state.seen.outputs)
-        if not bool(gone.any()):
+        gone = places_of(self.problem.fooled(state.seen.outputs))
+        if len(gone) and not state.seen.is_final:
+            gone = self._confirmed(gone, state.seen.points)
+        if not len(gone):
             return state
-        if not state.seen.is_final and not bool((gone := self._confirmed(gone, state.seen.points)).any()):
-            return state
-        self._let_go(gone, state.seen.points, kept)
+        stays = self._let_go(gone, state.seen.points, kept)
         # What the pass gave has been looked at, and need not be cut down.
-        remaining: AnyState = rows_of(replace(state, seen=None), ~gone)
+        remaining: AnyState = rows_of(replace(state, seen=None), stays)
         return remaining
 
     def _confirmed(self, candidates: Tensor, points: Tensor) -> Tensor:
-        """Return (B,) which candidates the final prediction misclassifies, too."""
-        some, gone = self.problem.take(candidates), torch.zeros_like(candidates)
-        gone[candidates] = some.fooled(some.predict(points[candidates]))
-        return gone
+        """Return those of the candidates, indices on the CPU, that the final prediction misclassifies, too."""
+        some = self.problem.take(candidates)
+        confirmed = some.fooled(some.predict(points.index_select(0, sent(candidates, points.device))))
+        return candidates.index_select(0, places_of(confirmed))
 
-    def _let_go(self, gone: Tensor, points: Tensor, kept: Kept) -> None:
-        if not bool(gone.any()):
-            return
-        kept.settle(self.places, gone.nonzero()[:, 0], points)
-        self.problem, self.places = self.problem.take(~gone), self.places[~gone]
+    def _let_go(self, gone: Tensor, points: Tensor, kept: Kept) -> Tensor:
+        """Fix the points of the rows that leave, and return the rows that stay; both are indices on the CPU."""
+        stays = torch.ones(len(self), dtype=torch.bool).index_fill_(0, gone, 0).nonzero()[:, 0]
+        if len(gone):
+            here = sent(gone, points.device)
+            kept.settle(self.places.index_select(0, here), points.index_select(0, here))
+            self._stay(stays)
+        return stays
+
+    def _stay(self, stays: Tensor) -> None:
+        if len(stays) < len(self):
+            self.problem = self.problem.take(stays)
+            self.places = self.places.index_select(0, sent(stays, self.places.device))
 
 
 def rows_of(state: Any, chosen: Tensor) -> Any:
     """Return a state, or a part of it, for a subset of its examples, selected by mask (B,) or indices."""
-    return _at(state, chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen)
+    return _at(state, places_of(chosen))
 
 
 def _at(state: Any, places: Tensor) -> Any:
     if isinstance(state, torch.Tensor):
-        return state.index_select(0, places)
+        return state.index_select(0, sent(places, state.device))
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{each.name: _at(getattr(state, each.name), places) for each in fields(state)})
     if isinstance(state, tuple):

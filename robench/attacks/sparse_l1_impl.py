@@ -54,8 +54,8 @@ class SparseL1Search:
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
         gradient, region = seen.slope(), problem.region
         has_room = torch.where(gradient > 0, state.points < region.upper, state.points > region.lower)
-        counts = problem.labels.new_full((len(gradient),), num_largest(self.declaration.sparsity, gradient[0].numel()))
-        direction = along_largest(gradient * has_room, counts)
+        count = num_largest(self.declaration.sparsity, gradient[0].numel())
+        direction = along_largest(gradient * has_room, problem.labels.new_full((len(gradient),), count), count)
         moved = state.points + float(self.declaration.step_size) * direction
         if self.declaration.projection == "exact":
             return State(region.project(moved), seen)

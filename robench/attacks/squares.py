@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from robench.domains.devices import sent
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -44,7 +46,7 @@ def _first_window(side: int, channels: int, height: int, width: int, device: tor
     """Return the cells (C * S * S,) of the top left square, and the number of rows and columns it could start at."""
     steps = torch.arange(side, device=device)
     planes = torch.arange(channels, device=device)[:, None, None] * (height * width)
-    places = torch.tensor([height - side + 1, width - side + 1], device=device)
+    places = sent(torch.tensor([height - side + 1, width - side + 1]), device)
     return (planes + steps[:, None] * width + steps).flatten(), places
 
 
@@ -62,15 +64,14 @@ def put_in(images: Tensor, cells: Tensor, windows: Tensor) -> Tensor:
 
 def bump(side: int, like: Tensor, drawn: Tensor, norm: str = "l2") -> Tensor:
     """Return bumps (B, 1, S, S) of length 1 in ``norm``: a hill above or beside its hollow, as drawn (B,)."""
-    standing = _bump(side, norm).to(like)
+    standing = _bump(side, norm, like.dtype, like.device)
     return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, standing.T, standing)
 
 
 @lru_cache(maxsize=64)
-def _bump(side: int, norm: str) -> Tensor:
+def _bump(side: int, norm: str, dtype: torch.dtype, device: torch.device) -> Tensor:
     both = torch.cat([_hill(side // 2, side, norm), -_hill(side - side // 2, side, norm)])
-    unit: Tensor = (both / both.norm(p=ORDERS[norm])).float()
-    return unit
+    return sent((both / both.norm(p=ORDERS[norm])).float().to(dtype), device)
 
 
 def _hill(height: int, width: int, norm: str) -> Tensor:

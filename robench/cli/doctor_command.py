@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import data_root_option, json_option, option, registry_option, results_option
+from robench.cli.options import (
+    data_root_option,
+    device_option,
+    json_option,
+    model_option,
+    option,
+    precision_option,
+    registry_option,
+    results_option,
+)
+from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out, out_json, say
 from robench.core.errors import RobenchError
 from robench.datasets import DATASETS
@@ -27,7 +37,10 @@ LIBRARIES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", 
 
 
 @click.command("doctor")
+@model_option(required=False)
 @registry_option
+@device_option
+@precision_option
 @results_option
 @data_root_option
 @option(
@@ -38,15 +51,27 @@ LIBRARIES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", 
 )
 @json_option
 def command(
-    registries: tuple[Path, ...], results: Path, data_root: Path | None, calibrates: bool, as_json: bool
+    models: tuple[str, ...],
+    registries: tuple[Path, ...],
+    device: str,
+    precision: str,
+    results: Path,
+    data_root: Path | None,
+    calibrates: bool,
+    as_json: bool,
 ) -> int:
     """Check this installation, and list what works and what to do about the rest.
 
+    With --model also the largest batch size, a power of two, of which a forward and a backward pass fits on --device.
     Exits with 1 if robench's own parts are broken.
     """
+    named = models_of_registry(models, registries) if models else ()
     if calibrates:
         _calibrate()
-    checks = list(_checks(registries, results, data_root))
+    checks = [
+        *_checks(registries, results, data_root),
+        *(_batch_size(name, registries, device, precision, data_root) for name in named),
+    ]
     if as_json:
         out_json([{"name": check.name, "state": check.state, "message": "\n".join(check.lines)} for check in checks])
     else:
@@ -192,6 +217,15 @@ def _weights(checkpoint: Checkpoint) -> str:
 
     path, digest = resolve(checkpoint)
     return f"{path}, sha256 {digest[:12]}"
+
+
+def _batch_size(
+    model: str, registries: tuple[Path, ...], device: str, precision: str, data_root: Path | None
+) -> _Check:
+    from robench.runs.batch_size import batch_size_text
+
+    arguments = model, registries, device, precision, data_root
+    return _check(f"batch size of {model}", batch_size_text, *arguments, if_not="missing")
 
 
 def _notes() -> Iterator[_Check]:

@@ -21,6 +21,7 @@ _REPEATED = {
     "registries": "--registry",
     "seed": "--seed",
     "all_seeds": "--all-seeds",
+    "precision": "--precision",
     "results": "--results",
 }
 

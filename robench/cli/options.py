@@ -148,6 +148,13 @@ limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="
 seed_option = option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness; replaces the suite's."
 )
+precision_option = option(
+    "--precision",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Number format of the models' passes.",
+)
 all_seeds_option = option(
     "--all-seeds", is_flag=True, help="All training seeds of each model; a row is then their mean with a t interval."
 )

@@ -15,6 +15,7 @@ from robench.cli.options import (
     limit_option,
     model_option,
     option,
+    precision_option,
     registry_option,
     results_option,
     seed_option,
@@ -22,6 +23,8 @@ from robench.cli.options import (
 )
 from robench.cli.patterns import models_of_results
 from robench.cli.terminal import out_document, say
+from robench.core.errors import UsageError
+from robench.core.shard import EXACT_DTYPE
 from robench.declare import find_checkpoints, find_suites, read_registries
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
 from robench.leaderboard import arranged_board, leaderboard_of, ranked
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 @option("--transpose", is_flag=True, help="Models as columns, in text, Markdown and LaTeX.")
 @results_option
 @seed_option
+@precision_option
 @all_seeds_option
 def command(
     suites: tuple[str, ...],
@@ -71,6 +75,7 @@ def command(
     transpose: bool,
     results: Path,
     seed: int | None,
+    precision: str,
     all_seeds: bool,
 ) -> int:
     """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
@@ -83,6 +88,7 @@ def command(
     """
     store = FolderStore(results)
     format_name = "json" if as_json else format_name
+    _check_page(format_name, precision)
     found = find_suites(suites, registries, dataset)
     is_empty = holds_nothing(store)
     if is_empty:
@@ -102,7 +108,9 @@ def command(
             out_document(BOARD_RENDERERS["html"](arranged_board(board, columns=columns, sort=sort)))
     has_rows = True
     for given, suite in zip(dict.fromkeys(suites), found, strict=True):
-        report = report_of_store(suite, store, models=names, limit=limit, seed=seed, average_seeds=all_seeds)
+        report = report_of_store(
+            suite, store, models=names, limit=limit, seed=seed, average_seeds=all_seeds, precision=precision
+        )
         report = ranked(report, suite, store, limit=limit)
         report = arranged(report, columns=columns, sort=sort, is_transposed=transpose)
         has_rows = has_rows and bool(report.rows) and not is_empty
@@ -112,6 +120,14 @@ def command(
         if not is_empty:
             _explain_lack(report, results, given)
     return 0 if has_rows else 1
+
+
+def _check_page(format_name: str, precision: str) -> None:
+    if format_name == "html" and precision != EXACT_DTYPE:
+        raise UsageError(
+            f"--format html is the page of 'robench leaderboard', which is of float32 alone, got --precision "
+            f"{precision}; choose another format"
+        )
 
 
 def chosen_names(
@@ -147,7 +163,8 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
             f"{same_command('--limit', str(limit), suite=given)}"
         )
     if not report.rows and not report.limited:
+        scope = f"seed {report.seed}" if report.precision == EXACT_DTYPE else f"{report.precision}, seed {report.seed}"
         say(
-            f"No results for suite {report.suite!r} (seed {report.seed}) in {results}: measure them with "
+            f"No results for suite {report.suite!r} ({scope}) in {results}: measure them with "
             f"'{run_command(suite=given)}'."
         )

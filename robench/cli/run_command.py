@@ -21,6 +21,7 @@ from robench.cli.options import (
     model_option,
     no_audit_option,
     option,
+    precision_option,
     registry_option,
     results_option,
     seed_option,
@@ -63,6 +64,7 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @results_option
 @keep_adversarial_option
 @seed_option
+@precision_option
 @all_seeds_option
 @data_root_option
 @no_audit_option

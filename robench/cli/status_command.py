@@ -14,6 +14,7 @@ from robench.cli.options import (
     dataset_option,
     json_option,
     option,
+    precision_option,
     registry_option,
     results_option,
     seed_option,
@@ -45,6 +46,7 @@ Values = dict[str, str | int | float | None]
 @option("--failures", "show_failures", is_flag=True, help="Also print each failure's message and traceback.")
 @results_option
 @seed_option
+@precision_option
 @json_option
 def command(
     suites: tuple[str, ...],
@@ -54,6 +56,7 @@ def command(
     show_failures: bool,
     results: Path,
     seed: int | None,
+    precision: str,
     as_json: bool,
 ) -> int:
     """Show what the results folder holds: a row per suite and model with results there.
@@ -73,9 +76,9 @@ def command(
         return 1
     listing = Listing(store)
     rows = (
-        [row for suite in asked for row in _rows_by_condition(suite, listing, seed)]
+        [row for suite in asked for row in _rows_by_condition(suite, listing, seed, precision)]
         if asked
-        else _rows_by_suite(listing, registries, dataset, seed, show_all=show_all)
+        else _rows_by_suite(listing, registries, dataset, seed, precision, show_all=show_all)
     )
     if as_json:
         out_json(rows)
@@ -94,11 +97,17 @@ def command(
 
 
 def _rows_by_suite(
-    listing: Listing, registries: Sequence[Path], dataset: str | None, seed: int | None, *, show_all: bool
+    listing: Listing,
+    registries: Sequence[Path],
+    dataset: str | None,
+    seed: int | None,
+    precision: str,
+    *,
+    show_all: bool,
 ) -> list[Values]:
     """Return a row for each shipped suite and model, and print how many results are in none of them."""
     suites = list(shipped_for(listing, find_datasets(registries), dataset))
-    found = [holding for suite in suites for holding in holdings_of(suite, listing, seed=seed)]
+    found = [holding for suite in suites for holding in holdings_of(suite, listing, seed=seed, precision=precision)]
     chosen = found if show_all else without_shared(found)
     rows = [_row(holding) for holding in chosen]
     if show_all:
@@ -123,7 +132,7 @@ def _say_what_is_beside(listing: Listing, holdings: Sequence[Holding]) -> None:
         say(
             f"{count} measurement{'s' * (count != 1)} of {', '.join(models)} {'are' if count != 1 else 'is'} of no "
             "suite above: of a suite in a file (--suite FILE), on a dataset of a registry file (--registry FILE), "
-            "with another seed, or of an audit or transfer."
+            "with another seed, in another precision, or of an audit or transfer."
         )
 
 
@@ -170,8 +179,8 @@ def _empty_row(suite: Suite) -> Values:
     return {**names, **counts, "failed_shards": 0, "seconds": 0.0}
 
 
-def _rows_by_condition(suite: Suite, listing: Listing, seed: int | None) -> Iterator[Values]:
-    for holding in holdings_of(suite, listing, seed=seed):
+def _rows_by_condition(suite: Suite, listing: Listing, seed: int | None, precision: str) -> Iterator[Values]:
+    for holding in holdings_of(suite, listing, seed=seed, precision=precision):
         left = seconds_left(suite, holding)
         for condition, coverage in holding.coverages.items():
             yield {

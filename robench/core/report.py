@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.rendered import Rendered, imported
+from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,7 @@ class Row:
     Attributes:
         limit: number of examples, if only the first were requested.
         batch_size: batch size of a coupled model, whose numbers hold at it only; None for all others.
+        precision: number format of the model's passes; None for float32.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
         standings: by key of the column, of columns whose number the row has; empty where models were not compared.
@@ -87,6 +89,12 @@ class Row:
     batch_size: int | None = None
     seeds: tuple[str, ...] = ()
     standings: Mapping[str, Standing] = field(default_factory=dict)
+    precision: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Return the model's name, with its precision if that is not float32, such as ``vit (bfloat16)``."""
+        return self.model if self.precision is None else f"{self.model} ({self.precision})"
 
     @property
     def raised(self) -> tuple[Flag, ...]:
@@ -103,6 +111,7 @@ class Report(Rendered):
         limited: limit of each model that has no row because only the first examples were measured, by name; the
             largest one, if there are several.
         is_transposed: whether formats for readers have models as columns.
+        precision: number format of the passes of all models.
     """
 
     renderers: ClassVar[str] = "robench.reports:RENDERERS"
@@ -119,6 +128,7 @@ class Report(Rendered):
     notes: tuple[str, ...] = ()
     limited: Mapping[str, int] = field(default_factory=dict)
     is_transposed: bool = False
+    precision: str = EXACT_DTYPE
 
     @property
     def is_complete(self) -> bool:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from robench.core.suite import Condition
 
 EXACT_DTYPE: Literal["float32"] = "float32"
+# Number formats in which the passes of a model can run.
+Precision = Literal["float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class Measurement:
 
     Attributes:
         weights_digest: SHA-256 of the weights, 64 hexadecimal digits.
-        dtype: number format of the arithmetic, such as ``float32``.
+        dtype: number format of the model's passes, a ``Precision``; everything else is float32 or wider.
         code_digest: digest of the source of a model that robench does not build itself; None for all others.
         adversarial_dtype: number format that adversarial examples are rounded to before scoring, so that the stored
             examples are the scored ones: ``float32`` leaves them unchanged, ``float16`` rounds each change toward zero.
@@ -44,7 +46,7 @@ class Measurement:
     dataset: DatasetIdentity
     seed: int
     batch_size: int
-    dtype: str = "float32"
+    dtype: str = EXACT_DTYPE
     code_digest: str | None = None
     adversarial_dtype: str = EXACT_DTYPE
     _key: str = field(default="", init=False, repr=False, compare=False)
@@ -129,6 +131,7 @@ class Shard:
             stop=self.stop,
             coupled=measurement.checkpoint.coupled,
             budget=measurement.condition.budget,
+            dtype=measurement.dtype,
         )
 
 
@@ -142,6 +145,7 @@ class ShardHeader:
         coupled: whether the registry permitted rows that influence each other; never part of a key.
         budget: budget of the attack as written in its suite, such as ``8/255``; None if there is none, or several
             (sweeps).
+        dtype: number format of the model's passes.
     """
 
     key: str
@@ -158,8 +162,14 @@ class ShardHeader:
     stop: int
     coupled: bool = False
     budget: str | None = None
+    dtype: str = EXACT_DTYPE
+
+    @property
+    def model(self) -> str:
+        """Return the checkpoint's name, with the precision if that is not float32, such as ``vit (bfloat16)``."""
+        return self.checkpoint if self.dtype == EXACT_DTYPE else f"{self.checkpoint} ({self.dtype})"
 
     @property
     def title(self) -> str:
         """Return the name of the shard for messages."""
-        return f"{self.checkpoint} / {self.condition} / examples {self.start}-{self.stop - 1}"
+        return f"{self.model} / {self.condition} / examples {self.start}-{self.stop - 1}"

@@ -94,7 +94,7 @@ class RealValued:
     def _check_range(self, inputs: torch.Tensor, subject: str) -> None:
         lowest, highest = inputs.min(), inputs.max()
         # A NaN makes both comparisons false.
-        if not (bool(lowest >= self.lower) and bool(highest <= self.upper)):
+        if not bool((lowest >= self.lower) & (highest <= self.upper)):
             raise ContractError(
                 f"{subject} from {float(lowest):.6g} to {float(highest):.6g}, wanted [{self.lower:g}, {self.upper:g}]"
             )

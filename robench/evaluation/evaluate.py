@@ -17,6 +17,7 @@ from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.domains import DOMAINS
+from robench.domains.devices import sent
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.keeping import Attacked
 from robench.perturbations.draws import ExampleDraws
@@ -184,6 +185,6 @@ def _padded(batch: Batch, num_rows: int, device: torch.device) -> Batch:
     rows = torch.arange(num_rows).clamp(max=len(batch.ids) - 1)
     return Batch(
         ids=batch.ids + batch.ids[-1:] * missing,
-        inputs=batch.inputs[rows].to(device),
-        targets=batch.targets[rows].to(device),
+        inputs=sent(batch.inputs[rows], device),
+        targets=sent(batch.targets[rows], device),
     )

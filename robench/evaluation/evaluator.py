@@ -13,8 +13,12 @@ import torch
 from robench.core.containment import Contained
 from robench.core.errors import UsageError, described, shortened
 from robench.core.records import Failure
+from robench.core.shard import EXACT_DTYPE
+from robench.core.suite import Predict
 from robench.datasets import open_dataset
+from robench.domains.devices import is_out_of_memory
 from robench.evaluation.evaluate import provenance
+from robench.evaluation.memory import first_fitting, free, halves
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import AdversarialStore, Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
+    from robench.models.loaded import LoadedModel
 
 TRACEBACK_LENGTH = 20_000
 
@@ -48,7 +53,7 @@ class Evaluator:
     limit: int | None = None
     adversarial: AdversarialStore | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
-    _model: tuple[str, Model] | None = field(default=None, init=False, repr=False)
+    _model: tuple[str, LoadedModel] | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -62,17 +67,39 @@ class Evaluator:
         except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
             # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
-                return Failure(
-                    shard=shard.header,
-                    error=described(error),
-                    traceback=shortened(traceback.format_exc(), TRACEBACK_LENGTH),
-                    provenance=provenance(torch.device(self.device), started, self.limit),
-                )
+                reason, trace = described(error), shortened(traceback.format_exc(), TRACEBACK_LENGTH)
+                is_out = is_out_of_memory(error)
+        # Here the error is gone, and with it all tensors that its traceback held.
+        return Failure(
+            shard=shard.header,
+            error=f"{reason}. {self._advice(shard)}" if is_out else reason,
+            traceback=trace,
+            provenance=provenance(torch.device(self.device), started, self.limit),
+        )
 
     def _measured(self, shard: Shard) -> Record:
         model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
         action = shard.measurement.condition.action
         return action.measure(shard, model, dataset, limit=self.limit, kept=self.adversarial)
+
+    def _advice(self, shard: Shard) -> str:
+        """Return advice about exhausted memory: the batch size that fits, found by halving on the same inputs."""
+        measurement = shard.measurement
+        tried = f"Memory was exhausted on {self.device} at batch size {measurement.batch_size}"
+        try:
+            with Contained():
+                free()
+                model, dataset = self._model_of(measurement), self._dataset_of(measurement)
+                batch = dataset.batch(shard.start, min(shard.start + measurement.batch_size, shard.stop))
+                fitting = first_fitting(model, batch.inputs, halves(measurement.batch_size))
+        except Exception:  # What failed once may fail in any way again, and the shard has its reason already.
+            return f"{tried}, and no smaller one could be tried: use another device, or fewer workers on this one"
+        if fitting is None:
+            return f"{tried}, and not even one example fits: use another device, or fewer workers on this one"
+        what = f"{tried}; {fitting} fits, as a forward and a backward pass showed"
+        if not isinstance(measurement.condition.action, Predict):
+            return f"{what}, but {measurement.condition.name} has a batch size of its own: use another device"
+        return f"{what}: set batch_size: {fitting} in the suite, which is part of the key of its results"
 
     def _model_of(self, measurement: Measurement) -> Model:
         checkpoint: Checkpoint = measurement.checkpoint
@@ -85,7 +112,8 @@ class Evaluator:
             else:
                 planned = replace(checkpoint.weights, sha256=measurement.weights_digest)
                 self._model = checkpoint.name, load_model(replace(checkpoint, weights=planned), self.device)
-        return self._model[1]
+        model = self._model[1]
+        return model if measurement.dtype == EXACT_DTYPE else model.in_precision(measurement.dtype)
 
     def _dataset_of(self, measurement: Measurement) -> Dataset:
         declared, preprocessing = measurement.condition.dataset, measurement.checkpoint.preprocessing

@@ -50,7 +50,7 @@ class SuiteResults:
         self.testable: dict[str, dict[str, Testable]] = {}
         self._accuracies: dict[str, list[Accuracies]] = {}
         self._views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
-        results = Stored(suite, store, measurements, report.seed)
+        results = Stored(suite, store, measurements, report.seed, report.precision)
         for row in self.report.rows:
             for checkpoint in row.seeds or (row.model,):
                 found = results.of(checkpoint)

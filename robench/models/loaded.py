@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ import torch
 from robench.core.containment import KeptSettings
 from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
+from robench.core.shard import EXACT_DTYPE
 from robench.domains import DOMAINS
+from robench.models.precision import dtype_of, reduced, widened
 from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ class LoadedModel:
             for values in preprocessing.normalisation or ((0.0,), (1.0,))
         )
         self._rules = task.rules
+        self._precision: torch.dtype | None = None
 
     @property
     def takes_seeds(self) -> bool:
@@ -81,14 +85,15 @@ class LoadedModel:
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         # A copy, since the model may write into its input.
         normalised = (inputs - self._mean_C11) / self._std_C11 if self._is_of_images else inputs.clone()
-        with KeptSettings():
+        with KeptSettings(), reduced(self._precision, self.device):
             if self._takes_seeds:
                 # Lazy seeds are not read here: a model without random numbers does not need them.
                 given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
                 output = self._module(normalised, given)
             else:
                 output = self._module(normalised)
-        return self._rules.outputs_of(output, len(inputs))
+        outputs = self._rules.outputs_of(output, len(inputs))
+        return outputs if self._precision is None else widened(outputs)
 
     def token_gradients(
         self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor]
@@ -128,6 +133,15 @@ class LoadedModel:
         These are the modules with a true attribute ``stops_gradients``; their outputs stay the same.
         """
         return _Differentiable(self)
+
+    def in_precision(self, dtype: str) -> LoadedModel:
+        """Return the same model, whose passes run in a number format (``core.shard.Precision``).
+
+        Inputs, outputs and gradients stay float32.
+        """
+        model = copy(self)
+        model._precision = None if dtype == EXACT_DTYPE else dtype_of(dtype)
+        return model
 
     def _check_inputs(self, inputs: Tensor) -> None:
         channels = len(self._mean_C11)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.providers import releases_of
 from robench.core.report import Cell, Report, Row
+from robench.core.shard import EXACT_DTYPE
 from robench.declarations.views import View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
 from robench.reports.coverage import cover
 from robench.reports.estimates import cell_of
 from robench.reports.flags import flags_of, tried_of
-from robench.reports.notes import are_coupled, coupled_note, notes_of, provenance_of
+from robench.reports.notes import are_coupled, coupled_note, notes_of, precision_note, provenance_of
 from robench.reports.results import Given, Stored
 from robench.reports.seeds import over_seeds
 
@@ -42,6 +43,7 @@ def build_report(
     measurements: Mapping[str, Collection[str]] | None = None,
     seed: int | None = None,
     coupled: Collection[str] = (),
+    precision: str = EXACT_DTYPE,
 ) -> Report:
     """Return the table of a suite, the same for any order of the records.
 
@@ -56,14 +58,15 @@ def build_report(
             were measured.
         seed: replaces the suite's own.
         coupled: models declared coupled by their entries, in addition to those by their records, which may be older.
+        precision: number format of the passes of the models, ``core.shard.Precision``.
 
     Raises:
         UsageError: the limit is below 1.
         UnknownNameError: a column names an unknown metric or condition.
     """
     wanted_seed = suite.seed if seed is None else seed
-    given = Given(suite, [*records, *failures], measurements, wanted_seed)
-    return _report(suite, given, models, limit, wanted_seed, coupled)
+    given = Given(suite, [*records, *failures], measurements, wanted_seed, precision)
+    return _report(suite, given, models, limit, wanted_seed, coupled, precision)
 
 
 def report_of_store(
@@ -76,6 +79,7 @@ def report_of_store(
     seed: int | None = None,
     coupled: Collection[str] = (),
     average_seeds: bool = False,
+    precision: str = EXACT_DTYPE,
 ) -> Report:
     """Return the table of a suite from a store, one model in memory at a time; see ``build_report``.
 
@@ -87,8 +91,8 @@ def report_of_store(
         StoreError: a file cannot be read, or is of a later robench.
     """
     wanted_seed = suite.seed if seed is None else seed
-    results = Stored(suite, store, measurements, wanted_seed)
-    report = _report(suite, results, models, limit, wanted_seed, coupled)
+    results = Stored(suite, store, measurements, wanted_seed, precision)
+    report = _report(suite, results, models, limit, wanted_seed, coupled, precision)
     return over_seeds(report) if average_seeds else report
 
 
@@ -99,6 +103,7 @@ def _report(
     limit: int | None,
     seed: int,
     coupled: Collection[str],
+    precision: str,
 ) -> Report:
     if limit is not None and limit < 1:
         raise UsageError(f"the limit of a report must be at least 1 example, got {limit}; leave it out for all")
@@ -111,6 +116,8 @@ def _report(
         coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
         audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
         row = row_of(suite, model, coverages, audits, limit, model in coupled)
+        if precision != EXACT_DTYPE:
+            row = replace(row, precision=precision, notes=(precision_note(precision), *row.notes))
         if limit is not None or not _is_known_from_limited_runs_alone(row, found):
             rows.append(row)
             covered = [*coverages.values(), *audits.values()]
@@ -129,6 +136,7 @@ def _report(
         | releases_of(*(METRICS[name] for name in suite.metrics))
         | provenance_of(used, seed, intervals),
         limited=limited,
+        precision=precision,
     )
 
 

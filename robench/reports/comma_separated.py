@@ -38,7 +38,7 @@ def render_csv(report: Report) -> str:
     """Render the report as CSV: missing numbers are empty fields, conditions are joined by ``+``.
 
     ``batch_size`` is given for coupled models, and empty for all others; ``seeds`` is the number of averaged training
-    seeds, and empty for one checkpoint.
+    seeds, and empty for one checkpoint. Names of models end in their precision if that is not float32.
 
     An audited model has one more line, ``flags``, with the number of raised flags.
     """
@@ -49,7 +49,7 @@ def render_csv(report: Report) -> str:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
             flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
-            writer.writerow((inert_text(row.model), row.limit, *flags, row.batch_size, len(row.seeds) or None))
+            writer.writerow((inert_text(row.title), row.limit, *flags, row.batch_size, len(row.seeds) or None))
     return file.getvalue()
 
 
@@ -57,7 +57,7 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
     cell = row.cells[column.key]
     estimate = cell.estimate
     return (
-        inert_text(row.model),
+        inert_text(row.title),
         row.limit,
         inert_text(column.key),
         inert_text(column.metric),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def frame_of(report: Report, *, intervals: bool) -> pd.DataFrame:
     """Return the numbers of a report, see ``Report.to_frame``."""
-    models = pd.Index([row.model for row in report.rows], name="model")
+    models = pd.Index([row.title for row in report.rows], name="model")
     keys = [column.key for column in report.columns]
     if not intervals:
         values = [[_numbers(row.cells[key])[0] for key in keys] for row in report.rows]

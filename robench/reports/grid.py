@@ -130,10 +130,11 @@ def number_text(number: float, unit: str) -> str:
 
 
 def _row_name(row: Row, says_one: bool = False) -> str:
-    """Return the model's name with the scope of its numbers, such as ``vit (5 seeds, first 100)``."""
+    """Return the model's name with the scope of its numbers, such as ``vit (bfloat16, 5 seeds, first 100)``."""
     one = ["one checkpoint"] if says_one else []
     seeds = [f"{len(row.seeds)} seeds"] if row.seeds else one
     limit = [] if row.limit is None else [f"first {row.limit}"]
     batch_size = [] if row.batch_size is None else [f"batch size {row.batch_size}"]
-    restrictions = ", ".join([*seeds, *limit, *batch_size])
+    precision = [] if row.precision is None else [row.precision]
+    restrictions = ", ".join([*precision, *seeds, *limit, *batch_size])
     return f"{clipped(row.model)} ({restrictions})" if restrictions else clipped(row.model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robench.core.shard import EXACT_DTYPE
 from robench.reports.coverage import cover
 from robench.reports.results import Stored
 
@@ -57,15 +58,17 @@ class Holding:
         return sum(known) if len(known) == len(missing) else None
 
 
-def holdings_of(suite: Suite, store: Store | Listing, *, seed: int | None = None) -> list[Holding]:
-    """Return the holdings of a store for one suite, one per model; ``seed`` replaces the suite's own.
+def holdings_of(
+    suite: Suite, store: Store | Listing, *, seed: int | None = None, precision: str = EXACT_DTYPE
+) -> list[Holding]:
+    """Return the holdings of a store for one suite, one per model, in one precision; ``seed`` replaces the suite's own.
 
     A listing of the store (``results.Listing``) saves reading the same files for several suites.
 
     Raises:
         StoreError: a file cannot be read, or is of a later robench.
     """
-    results = Stored(suite, store, None, suite.seed if seed is None else seed)
+    results = Stored(suite, store, None, suite.seed if seed is None else seed, precision)
     holdings = []
     for model in results.models():
         found = results.described(model)

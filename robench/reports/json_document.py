@@ -46,6 +46,8 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
         document["limit"] = row.limit
     if row.batch_size is not None:
         document["batch_size"] = row.batch_size
+    if row.precision is not None:
+        document["precision"] = row.precision
     if row.seeds:
         document["seeds"] = list(row.seeds)
     document["cells"] = {column.key: plain_cell(row.cells[column.key]) for column in columns}

@@ -41,6 +41,14 @@ def coupled_note(batch_size: int) -> str:
     )
 
 
+def precision_note(precision: str) -> str:
+    """Return the sentence for a row whose model ran in another number format than float32."""
+    return (
+        f"the model's passes ran in {precision} (torch.autocast), its inputs, perturbations and scores "
+        "are float32; compare with rows in the same precision only"
+    )
+
+
 def are_coupled(coverages: Iterable[Coverage]) -> bool:
     """Return whether a model is coupled, by its entry when a record was made, or by its audit."""
     return any(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from robench.core.shard import EXACT_DTYPE
 from robench.reports.selection import needs, source_of_shard
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Given:
 
     Args:
         measurements: keys of the measurements to use, by model; None uses the names of the records.
+        precision: number format of the passes of the models.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class Given:
         results: Sequence[Record | Failure],
         measurements: Mapping[str, Collection[str]] | None,
         seed: int,
+        precision: str = EXACT_DTYPE,
     ) -> None:
-        is_needed = needs(suite, seed=seed)
+        is_needed = needs(suite, seed=seed, precision=precision)
         self.sizes: Mapping[str, int] = _sizes(results)
         self._by_model: dict[str, list[Record | Failure]] = {name: [] for name in measurements or ()}
         for result in (each for each in results if is_needed(each.shard)):
@@ -95,9 +98,14 @@ class Stored:
     """
 
     def __init__(
-        self, suite: Suite, store: Store | Listing, measurements: Mapping[str, Collection[str]] | None, seed: int
+        self,
+        suite: Suite,
+        store: Store | Listing,
+        measurements: Mapping[str, Collection[str]] | None,
+        seed: int,
+        precision: str = EXACT_DTYPE,
     ) -> None:
-        is_needed = needs(suite, seed=seed)
+        is_needed = needs(suite, seed=seed, precision=precision)
         self._listing = store if isinstance(store, Listing) else Listing(store)
         manifests, failures = self._listing.manifests, self._listing.failures
         self.sizes: Mapping[str, int] = _sizes([*manifests, *failures])
@@ -133,7 +141,7 @@ def _rivals(shards: Iterable[ShardHeader]) -> frozenset[str]:
     for found in by_model.values():
         weights = {shard.weights_digest for shard in found}
         data = {(shard.dataset.name, shard.dataset.fingerprint) for shard in found}
-        sources = {(*source_of_shard(shard), shard.batch_size, shard.seed) for shard in found}
+        sources = {(*source_of_shard(shard), shard.batch_size, shard.seed, shard.dtype) for shard in found}
         if len(weights) > 1 or len(data) > len({name for name, _ in data}) or len(found) > len(sources):
             rivals |= {shard.measurement_key for shard in found}
     return frozenset(rivals)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from robench.core.shard import EXACT_DTYPE
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from robench.core.suite import Condition, Suite
 
 
-def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], bool]:
+def needs(
+    suite: Suite, *, seed: int | None = None, precision: str | None = EXACT_DTYPE
+) -> Callable[[ShardHeader], bool]:
     """Return a predicate that selects the shards of a suite, for reading records of a store.
 
     Names of conditions are ignored: results of another suite under another name are used as well.
@@ -23,6 +26,7 @@ def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], b
     Args:
         suite: suite whose conditions (or audits), task and batch size the shard must have.
         seed: required root seed; None for any, which ``build_report`` filters later.
+        precision: required number format of the model's passes, so that no table mixes several; None for any.
     """
     sources = {(source_of_condition(condition), suite.batch_size) for condition in suite.conditions}
     sources |= {(source_of_condition(condition), AUDIT_EXAMPLES) for condition in audits_of(suite)}
@@ -32,6 +36,7 @@ def needs(suite: Suite, *, seed: int | None = None) -> Callable[[ShardHeader], b
             (source_of_shard(shard), shard.batch_size) in sources
             and shard.task == suite.task
             and (seed is None or shard.seed == seed)
+            and (precision is None or shard.dtype == precision)
         )
 
     return is_needed

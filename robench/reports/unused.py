@@ -39,7 +39,7 @@ def unused_in(listing: Listing, suites: Sequence[Suite], checkpoints: Mapping[st
         suites: all suites that are used; results under another root seed than theirs are needed by none.
         checkpoints: entries of all registries that are used, by name.
     """
-    needed = [needs(suite, seed=suite.seed) for suite in suites]
+    needed = [needs(suite, seed=suite.seed, precision=None) for suite in suites]
     digests = tuple(each.weights.sha256 for each in checkpoints.values() if each.weights.sha256 is not None)
 
     def reason(shard: ShardHeader) -> str:

@@ -184,6 +184,7 @@ class PreparedRun:
             seed=seed,
             coupled=self.request.coupled,
             average_seeds=self.request.all_seeds,
+            precision=self.request.precision,
         )
         return replace(report, notes=(NOTE,)) if self.request.smoke else report
 
@@ -277,6 +278,7 @@ def _measurements(
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,
             batch_size=suite.batch_size,
+            dtype=request.precision,
             # Weights alone do not identify a model whose code the user may change between two runs.
             code_digest=checkpoint.architecture.code_digest(),
             adversarial_dtype=_adversarial_dtype(condition, request),

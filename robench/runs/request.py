@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UnknownNameError, UsageError
+from robench.core.shard import EXACT_DTYPE, Precision
 from robench.domains import DOMAINS
 from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
@@ -56,6 +57,7 @@ class RunRequest:
         keep_adversarial: whether to store adversarial examples, exactly (``float32``) or in half the space
             (``float16``), rounded toward the clean input before scoring; None stores outcomes alone.
         modules: modules of checkpoints in memory, by the checkpoint's name; they are measured in this process.
+        precision: number format of the passes of the models; everything else stays float32.
         all_seeds: whether rows of reports are means over the training seeds of a model.
         smoke: whether to check only that the models run under the suites (``runs.smoke``).
     """
@@ -76,6 +78,7 @@ class RunRequest:
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     smoke: bool = False
     all_seeds: bool = False
+    precision: Precision = EXACT_DTYPE
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -108,6 +111,8 @@ class RunRequest:
             if suite.task not in TASKS:
                 raise UnknownNameError("task", suite.task, TASKS, "Or install the distribution that has it.")
         self._check_kept()
+        if self.precision not in get_args(Precision):
+            raise UsageError(f"--precision must be {' or '.join(get_args(Precision))}, got {self.precision!r}")
 
     @staticmethod
     def _check_domain(suite: Suite, checkpoint: Checkpoint) -> None:

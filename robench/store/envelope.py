@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from robench.core.errors import StoreError
 from robench.core.flags import Flag
 from robench.core.records import Failure, Manifest, Provenance
-from robench.core.shard import DatasetIdentity, ShardHeader
+from robench.core.shard import EXACT_DTYPE, DatasetIdentity, ShardHeader
 from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ def members_of(shard: ShardHeader) -> dict[str, Any]:
         del members["coupled"]
     if shard.budget is None:
         del members["budget"]
+    if shard.dtype == EXACT_DTYPE:
+        # As ``coupled``.
+        del members["dtype"]
     return members
 
 

@@ -211,7 +211,7 @@ def _label(name: str, record: Record) -> pa.Array:
     if name == "budget" and (budgets := outcomes.values("epsilon")) is not None:
         return _array(budgets, pa.string(), len(outcomes)).dictionary_encode()
     label = {
-        "model": shard.checkpoint,
+        "model": shard.model,
         "dataset": shard.dataset.name,
         "condition": shard.condition,
         "budget": shard.budget,

@@ -327,11 +327,13 @@ class TestSparseForm:
         torch.testing.assert_close(victim.shown[13], narrower.project(best), atol=1e-6, rtol=0)
 
     def test_what_became_sparser_steps_as_far_as_at_first_and_others_less_far(self) -> None:
-        before = Sparsity(torch.tensor([100.0, 100, 100, 3]), torch.ones(4), step_size=torch.full((4,), 0.5))
+        density = torch.tensor([100.0, 100, 100, 3])
+        before = Sparsity(density, torch.ones(4), step_size=torch.full((4,), 0.5), most_moved=1)
         after, sparser = before.at(torch.tensor([94.0, 95.0, 120.0, 2.0]), epsilon=1.0)
         assert sparser.tolist() == [True, False, False, True]
         torch.testing.assert_close(after.step_size, torch.tensor([1.0, 0.5 / 1.5, 0.5 / 1.5, 1.0]))
         assert after.num_moved.tolist() == [62, 63, 80, 1]
+        assert after.most_moved == 80
         for _ in range(9):
             after, _ = after.at(after.density, epsilon=1.0)
         torch.testing.assert_close(after.step_size, torch.full((4,), 0.1))

@@ -81,8 +81,8 @@ BUGS = (
     Bug(
         "leaves without confirmation",
         A + "search.py",
-        "gone[candidates] = some.fooled(some.predict(points[candidates]))",
-        "gone[candidates] = True",
+        "return candidates.index_select(0, places_of(confirmed))",
+        "return candidates",
     ),
     Bug("every pass of a step has the same draws", A + "problem.py", "query=number)", "query=0)"),
     Bug("every step has the same draws", A + "problem.py", "step=self.step, query", "step=0, query"),

@@ -138,7 +138,7 @@ def test_a_sparse_step_goes_along_the_stated_share_of_what_has_room() -> None:
     gradient = torch.tensor([[5.0, -4.0, 3.0, -2.0, 1.0, 0.5, 0.25, 0.1]]).repeat(2, 1)
     has_room = torch.ones_like(gradient, dtype=torch.bool)
     has_room[:, 0] = False
-    direction = sparse_steepest(gradient, torch.tensor([0.25, 0.5]), has_room)
+    direction = torch.stack([sparse_steepest(gradient, share, has_room)[0] for share in (0.25, 0.5)])
     expected = torch.zeros(2, 8)
     expected[0, 1:3] = torch.tensor([-0.5, 0.5])
     expected[1, 1:5] = torch.tensor([-0.25, 0.25, -0.25, 0.25])
@@ -151,6 +151,10 @@ def test_a_step_goes_equally_along_the_largest_gradients_of_each_row() -> None:
     assert along_largest(gradient, torch.tensor([0.0, 1.0])).tolist() == [[1, 0, 0, 0], [0, 0, 0, 0]]
     thirds = torch.tensor([1 / 3, -1 / 3, 1 / 3, 0])
     torch.testing.assert_close(along_largest(gradient, torch.tensor([9.0, 1.0]))[0], thirds)
+    # At least the largest count is enough, whatever the number of coordinates.
+    for most in (1, 2, 9):
+        counts = torch.tensor([1.0, 0.0]) if most == 1 else torch.tensor([2.0, 1.0])
+        assert torch.equal(along_largest(gradient, counts, most), along_largest(gradient, counts))
 
 
 def test_it_goes_along_all_that_are_as_large_as_the_last() -> None:
@@ -161,9 +165,9 @@ def test_it_goes_along_all_that_are_as_large_as_the_last() -> None:
 
 def test_of_equal_gradients_a_sparse_step_takes_the_first_and_no_more() -> None:
     gradient, everything = torch.tensor([[1.0, 2.0, -2.0, 2.0, 1.0]]), torch.ones(1, 5, dtype=torch.bool)
-    direction = sparse_steepest(gradient, torch.tensor([0.4]), everything)
+    direction = sparse_steepest(gradient, 0.4, everything)
     assert torch.equal(direction, torch.tensor([[0.0, 0.5, -0.5, 0.0, 0.0]]))
-    assert not sparse_steepest(gradient, torch.tensor([0.4]), ~everything).any()
+    assert not sparse_steepest(gradient, 0.4, ~everything).any()
 
 
 @pytest.mark.parametrize("norm", NORMS)

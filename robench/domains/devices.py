@@ -1,0 +1,44 @@
+"""Copies to devices, and the tensors whose numbers a program must wait for.
+
+Operations on an accelerator are queued, and the program goes on. It waits for all of them where it reads a number,
+needs a shape that depends on values (``nonzero``, indices by masks), or copies from memory that is not pinned. On a CPU
+there is nothing to wait for, and reading first can save work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def waits(values: Tensor) -> bool:
+    """Return whether reading numbers of a tensor waits for queued operations: everywhere but on a CPU."""
+    return values.device.type != "cpu"
+
+
+def sent(values: Tensor, device: torch.device | str) -> Tensor:
+    """Return a tensor on a device, without waiting for the copy; on its own device, the tensor itself.
+
+    To CUDA the copy is made from pinned memory, which the allocator keeps until the copy has ended.
+    """
+    if values.device.type == "cpu" and str(device).startswith("cuda"):
+        values = values.pin_memory()
+    return values.to(device, non_blocking=values.device.type == "cpu")
+
+
+def places_of(rows: Tensor) -> Tensor:
+    """Return indices on the CPU of rows selected by mask (B,) or indices; waits once if they are on a device."""
+    here = rows.cpu()
+    return here.nonzero()[:, 0] if here.dtype == torch.bool else here
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that the memory of a device or of this machine is exhausted."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    # What torch's allocators for CPUs raise has no type of its own.
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)

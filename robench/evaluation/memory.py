@@ -1,0 +1,76 @@
+"""Batch sizes that fit into the memory of a device, found by single forward and backward passes."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+import torch
+
+from robench.domains.devices import is_out_of_memory, sent
+from robench.evaluation.arithmetic import fixed_arithmetic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torch import Tensor
+
+    from robench.core.protocols import Model
+
+
+def halves(batch_size: int) -> Iterator[int]:
+    """Yield the sizes below a batch size that repeated halving gives, down to 1.
+
+    >>> list(halves(100))
+    [50, 25, 12, 6, 3, 1]
+    """
+    while batch_size := batch_size // 2:
+        yield batch_size
+
+
+def first_fitting(model: Model, inputs: Tensor, sizes: Iterable[int]) -> int | None:
+    """Return the first of the sizes of which a forward and a backward pass fits; None if none does.
+
+    ``inputs`` (B, ...) are repeated as needed. Errors other than exhausted memory are raised.
+    """
+    return next((size for size in sizes if _fits(model, inputs, size)), None)
+
+
+def largest_fitting_power(model: Model, inputs: Tensor, most: int) -> int | None:
+    """Return the largest power of two, at most ``most``, that fits; see ``first_fitting``.
+
+    Sizes are tried in ascending order, since a pass of too many rows can take long before it fails.
+    """
+    fitting, size = None, 1
+    while size <= most and _fits(model, inputs, size):
+        fitting, size = size, 2 * size
+    return fitting
+
+
+def free() -> None:
+    """Free the memory of tensors that nothing refers to any more, also that which torch keeps for later ones."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _fits(model: Model, inputs: Tensor, num_rows: int) -> bool:
+    # Before the pass, so that what the failed one left does not count; the error that holds it is gone by then.
+    free()
+    try:
+        with fixed_arithmetic(model.device):
+            _pass(model, inputs, num_rows)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return False
+    return True
+
+
+def _pass(model: Model, inputs: Tensor, num_rows: int) -> None:
+    shown = sent(inputs[torch.arange(num_rows) % len(inputs)], model.device)
+    has_gradient = shown.is_floating_point()
+    with torch.set_grad_enabled(has_gradient):
+        outputs = model.outputs(shown.requires_grad_(has_gradient), list(range(num_rows)))
+        if outputs.requires_grad:
+            torch.autograd.grad(outputs.sum(), shown)

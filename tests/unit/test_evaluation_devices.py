@@ -1,0 +1,90 @@
+"""Shards on a device: the records of a CPU, and few waits a batch beside those of the attack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from counting_device import DEVICE, waits_counted
+from torch import nn
+
+from examples import MEASUREMENT
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.noise import UniformNoise
+from robench.attacks.pgd import Pgd
+from robench.core.protocols import Batch
+from robench.core.records import Record
+from robench.core.shard import DatasetIdentity, Shard
+from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.evaluation.evaluate import evaluate
+from robench.models.loaded import LoadedModel
+from robench.perturbations.clean import Clean
+
+SIZE, BATCH_SIZE = 24, 8
+EPSILON = Fraction(8, 255)
+PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+
+
+class Examples:
+    """24 images of 4x4 pixels in 10 classes, on the CPU as those of every dataset."""
+
+    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
+    inputs = torch.rand(SIZE, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    targets = torch.arange(SIZE) % 10
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.inputs[index], int(self.targets[index])
+
+    def batch(self, start: int, stop: int) -> Batch:
+        ids = tuple(f"example/{i}" for i in range(start, stop))
+        return Batch(ids=ids, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
+
+
+def model_on(device: torch.device) -> LoadedModel:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Flatten(), nn.Linear(48, 16), nn.Tanh(), nn.Linear(16, 10))
+    return LoadedModel(module, PREPROCESSING, device)
+
+
+def record_on(device: torch.device, perturbation: Any) -> tuple[Record, int]:
+    condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation)
+    measurement = replace(
+        MEASUREMENT,
+        condition=condition,
+        dataset=Examples.identity,
+        batch_size=BATCH_SIZE,
+    )
+    shard = Shard(measurement=measurement, start=0, stop=SIZE)
+    with waits_counted() as waited:
+        model = model_on(device)
+        waited.counts.clear()
+        return evaluate(shard, model, Examples()), waited.total
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "a_batch"),
+    [
+        (Clean(), 8),
+        (UniformNoise(epsilon=EPSILON), 10),
+        (Fgsm(epsilon=EPSILON), 11),
+        # The same as of one step: none of PGD's own waits.
+        (Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=10), 11),
+    ],
+)
+def test_a_batch_waits_for_its_checks_and_its_columns_alone(perturbation: Any, a_batch: int) -> None:
+    record, num_waits = record_on(DEVICE, perturbation)
+    on_cpu, none = record_on(torch.device("cpu"), perturbation)
+    assert none == 0
+    assert num_waits <= a_batch * SIZE // BATCH_SIZE
+    assert record.outcomes == on_cpu.outcomes
+    assert record.shard == on_cpu.shard
+    assert record.provenance.device == DEVICE.type
