@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from robench.cli.executor_choice import chosen_executor
 from robench.cli.options import (
     PartType,
     all_seeds_option,
     data_root_option,
     dataset_option,
     device_option,
+    executor_fields_option,
     executor_option,
     json_option,
     limit_option,
     model_option,
     option,
+    ray_address_option,
     registry_option,
     results_option,
     seed_option,
@@ -53,6 +56,8 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @device_option
 @workers_option
 @executor_option
+@executor_fields_option
+@ray_address_option
 @shard_timeout_option
 @option(
     "--part",
@@ -88,6 +93,9 @@ def command(
     smoke: bool,
     dry_run: bool,
     as_json: bool,
+    executor: str,
+    executor_options: tuple[str, ...],
+    ray_address: str | None,
     # Further options have the names and types of the request's fields.
     **settings: Any,
 ) -> int:
@@ -105,6 +113,7 @@ def command(
         checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds)),
         audit=not no_audit,
         all_seeds=all_seeds,
+        executor=chosen_executor(executor, executor_options, ray_address=ray_address),
         **settings,
     )
     if smoke:
@@ -174,7 +183,7 @@ def _print_plan(prepared: PreparedRun, store: Store, as_json: bool) -> None:
     if as_json:
         plan = {"shards": num_shards, "kept": num_shards - len(todo), "todo": len(todo), "examples": num_examples}
         cost = {"forward": work.forward, "backward": work.backward, "all_passes_known": work.is_whole}
-        time = {"seconds": work.seconds, "workers": 0 if workers.in_process else len(workers.devices)}
+        time = {"seconds": work.seconds, "workers": len(workers.devices) if workers.are_processes else 0}
         out_json({**plan, **cost, **time, "titles": [shard.header.title for shard in todo]})
         return
     out(
@@ -190,10 +199,12 @@ def _work_text(work: Work, workers: Workers) -> str:
 
     known = "at most" if work.is_whole else "more than"
     passes = f"{known} {work.forward:,} forward and {work.backward:,} backward passes of examples"
-    where = "in this process" if workers.in_process else f"in {len(workers.devices)} workers"
-    if work.seconds is None:
+    where = f"in {len(workers.devices)} workers" if workers.are_processes else "in this process"
+    if workers.executor.is_elsewhere:
+        where = f"by executor {workers.executor.kind}"
+    if work.seconds is None or workers.executor.is_elsewhere:
         return f"{passes}, {where}"
-    seconds = work.seconds if workers.in_process else STARTUP_SECONDS + work.seconds / len(workers.devices)
+    seconds = STARTUP_SECONDS + work.seconds / len(workers.devices) if workers.are_processes else work.seconds
     return f"{passes}: at most about {_duration(seconds)} {where}, as a few passes took"
 
 
