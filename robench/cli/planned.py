@@ -69,7 +69,8 @@ def _document(outlook: Outlook) -> dict[str, object]:
 def _lines(outlook: Outlook) -> list[str]:
     work = outlook.work
     known = "at most" if work.is_whole else "more than"
-    lines = [f"{known} {work.forward:,} forward and {work.backward:,} backward passes of examples"]
+    by = "" if outlook.elsewhere is None else f", by executor {outlook.elsewhere}"
+    lines = [f"{known} {work.forward:,} forward and {work.backward:,} backward passes of examples{by}"]
     sources = "; ".join(f"{_text(source)} ({count} shards)" for source, count in _sources(outlook))
     if work.seconds is None:
         time = f"about {duration(work.known_seconds)} of {_noun(outlook)} time, and shards of unknown time"

@@ -61,6 +61,7 @@ class Outlook:
     work: Work
     device: str | None
     num_workers: int
+    elsewhere: str | None
     conditions: tuple[OfCondition, ...]
     seconds: float | None
     seconds_on: Mapping[int, float]
@@ -93,7 +94,8 @@ def outlook_of(run: PreparedRun, store: Store) -> Outlook:
         todo=todo,
         work=work,
         device=run.device_kind,
-        num_workers=0 if workers.in_process else len(workers.devices),
+        num_workers=len(workers.devices) if workers.are_processes else 0,
+        elsewhere=workers.executor.kind if workers.executor.is_elsewhere else None,
         conditions=tuple(_by_condition(run, todo, paces)),
         seconds=seconds,
         seconds_on=seconds_on,
