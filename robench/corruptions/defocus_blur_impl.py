@@ -71,7 +71,7 @@ def _added(planes: ShiftedPlanes, kernel: list[list[float]]) -> torch.Tensor:
 
 
 def _multiplied(planes: ShiftedPlanes, bands: torch.Tensor) -> torch.Tensor:
-    """Return what ``_added`` does, by products of matrices, since every sum is exact in any order."""
+    """Return the sums of ``_added`` by products of matrices; they are exact in any order."""
     reach = len(bands) - 1
     total = planes.lines.new_zeros(len(planes.lines) * planes.height, planes.width)
     for below, band in enumerate(bands):
