@@ -16,6 +16,7 @@ import robench
 from robench.attacks.pgd import Pgd
 from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
 from robench.evaluation.evaluate import evaluate
 from robench.models.weights import resolve
@@ -56,7 +57,7 @@ def test_pgd_20_through_evaluate_takes_little_more_than_the_bare_passes(name: st
     dataset, victim = robench.load_dataset("digits"), robench.load_checkpoint(name)
     measurement = Measurement(
         checkpoint=checkpoint,
-        condition=Condition(name="pgd", dataset="digits", perturbation=PGD),
+        condition=Condition(name="pgd", dataset=DIGITS, perturbation=PGD),
         weights_digest=resolve(checkpoint)[1],
         dataset=dataset.identity,
         seed=0,

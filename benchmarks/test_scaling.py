@@ -13,6 +13,7 @@ import pytest
 from robench.attacks.pgd import Pgd
 from robench.core.records import Record
 from robench.core.suite import Column, Condition, Suite
+from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints, find_suite
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import ProcessExecutor
@@ -30,7 +31,7 @@ IMAGES = Suite(
     seed=0,
     task="classification",
     batch_size=25,
-    conditions=(Condition(name="pgd", dataset="digits", perturbation=PGD),),
+    conditions=(Condition(name="pgd", dataset=DIGITS, perturbation=PGD),),
     metrics=("top1_accuracy",),
     columns=(Column(key="pgd/top1_accuracy", label="pgd", metric="top1_accuracy", conditions=("pgd",)),),
 )

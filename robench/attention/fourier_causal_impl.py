@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from robench.attention.fourier_impl import FLOOR, FourierAttention, LogSincProducts
+from robench.attention.fourier_impl import FLOOR, FourierAttention
 from robench.attention.heads import causal
 from robench.attention.kernels import weights_above
+from robench.attention.sinc_products import LogSincProducts
 
 if TYPE_CHECKING:
     from robench.attention.state import ForwardState

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.fourier_impl import FLOOR, LogSincProducts
+from robench.attention.fourier_impl import FLOOR
 from robench.attention.kernels import gaussian_scores, precision_of, weights_above
 from robench.attention.mom_impl import median_members, subsets_of
 from robench.attention.projected import ProjectedAttention
+from robench.attention.sinc_products import LogSincProducts
 
 if TYPE_CHECKING:
     from robench.attention.fourier_mom import FourierMom

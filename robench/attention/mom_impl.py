@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from robench.attention.kernels import gaussian_scores, precision_of, unit
+from robench.attention.median_subsets import median, median_subsets
 from robench.attention.projected import ProjectedAttention
 from robench.attention.subsets import random_subsets
 
@@ -76,20 +77,15 @@ def subsets_of(declaration: MedianOfMeans, k_BHND: Tensor, layer: int, state: Fo
 def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -> Tensor:
     """Return a mask of the keys in the median subset, (B, H, N, M); no gradient flows through the choice."""
     with torch.no_grad():
-        densities_BHNL = torch.stack(
-            [_density(log_kernel_BHNM, members_BM, formula) for members_BM in members_BLM.unbind(1)], dim=-1
-        )
-        middle = densities_BHNL.shape[-1] // 2
-        chosen_BHN = densities_BHNL.argsort(dim=-1, stable=True)[..., middle]
+        if formula == "paper":
+            chosen_BHN = median_subsets(log_kernel_BHNM, members_BLM.unsqueeze(-2))
+        else:
+            totals = [_total(log_kernel_BHNM, members_BM) for members_BM in members_BLM.unbind(1)]
+            chosen_BHN = median(totals).expand(log_kernel_BHNM.shape[:3])
         batch_B11 = torch.arange(len(members_BLM), device=members_BLM.device)[:, None, None]
         return members_BLM[batch_B11, chosen_BHN]
 
 
-def _density(log_kernel_BHNM: Tensor, members_BM: Tensor, formula: str) -> Tensor:
-    """Return the values that the median is taken of, (B, H, N)."""
-    members_B11M = members_BM[:, None, None, :]
-    if formula == "paper":
-        density_BHN: Tensor = log_kernel_BHNM.masked_fill(~members_B11M, -torch.inf).logsumexp(dim=-1)
-        return density_BHN
-    total_B11 = (log_kernel_BHNM * members_B11M).sum(dim=(1, 2, 3))[:, None, None]
-    return total_B11.expand(log_kernel_BHNM.shape[:3])
+def _total(log_kernel_BHNM: Tensor, members_BM: Tensor) -> Tensor:
+    """Return the sum of the logarithms over all queries and heads, (B, 1, 1)."""
+    return (log_kernel_BHNM * members_BM[:, None, None, :]).sum(dim=(1, 2, 3))[:, None, None]

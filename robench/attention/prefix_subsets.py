@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from robench.attention.median_subsets import median_subsets
 from robench.core.seeds import Stream, stream_seed
 
 if TYPE_CHECKING:
@@ -67,15 +68,7 @@ def _members(
 def median_prefix_members(log_kernel_BHNN: Tensor, members_BLNN: Tensor) -> Tensor:
     """Return a mask of the keys in each query's median subset, (B, H, N, N); no gradient flows through the choice."""
     with torch.no_grad():
-        densities_BHNL = torch.stack(
-            [
-                log_kernel_BHNN.masked_fill(~members_BNN.unsqueeze(1), -torch.inf).logsumexp(dim=-1)
-                for members_BNN in members_BLNN.unbind(1)
-            ],
-            dim=-1,
-        )
-        middle = densities_BHNL.shape[-1] // 2
-        chosen_BHN = densities_BHNL.argsort(dim=-1, stable=True)[..., middle]
+        chosen_BHN = median_subsets(log_kernel_BHNN, members_BLNN)
         batch_B11 = torch.arange(len(members_BLNN), device=members_BLNN.device)[:, None, None]
         places_N = torch.arange(members_BLNN.shape[-1], device=members_BLNN.device)
         return members_BLNN[batch_B11, chosen_BHN, places_N]

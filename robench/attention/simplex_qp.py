@@ -62,7 +62,7 @@ def minimise_on_simplex(gram: Tensor, linear: Tensor, *, ridge: Tensor | float =
 def supports(gram_PNN: Tensor, linear_PN: Tensor, ridge_P1: Tensor) -> tuple[Tensor, Tensor]:
     """Return a mask of the points with positive weight, (P, N), and the factors of G on them, (P, N, N)."""
     support_PN = torch.ones_like(linear_PN, dtype=torch.bool)
-    factor_PNN = factorise(gram_PNN, support_PN, ridge_P1)
+    factor_PNN = factorise(gram_PNN, None, ridge_P1)
     wrong_PN = minimum_on_plane(factor_PNN, support_PN, linear_PN)[0] < -TOLERANCE
     changed_K = wrong_PN.any(dim=-1).nonzero().squeeze(-1)
     programs = Programs(gram_PNN, linear_PN, ridge_P1)
@@ -123,7 +123,10 @@ class Programs(NamedTuple):
         largest = int(support_KN.sum(dim=-1).max())
         order_KM = support_KN.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, :largest]
         filled_KM = support_KN.gather(-1, order_KM)
-        rows_KMN = self.gram_PNN[open_K.unsqueeze(-1), order_KM]
+        num_points = support_KN.shape[-1]
+        # Whole rows by their places in all programs: indexing by two tensors copies number by number.
+        places_KM = open_K.unsqueeze(-1) * num_points + order_KM
+        rows_KMN = self.gram_PNN.flatten(0, 1).index_select(0, places_KM.flatten()).view(*order_KM.shape, num_points)
         part_KMM = rows_KMN.gather(-1, order_KM.unsqueeze(-2).expand(-1, largest, -1))
         linear_KN = self.linear_PN[open_K]
         factor_KMM = factorise(part_KMM, filled_KM, self.ridge_P1[open_K])
@@ -141,11 +144,15 @@ class Programs(NamedTuple):
         return (weights_KN < -TOLERANCE) & support_KN, outside_KN
 
 
-def factorise(gram_PNN: Tensor, support_PN: Tensor, ridge_P1: Tensor) -> Tensor:
-    """Return the Cholesky factors of G on the support, of the identity elsewhere, (P, N, N)."""
-    within_PNN = support_PN.unsqueeze(-1) & support_PN.unsqueeze(-2)
-    matrix_PNN = gram_PNN.where(within_PNN, 0.0)
-    matrix_PNN.diagonal(dim1=-2, dim2=-1).add_(ridge_P1.where(support_PN, 1.0))
+def factorise(gram_PNN: Tensor, support_PN: Tensor | None, ridge_P1: Tensor) -> Tensor:
+    """Return the Cholesky factors of G on the support (None: all points), of the identity elsewhere, (P, N, N)."""
+    if support_PN is None:
+        matrix_PNN = gram_PNN.clone(memory_format=torch.contiguous_format)
+        matrix_PNN.diagonal(dim1=-2, dim2=-1).add_(ridge_P1)
+    else:
+        within_PNN = support_PN.unsqueeze(-1) & support_PN.unsqueeze(-2)
+        matrix_PNN = gram_PNN.where(within_PNN, 0.0)
+        matrix_PNN.diagonal(dim1=-2, dim2=-1).add_(ridge_P1.where(support_PN, 1.0))
     # Errors are not checked, since that would synchronise with the device.
     factor_PNN: Tensor = torch.linalg.cholesky_ex(matrix_PNN).L
     return factor_PNN

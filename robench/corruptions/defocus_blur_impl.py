@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
+from torch.nn.functional import pad
 
 from robench.corruptions.severities import Strengths, strength
 from robench.corruptions.shifted_planes import ShiftedPlanes
@@ -31,31 +32,77 @@ DISK: Strengths[tuple[float, float]] = {
     "imagenet": ((3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
     "cifar": ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1)),
 }
+# From how many weights on products of matrices are faster than additions of shifted planes, and columns of a product.
+MANY_WEIGHTS = 200
+BLOCK = 16
 
 
 def defocus_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W), each spread over a disk."""
-    kernel = disk(*strength(DISK, declaration))
+    kernel, bands = weights_of(*strength(DISK, declaration))
     height, width = levels.shape[-2:]
-    reach = len(kernel) // 2
+    planes = ShiftedPlanes.of(_mirrored_margin(levels, len(kernel) // 2), height, width)
+    # Other devices may multiply matrices with fewer bits, as processors do where a program allows it.
+    is_exact = levels.device.type == "cpu" and torch.get_float32_matmul_precision() == "highest"
+    if is_exact and int(kernel.count_nonzero()) >= MANY_WEIGHTS:
+        return _multiplied(planes, bands).view_as(levels)
+    return _added(planes, kernel.tolist()).view_as(levels)
+
+
+def _mirrored_margin(levels: torch.Tensor, reach: int) -> torch.Tensor:
+    """Return (B, 3, H + 2 reach, W + 2 reach): OpenCV's border."""
+    height, width = levels.shape[-2:]
+    if reach < min(height, width):
+        return pad(levels, (reach,) * 4, mode="reflect")
+    # Small images are mirrored several times.
     beyond = torch.arange(-reach, max(height, width) + reach, device=levels.device)
     tall = levels.index_select(-2, mirrored_at_ends(beyond[: height + 2 * reach], height))
-    padded = tall.index_select(-1, mirrored_at_ends(beyond[: width + 2 * reach], width))
-    return _convolved(padded, rounded_weights(kernel, FLOAT32_BITS).tolist(), height, width)
+    return tall.index_select(-1, mirrored_at_ends(beyond[: width + 2 * reach], width))
 
 
-def _convolved(padded: torch.Tensor, kernel: list[list[float]], height: int, width: int) -> torch.Tensor:
-    reach = len(kernel) // 2
-    planes = ShiftedPlanes.of(padded, height, width)
-    total = planes.zeros()
-    for below in range(reach + 1):
-        # Rows at equal distance above and below share a weight, so that both are weighed at once.
-        pair = planes.rows(reach) if below == 0 else planes.rows(reach + below) + planes.rows(reach - below)
-        lines = replace(planes, lines=pair)
-        for right, weight in enumerate(kernel[reach + below]):
+def _added(planes: ShiftedPlanes, kernel: list[list[float]]) -> torch.Tensor:
+    reach, total = len(kernel) // 2, planes.zeros()
+    for below, row in enumerate(kernel[reach:]):
+        lines = replace(planes, lines=_rows_of_a_weight(planes, reach, below))
+        for right, weight in enumerate(row):
             if weight:
                 lines.add_to(total, 0, right, weight)
-    return planes.windows(total).view(*padded.shape[:-2], height, width)
+    return planes.windows(total).contiguous()
+
+
+def _multiplied(planes: ShiftedPlanes, bands: torch.Tensor) -> torch.Tensor:
+    """Return the sums of ``_added`` by products of matrices; they are exact in any order."""
+    reach = len(bands) - 1
+    total = planes.lines.new_zeros(len(planes.lines) * planes.height, planes.width)
+    for below, band in enumerate(bands):
+        lines = _rows_of_a_weight(planes, reach, below).reshape(len(total), planes.stride)
+        for left in range(0, planes.width, BLOCK):
+            size = min(BLOCK, planes.width - left)
+            block = lines[:, left : left + size + 2 * reach]
+            total[:, left : left + size].addmm_(block, band[: size + 2 * reach, :size])
+    return total
+
+
+def _rows_of_a_weight(planes: ShiftedPlanes, reach: int, below: int) -> torch.Tensor:
+    # Rows at equal distance above and below share a weight, so that both are weighed at once.
+    return planes.rows(reach) if below == 0 else planes.rows(reach + below) + planes.rows(reach - below)
+
+
+@lru_cache(maxsize=16)
+def weights_of(radius: float, rim: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the rounded weights of a disk, (2 R + 1, 2 R + 1) without empty rims, and their bands.
+
+    Bands are float32 matrices (R + 1, BLOCK + 2 R, BLOCK): one for each row from the middle one down, which weighs
+    2 R + 1 neighbours in a line.
+    """
+    kernel = rounded_weights(disk(radius, rim), FLOAT32_BITS)
+    centre = len(kernel) // 2
+    reach = int((kernel.nonzero() - centre).abs().max())
+    kernel = kernel[centre - reach : centre + reach + 1, centre - reach : centre + reach + 1]
+    bands = torch.zeros(reach + 1, BLOCK + 2 * reach, BLOCK)
+    for place in range(BLOCK):
+        bands[:, place : place + len(kernel), place] = kernel[reach:]
+    return kernel, bands
 
 
 @lru_cache(maxsize=16)

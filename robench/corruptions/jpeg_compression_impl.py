@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Draws
     from robench.corruptions.corruption import Corruption
 
+    Planes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+
 QUALITY: Strengths[int] = {"imagenet": (25, 18, 15, 10, 7), "cifar": (80, 65, 58, 50, 40)}
 
 
@@ -30,15 +32,19 @@ def jpeg_compression(levels: torch.Tensor, declaration: Corruption, draws: Draws
 
 def compressed(levels: torch.Tensor, quality: int) -> torch.Tensor:
     """Return whole levels (B, 3, H, W) as a JPEG file of ``quality`` keeps them."""
-    pixels = levels.to("cpu", torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
-    decoded = np.stack([_through_file(image, quality) for image in pixels])
-    return torch.from_numpy(decoded).to(levels.device).permute(0, 3, 1, 2).float()
+    # Numpy's conversion takes a sixth of the time of torch's.
+    planes = levels.contiguous().cpu().numpy().astype(np.uint8)
+    decoded = np.empty_like(planes)
+    for image, result in zip(planes, decoded, strict=True):
+        _through_file(image, quality, result)
+    return torch.from_numpy(decoded).to(levels.device).float()
 
 
-def _through_file(
-    pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], quality: int
-) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def _through_file(planes: Planes, quality: int, result: Planes) -> None:
+    """Write the planes (3, H, W) as they are read from a file to ``result``."""
+    # Pillow joins and splits planes several times as fast as they are transposed outside it.
     file = BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=quality)
+    Image.merge("RGB", [Image.fromarray(plane) for plane in planes]).save(file, "JPEG", quality=quality)
     with Image.open(file) as image:
-        return np.asarray(image)
+        for band, plane in zip(image.split(), result, strict=True):
+            plane[:] = np.asarray(band)

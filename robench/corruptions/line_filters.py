@@ -1,6 +1,6 @@
-"""Linear filters along one axis of an image, in float64, as matrices without their blocks of zeros.
+"""Linear filters along one axis of an image, as matrices without their blocks of zeros.
 
-With weights of 18 bits (``weights``) two of them, one along each axis, make exact sums of whole levels.
+In float64, with weights of 18 bits (``weights``) two of them, one along each axis, make exact sums of whole levels.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LineFilter:
 
     @classmethod
     def of(cls, matrix: torch.Tensor) -> LineFilter:
-        """Return the filter of a float64 matrix (N', N), each row of which has a weight other than zero."""
+        """Return the filter of a matrix (N', N), each row of which has a weight other than zero."""
         blocks = []
         for start, rows in zip(range(0, len(matrix), BLOCK), matrix.split(BLOCK), strict=True):
             used = rows.any(0).nonzero().flatten()
@@ -44,14 +44,14 @@ class LineFilter:
         return cls(len(matrix), tuple(blocks))
 
     def along_rows(self, planes: torch.Tensor) -> torch.Tensor:
-        """Return float64 planes (..., H, N') of float64 planes (..., H, N)."""
+        """Return planes (..., H, N') of planes (..., H, N), of the dtype of the matrix."""
         result = planes.new_empty(*planes.shape[:-1], self.length)
         for start, low, high, weights in self.blocks:
             result[..., start : start + len(weights)] = planes[..., low:high] @ weights.to(planes.device).mT
         return result
 
     def along_columns(self, planes: torch.Tensor) -> torch.Tensor:
-        """Return float64 planes (..., N', W) of float64 planes (..., N, W)."""
+        """Return planes (..., N', W) of planes (..., N, W), of the dtype of the matrix."""
         result = planes.new_empty(*planes.shape[:-2], self.length, planes.shape[-1])
         for start, low, high, weights in self.blocks:
             result[..., start : start + len(weights), :] = weights.to(planes.device) @ planes[..., low:high, :]

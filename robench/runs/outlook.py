@@ -52,6 +52,7 @@ class Outlook:
         work: their work; a shard of several suites counts once.
         device: kind of device; None if workers are elsewhere.
         num_workers: number of worker processes; 0 for none, when the run measures in its own process.
+        elsewhere: kind of the executor whose workers are on other machines; None for this machine's.
         conditions: work by suite and condition; one that suites share counts for each.
         seconds: time until the run ends on its own workers, their start included; None where it is unknown.
         seconds_on: the same by number of worker processes.

@@ -24,8 +24,9 @@ from reference_kernel import (
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from robench.attention import sinc_products
 from robench.attention.fourier import Fourier
-from robench.attention.fourier_impl import FourierAttention, LogSincProducts, log_sinc_slope, sinc
+from robench.attention.fourier_impl import FourierAttention
 from robench.attention.geometry import Geometry
 from robench.attention.heads import attend, merge_heads, split_heads
 from robench.attention.kde import Kde
@@ -142,7 +143,10 @@ class TestEveryKernel:
         assert torch.equal(before_BNC[..., :3], after_BNC[..., :3])
         assert not equal(before_BNC[..., 3:], after_BNC[..., 3:], 1e-3)
 
-    def test_nothing_larger_than_tokens_by_tokens_is_made(self, declaration: Declaration) -> None:
+    def test_nothing_larger_than_tokens_by_tokens_is_made(
+        self, declaration: Declaration, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sinc_products, "BUDGET_ON_CPU", 0)
         geometry = Geometry(dim=16, num_heads=2, num_tokens=128, depth=1, layer=0)
         module = IMPLEMENTATIONS[type(declaration)](declaration, geometry)
         with LargestTensor() as largest:  # type: ignore[no-untyped-call]  # torch's own
@@ -494,41 +498,6 @@ class TestFourier:
                 module(torch.randn(1, 32, dim))
         assert kept[1].num_elements - kept[0].num_elements < 32 * 32 * 64 / 2
         assert kept[1].num_elements > 32 * 32
-
-    @pytest.mark.parametrize("width", [1, 3, 4, 5, 256])
-    def test_products_are_those_of_float64_though_they_are_too_small_for_float32(self, width: int) -> None:
-        q_BHND = 50 * torch.randn(1, 1, 4, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        logs_BHNM = LogSincProducts.apply(q_BHND, -q_BHND.flip(-2))
-        differences_BHNMD = q_BHND[..., :, None, :] + q_BHND.flip(-2)[..., None, :, :]
-        assert equal(logs_BHNM, (differences_BHNMD.sin() / differences_BHNMD).abs().log().sum(dim=-1), 1e-9)
-        single_BHNM = LogSincProducts.apply(q_BHND.float(), -q_BHND.float().flip(-2))
-        assert torch.allclose(single_BHNM.double(), logs_BHNM, rtol=1e-3, atol=1e-3)
-        assert width < 256 or logs_BHNM.max() < -500
-
-    def test_sinc_is_even_and_one_at_zero(self) -> None:
-        x = torch.tensor([0.0, 1e-45, 1e-20, math.pi / 2, 4.0])
-        assert sinc(x).tolist() == pytest.approx([1, 1, 1, 2 / math.pi, math.sin(4) / 4])
-        assert torch.equal(sinc(-x), sinc(x))
-
-    def test_gradients_agree_with_finite_differences_where_coordinates_coincide(self) -> None:
-        q_BHND = tokens(batch=1, num_tokens=3, dim=4)[None].requires_grad_()
-        k_BHND = q_BHND.detach().clone()
-        k_BHND[..., 0] += 0.0999
-        k_BHND.requires_grad_()
-        assert torch.autograd.gradcheck(LogSincProducts.apply, (q_BHND, k_BHND), eps=1e-6, atol=1e-7)
-
-    def test_the_slope_is_exact_on_both_sides_of_where_its_series_ends(self) -> None:
-        x = torch.tensor([1e-30, 1e-4, 0.01, 0.0999999, 0.1000001, 0.5, 2.0, 4.0], dtype=torch.float64)
-        for sign in (1, -1):
-            wanted = (sinc(sign * x + 1e-5).abs().log() - sinc(sign * x - 1e-5).abs().log()) / 2e-5
-            assert equal(log_sinc_slope(sign * x), wanted, 1e-7)
-        left, right = log_sinc_slope(torch.tensor([0.1 - 1e-15, 0.1], dtype=torch.float64)).tolist()
-        assert left == pytest.approx(right, abs=1e-13)
-        assert log_sinc_slope(torch.zeros(1)).item() == 0
-
-    def test_the_slope_is_exact_in_float32(self) -> None:
-        x = torch.logspace(-8, 0.4, 500, dtype=torch.float64)
-        assert equal(log_sinc_slope(x.float()).double(), log_sinc_slope(x), 3e-6)
 
 
 class Kept:
