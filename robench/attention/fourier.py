@@ -20,6 +20,8 @@ class Fourier(AttentionBase):
     """
 
     kind: ClassVar[str] = "fourier"
+    # 2: numpy's sines and logarithms on a processor, which round otherwise.
+    version: ClassVar[int] = 2
     implementation: ClassVar[str] = "robench.attention.fourier_impl:FourierAttention"
     causal_implementation: ClassVar[str] = "robench.attention.fourier_causal_impl:CausalFourierAttention"
 

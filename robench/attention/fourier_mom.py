@@ -19,6 +19,8 @@ class FourierMom(MedianOfMeans):
     """
 
     kind: ClassVar[str] = "fourier-mom"
+    # As of ``fourier``.
+    version: ClassVar[int] = 2
     implementation: ClassVar[str] = "robench.attention.fourier_mom_impl:FourierMomAttention"
     causal_implementation: ClassVar[str] = "robench.attention.fourier_mom_causal_impl:CausalFourierMomAttention"
 
