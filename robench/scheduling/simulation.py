@@ -66,7 +66,7 @@ def simulate(
     load_seconds: float = 0.0,
     detection_seconds: float = 0.0,
 ) -> Simulation:
-    """Return how the workers would measure the shards.
+    """Return the course of a run in which the workers measure the shards.
 
     Args:
         shards: what is measured, each once.
