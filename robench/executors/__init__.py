@@ -2,13 +2,15 @@
 
 from robench.core.plugins import Plugins
 from robench.executors.base import Crew, ExecutorBase
+from robench.executors.deaths import Death
 from robench.executors.processes import Processes
 from robench.executors.processes_impl import ProcessExecutor, answers_in_a_process
+from robench.executors.ray import Ray
 from robench.executors.serial import Serial
 from robench.executors.serial_impl import SerialExecutor
-from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, Death
+from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
 
-_BUILTIN: dict[str, type[ExecutorBase]] = {"serial": Serial, "processes": Processes}
+_BUILTIN: dict[str, type[ExecutorBase]] = {"serial": Serial, "processes": Processes, "ray": Ray}
 EXECUTORS = Plugins("executor", _BUILTIN, base=ExecutorBase)
 # What is used where nothing else was asked for.
 IN_PROCESS: ExecutorBase = Serial()
@@ -23,6 +25,7 @@ __all__ = [
     "Death",
     "ExecutorBase",
     "ProcessExecutor",
+    "Ray",
     "SerialExecutor",
     "answers_in_a_process",
 ]

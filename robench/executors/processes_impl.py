@@ -8,16 +8,15 @@ the place of the old one, and a shard that ended three workers becomes a failure
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from robench.core.errors import RobenchError
-from robench.core.records import Failure, Provenance, Record
+from robench.core.records import Failure, Record
 from robench.core.script import refers_to_script
+from robench.executors.deaths import MAX_DEATHS, Death, Deaths, mistaken
 from robench.executors.warden import Warden
-from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, Death, WorkerProcess, wait_for
+from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from robench.executors.base import Crew, Evaluate
     from robench.executors.processes import Processes
 
-MAX_DEATHS = 3
 STOP_SECONDS = 5.0
 SECONDS_BETWEEN_LOOKS = 0.25
 
@@ -49,7 +47,7 @@ class ProcessExecutor:
         self._evaluators = tuple(evaluators)
         self._limit_seconds = DEFAULT_LIMIT_SECONDS if shard_timeout is None else shard_timeout
         self._draining = False
-        self._deaths: dict[str, list[Death]] = {}
+        self._deaths = Deaths("worker process")
         self._silent_deaths = 0
         self._imports_script = True
 
@@ -108,16 +106,14 @@ class ProcessExecutor:
             return answer
         if answer is None:
             return None
-        death = answer if isinstance(answer, Death) else _mistaken(answer)
-        deaths = self._deaths.setdefault(shard.key, [])
-        deaths.append(death)
         place.process.end()
         place.shard = None
-        if len(deaths) < MAX_DEATHS:
+        failure = self._deaths.failure(shard, answer if isinstance(answer, Death) else mistaken(answer))
+        if failure is None:
             work.give_back(shard)
         self._count_death(place.process)
         place.process = self._started(place.evaluator, warden)
-        return _given_up(shard, deaths) if len(deaths) >= MAX_DEATHS else None
+        return failure
 
     def _count_death(self, process: WorkerProcess) -> None:
         """Give up if workers repeatedly die before they are ready."""
@@ -156,27 +152,6 @@ def answers_in_a_process(
         finally:
             if worker is not None:
                 worker.end()
-
-
-def _mistaken(answer: object) -> Death:
-    found = answer.shard.title if isinstance(answer, (Record, Failure)) else f"a {type(answer).__name__}"
-    return Death(
-        f"answered for another shard than the one it was given ({found})",
-        "a model must not copy its process, as os.fork does, and let the copy go on",
-    )
-
-
-def _given_up(shard: Shard, deaths: Sequence[Death]) -> Failure:
-    counted = Counter(deaths)
-    what = ", and ".join(f"{death.what}, {count} times" for death, count in counted.items())
-    return Failure(
-        shard=shard.header,
-        error=f"the worker process {what}: {'; '.join(death.advice for death in counted)}",
-        traceback="",
-        provenance=Provenance(
-            device="", versions={}, seconds=0.0, finished_at=datetime.now(UTC).isoformat(timespec="microseconds")
-        ),
-    )
 
 
 def _stop(places: Sequence[_Place]) -> None:

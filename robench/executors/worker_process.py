@@ -8,13 +8,13 @@ import secrets
 import signal
 import time
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from robench.core.script import without_script
 from robench.core.standard_output import StdoutDiverted
+from robench.executors.deaths import Death, late
 from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work
 
 if TYPE_CHECKING:
@@ -33,14 +33,6 @@ SECONDS_BETWEEN_LOOKS = 0.25
 # The pipe closes first; freeing the memory of a large model takes a while.
 SECONDS_TO_EXIT = 5.0
 READ_SIZE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
-    """End of a worker, with advice."""
-
-    what: str
-    advice: str
 
 
 GARBLED = Death(
@@ -152,7 +144,7 @@ class WorkerProcess:
         limit = self._limit_seconds if self.is_ready else max(START_SECONDS, self._limit_seconds)
         now = time.monotonic()
         if now - self._begun >= limit:
-            return Death(f"took longer than {limit:g} s", "the model may hang; --shard-timeout gives it more time")
+            return late(limit)
         if self.is_ready and now - self._heard >= SILENT_SECONDS:
             return Death(
                 f"gave no sign of life for {SILENT_SECONDS:g} s", "native code of the model, or of a library, may hang"
