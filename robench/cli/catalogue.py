@@ -19,6 +19,7 @@ from robench.datasets import DATASETS
 from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
 from robench.declare.sweeps import KEY, SweepEntry
 from robench.domains import DOMAINS
+from robench.executors import EXECUTORS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
@@ -191,4 +192,5 @@ CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "trainings": lambda registries: _family(TRAININGS, _declared),
     "domains": lambda registries: _family(DOMAINS, lambda name, domain: {"summary": domain.title}),
     "tasks": lambda registries: _family(TASKS, _task),
+    "executors": lambda registries: _family(EXECUTORS, _declared),
 }

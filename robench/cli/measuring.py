@@ -28,10 +28,11 @@ def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
     shards under way are given up.
     """
     executor = prepared.executor(store)
-    if executor.num_workers:
-        count = min(executor.num_workers, len(prepared.todo(store)))
-        if count:
-            say(f"starting {count} worker{'s' * (count != 1)}")
+    num_shards = len(prepared.todo(store))
+    # Workers that are elsewhere are counted only for work, since this may start them.
+    count = min(executor.num_workers, num_shards) if num_shards else 0
+    if count:
+        say(f"starting {count} worker{'s' * (count != 1)}")
     interrupts = _Interrupts(executor)
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -136,7 +136,19 @@ executor_option = option(
     default="auto",
     show_default=True,
     metavar="KIND",
-    help="Where shards are measured: serial (this process), processes (workers here), or another kind of executor.",
+    help="Where shards are measured: serial (this process), processes (workers here), ray (a cluster) or another.",
+)
+executor_fields_option = option(
+    "--executor-option",
+    "executor_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A field of the executor, such as cpus_per_worker=2; 'robench show KIND' lists them.",
+)
+ray_address_option = option(
+    "--ray-address",
+    metavar="ADDRESS",
+    help="Cluster of --executor ray: auto, HOST:PORT or ray://HOST:PORT; default: Ray is started on this machine.",
 )
 shard_timeout_option = option(
     "--shard-timeout",

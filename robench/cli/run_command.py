@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from robench.cli.executor_choice import chosen_executor
 from robench.cli.options import (
     PartType,
     all_seeds_option,
     data_root_option,
     dataset_option,
     device_option,
+    executor_fields_option,
     executor_option,
     json_option,
     keep_adversarial_option,
@@ -22,6 +24,7 @@ from robench.cli.options import (
     no_audit_option,
     option,
     precision_option,
+    ray_address_option,
     registry_option,
     results_option,
     seed_option,
@@ -54,6 +57,8 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @device_option
 @workers_option
 @executor_option
+@executor_fields_option
+@ray_address_option
 @shard_timeout_option
 @option(
     "--part",
@@ -86,6 +91,9 @@ def command(
     smoke: bool,
     dry_run: bool,
     as_json: bool,
+    executor: str,
+    executor_options: tuple[str, ...],
+    ray_address: str | None,
     # Further options have the names and types of the request's fields.
     **settings: Any,
 ) -> int:
@@ -104,6 +112,7 @@ def command(
         checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds)),
         audit=not no_audit,
         all_seeds=all_seeds,
+        executor=chosen_executor(executor, executor_options, ray_address=ray_address),
         **settings,
     )
     if smoke:

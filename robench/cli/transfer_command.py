@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.completion import complete_conditions, complete_models
+from robench.cli.executor_choice import chosen_executor
 from robench.cli.options import (
     data_root_option,
     dataset_option,
     device_option,
+    executor_fields_option,
     executor_option,
     limit_option,
     model_option,
     one_suite_option,
     option,
+    ray_address_option,
     registry_option,
     results_option,
     seed_option,
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
 @device_option
 @workers_option
 @executor_option
+@executor_fields_option
+@ray_address_option
 @shard_timeout_option
 @results_option
 @seed_option
@@ -80,6 +85,8 @@ def command(
     device: str,
     workers: int | None,
     executor: str,
+    executor_options: tuple[str, ...],
+    ray_address: str | None,
     shard_timeout: float | None,
     results: Path,
     seed: int | None,
@@ -105,7 +112,7 @@ def command(
         seed=seed,
         device=device,
         workers=workers,
-        executor=executor,
+        executor=chosen_executor(executor, executor_options, ray_address=ray_address),
         shard_timeout=shard_timeout,
         data_root=data_root,
     )

@@ -1,6 +1,7 @@
 """Declarations read from YAML or mappings into the frozen values of core, with all problems reported at once."""
 
 from robench.declare.architectures import parse_architecture, parse_preprocessing
+from robench.declare.assignments import assigned
 from robench.declare.published import load_published, published_tables, read_published
 from robench.declare.registry import merge, read_registry
 from robench.declare.rewriting import add_seed, set_weights
@@ -20,6 +21,7 @@ from robench.declare.validation import validate_file
 
 __all__ = [
     "add_seed",
+    "assigned",
     "find_checkpoints",
     "find_datasets",
     "find_suite",

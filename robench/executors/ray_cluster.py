@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Results of shards are small; a share of all memory, Ray's default, is for data that robench does not send.
 OBJECT_STORE_BYTES = 200_000_000
-# Of workers without GPUs, whose shares of the object store and cores are too small to be counted exactly.
+# Quotients of shares such as 1 / 0.2 are not exact.
 _ROUNDING = 1e-9
 
 
@@ -73,6 +73,7 @@ class Cluster:
         self._num_workers = num_workers
         self._ray: Any = None
         self._is_ours = False
+        self._log_level = logging.NOTSET
 
     @property
     def ray(self) -> Any:
@@ -95,6 +96,7 @@ class Cluster:
         if ray is not None and self._is_ours:
             with StdoutDiverted():
                 ray.shutdown()
+            logging.getLogger(ray.__name__).setLevel(self._log_level)
 
     def machines(self) -> list[Mapping[str, float]]:
         """Return the resources of each machine of the cluster."""
@@ -134,9 +136,13 @@ class Cluster:
                 "object_store_memory": OBJECT_STORE_BYTES,
                 "include_dashboard": False,
             }
+        logger = logging.getLogger(ray.__name__)
+        self._log_level = logger.level
+        # With a formatter of its own, Ray would tell of its settings and of each lost machine.
+        logger.setLevel(logging.CRITICAL)
         with StdoutDiverted(), _kept_handlers(), _environment(RAY_USAGE_STATS_ENABLED="0"):
             try:
-                ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+                ray.init(**settings, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=False)
             # Broad because each way of not answering has a class of its own.
             except Exception as error:
                 where = "on this machine cannot be started" if address is None else f"at {address!r} cannot be used"

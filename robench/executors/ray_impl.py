@@ -7,11 +7,11 @@ wherever the cluster has room.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robench.core.errors import RobenchError, described
@@ -23,7 +23,7 @@ from robench.executors.worker import THREAD_VARIABLES
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from robench.core.protocols import Work
     from robench.core.shard import Shard
@@ -46,12 +46,12 @@ class _Place:
 
     Attributes:
         pending: reference to what the actor is doing; None for one that is free.
-        begun: when it was handed that.
+        begun: when it was handed its shard.
     """
 
     actor: Any
     pending: Any
-    begun: float = field(default_factory=time.monotonic)
+    begun: float = 0.0
     is_ready: bool = False
     shard: Shard | None = None
 
@@ -68,6 +68,7 @@ class RayExecutor:
         self._deaths = Deaths("worker")
         self._silent_deaths: list[str] = []
         self._last_ready = 0.0
+        self._num_places = 0
 
     @property
     def num_workers(self) -> int:
@@ -89,27 +90,26 @@ class RayExecutor:
             return
         places: list[_Place] = []
         try:
-            count = min(self._cluster.num_workers(), len(work))
+            self._num_places = min(self._cluster.num_workers(), len(work))
             start = self._starter()
             self._last_ready = time.monotonic()
-            places += [start() for _ in range(count)]
+            places += [_Place(*start()) for _ in range(self._num_places)]
             while True:
                 self._hand_out(work, places)
                 if not any(place.shard for place in places) and (self._draining or not len(work)):
                     return
                 for place in self._heard_of(places):
                     result = self._look_after(place, work)
+                    if place.actor is None:
+                        place.actor, place.pending = start()
                     if result is not None:
                         yield result
-                    if place.actor is None:
-                        new = start()
-                        place.actor, place.pending, place.begun = new.actor, new.pending, new.begun
                 self._check_start(places)
         finally:
             self._end(places)
 
-    def _starter(self) -> Any:
-        """Return a function that starts an actor in a new place."""
+    def _starter(self) -> Callable[[], tuple[Any, Any]]:
+        """Return a function that starts an actor, and returns it and a reference to its preparation."""
         ray, wanted = self._cluster.ray, self._cluster.wanted()
         device = "cuda" if wanted.num_gpus else "cpu"
         # Also pickles what the user's script defines, which no other process imports.
@@ -122,9 +122,9 @@ class RayExecutor:
             runtime_env={"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")},
         )
 
-        def start() -> _Place:
-            actor = worker.remote([os.path.abspath(each) for each in sys.path], _folder())
-            return _Place(actor, actor.prepare.remote(content))
+        def start() -> tuple[Any, Any]:
+            actor = worker.remote([str(Path(each).absolute()) for each in sys.path], _folder())
+            return actor, actor.prepare.remote(content)
 
         return start
 
@@ -132,12 +132,7 @@ class RayExecutor:
         for place in places:
             if place.pending is None and not self._draining and (shard := work.take(place)) is not None:
                 place.shard, place.begun = shard, time.monotonic()
-                try:
-                    place.pending = place.actor.measure.remote(self._cluster.ray.cloudpickle.dumps(shard))
-                except Exception:
-                    work.give_back(shard)
-                    place.shard = None
-                    raise
+                place.pending = place.actor.measure.remote(self._cluster.ray.cloudpickle.dumps(shard))
 
     def _heard_of(self, places: list[_Place]) -> list[_Place]:
         """Wait briefly; return the places whose actors have answered, died, or exceeded their time."""
@@ -147,11 +142,13 @@ class RayExecutor:
             time.sleep(SECONDS_BETWEEN_LOOKS)
             return []
         wait = self._cluster.ray.wait
-        wait(list(pending), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS, fetch_local=False)
-        answered, _ = wait(list(pending), num_returns=len(pending), timeout=0, fetch_local=False)
-        last = time.monotonic() - self._limit_seconds
-        hanging = [place for place in pending.values() if place.shard is not None and place.begun < last]
-        return list(dict.fromkeys([*(pending[each] for each in answered), *hanging]))
+        wait(list(pending), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
+        answered, others = wait(list(pending), num_returns=len(pending), timeout=0)
+        hanging = [place for place in (pending[each] for each in others) if self._is_late(place)]
+        return [*(pending[each] for each in answered), *hanging]
+
+    def _is_late(self, place: _Place) -> bool:
+        return place.shard is not None and time.monotonic() - place.begun > self._limit_seconds
 
     def _look_after(self, place: _Place, work: Work) -> Record | Failure | None:
         """Return the result of an actor's shard if there is one; end the actor if it failed."""
@@ -178,7 +175,7 @@ class RayExecutor:
         """Return what an actor has answered, or how it ended."""
         ray = self._cluster.ray
         try:
-            found = ray.get(place.pending, timeout=0 if place.shard is None else SECONDS_BETWEEN_LOOKS)
+            found = ray.get(place.pending, timeout=0)
         except ray.exceptions.GetTimeoutError:
             return late(self._limit_seconds)
         except ray.exceptions.RayError as error:
@@ -189,7 +186,7 @@ class RayExecutor:
     def _count_silent(self, death: Death) -> None:
         """Give up if workers repeatedly end before they are ready."""
         self._silent_deaths.append(death.what)
-        if len(self._silent_deaths) > MAX_DEATHS * (1 + self.num_workers):
+        if len(self._silent_deaths) > MAX_DEATHS * (1 + self._num_places):
             raise RobenchError(
                 f"{len(self._silent_deaths)} workers in a row ended on the Ray cluster before they measured anything; "
                 f"the last {death.what}. {death.advice[0].upper()}{death.advice[1:]}; what was kept is safe."
@@ -226,7 +223,7 @@ def executor_of(declaration: Ray, crew: Crew) -> RayExecutor:
 
 def _ended(ray: Any, error: Exception) -> Death:
     text = str(error)
-    if isinstance(error, ray.exceptions.OutOfMemoryError) or "memory monitor" in text or "running low on memory" in text:
+    if isinstance(error, ray.exceptions.OutOfMemoryError) or "running low on memory" in text:
         return SHORT_OF_MEMORY
     if isinstance(error, ray.exceptions.NodeDiedError) or "node has died" in text or "node was terminated" in text:
         return LEFT
@@ -240,6 +237,6 @@ def _ended(ray: Any, error: Exception) -> Death:
 
 def _folder() -> str:
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except OSError:
-        return os.sep
+        return "/"

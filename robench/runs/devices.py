@@ -33,6 +33,11 @@ class Workers:
         """Return whether the only worker is the process of the run."""
         return self.executor.is_in_process
 
+    @property
+    def are_processes(self) -> bool:
+        """Return whether they are further processes of this machine."""
+        return not self.executor.is_in_process and not self.executor.is_elsewhere
+
 
 def executor_asked(executor: str | ExecutorBase) -> ExecutorBase | None:
     """Return the executor of a name or declaration, None for ``auto``.
