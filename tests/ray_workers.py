@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from examples import MEASUREMENT, outcome_columns, outcome_of, record_of
 
+from examples import MEASUREMENT, outcome_columns, outcome_of, record_of
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Condition
@@ -73,7 +73,7 @@ class Marking:
 
     folder: Path
     device: str
-    seconds: float = 0.02
+    seconds: float = 0.05
 
     def __call__(self, shard: Shard) -> Record | Failure:
         (self.folder / f"{shard.start}-{os.getpid()}-{time.monotonic_ns()}").touch()

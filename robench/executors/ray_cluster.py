@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 # Results of shards are small; a share of all memory, Ray's default, is for data that robench does not send.
 OBJECT_STORE_BYTES = 200_000_000
+# Ray itself waits minutes for an address at which nothing is.
+SECONDS_TO_ANSWER = 10.0
+# Function by which Ray prints what other processes report.
+PRINTER = "print_to_stdstream"
 # Quotients of shares such as 1 / 0.2 are not exact.
 _ROUNDING = 1e-9
 
@@ -74,6 +79,7 @@ class Cluster:
         self._ray: Any = None
         self._is_ours = False
         self._log_level = logging.NOTSET
+        self._printer: Any = None
 
     @property
     def ray(self) -> Any:
@@ -96,7 +102,7 @@ class Cluster:
         if ray is not None and self._is_ours:
             with StdoutDiverted():
                 ray.shutdown()
-            logging.getLogger(ray.__name__).setLevel(self._log_level)
+            self._restore(ray)
 
     def machines(self) -> list[Mapping[str, float]]:
         """Return the resources of each machine of the cluster."""
@@ -136,20 +142,32 @@ class Cluster:
                 "object_store_memory": OBJECT_STORE_BYTES,
                 "include_dashboard": False,
             }
-        logger = logging.getLogger(ray.__name__)
-        self._log_level = logger.level
-        # With a formatter of its own, Ray would tell of its settings and of each lost machine.
-        logger.setLevel(logging.CRITICAL)
+        self._silence(ray)
         with StdoutDiverted(), _kept_handlers(), _environment(RAY_USAGE_STATS_ENABLED="0"):
             try:
+                _check_answer(address or "")
                 ray.init(**settings, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=False)
             # Broad because each way of not answering has a class of its own.
             except Exception as error:
+                self._restore(ray)
                 where = "on this machine cannot be started" if address is None else f"at {address!r} cannot be used"
                 raise UsageError(
                     f"Ray {where} ({_first_line(error)}). Check with 'ray status' that the cluster is up, and that it "
                     "has this release of Ray and Python"
                 ) from error
+
+    def _silence(self, ray: Any) -> None:
+        """Keep Ray from telling of its settings on stderr, and of lost machines on stdout."""
+        logger = logging.getLogger(ray.__name__)
+        self._log_level = logger.level
+        logger.setLevel(logging.CRITICAL)
+        worker = ray._private.worker
+        self._printer = getattr(worker, PRINTER, None)
+        setattr(worker, PRINTER, lambda *_, **__: None)
+
+    def _restore(self, ray: Any) -> None:
+        logging.getLogger(ray.__name__).setLevel(self._log_level)
+        setattr(ray._private.worker, PRINTER, self._printer)
 
 
 def shown(machines: list[Mapping[str, float]]) -> str:
@@ -171,6 +189,13 @@ def _installed() -> Any:
         raise UsageError(
             f"this executor needs Ray ({error}), which is not installed: pip install 'robench[ray]'"
         ) from error
+
+
+def _check_answer(address: str) -> None:
+    """Raise an OSError if nothing answers at ``host:port``; other forms of an address are left to Ray."""
+    host, _, port = address.removeprefix("ray://").strip("/").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
 
 
 def _first_line(error: Exception) -> str:

@@ -1,102 +1,177 @@
-"""What every executor promises, over the whole registry."""
+"""What every executor promises, over the whole registry; the promises are ``robench.testing.executor``'s."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
 
 import pytest
+from ray_workers import local_ray
 
-from examples import MEASUREMENT, failure_of, record_of
-from robench.core.protocols import Executor
-from robench.core.records import Failure, Record
-from robench.core.shard import DatasetIdentity
-from robench.core.suite import Condition
-from robench.datasets.digits import DIGITS
-from robench.executors import EXECUTORS, Crew, ExecutorBase
-from robench.scheduling import ShardQueue, plan
+from robench.core.errors import UsageError
+from robench.executors import EXECUTORS, IN_PROCESS, Crew, ExecutorBase
+from robench.executors.ray_cluster import Cluster, Wanted
+from robench.executors.serial_impl import SerialExecutor
+from robench.testing import check_executor
+from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.executor import EXECUTOR_CHECKS, Stub, shards_for_tests, subject_of
+from robench.testing.expectations import run_checks
 
-if TYPE_CHECKING:
-    from robench.core.shard import Measurement, Shard
-
-
-def measurement(model: str) -> Measurement:
-    condition = Condition(name="c", dataset=DIGITS, perturbation=MEASUREMENT.condition.perturbation)
-    data = DatasetIdentity(name="digits", fingerprint="f", num_examples=600)
-    checkpoint = replace(MEASUREMENT.checkpoint, name=model)
-    return replace(MEASUREMENT, checkpoint=checkpoint, condition=condition, dataset=data, weights_digest=model * 4)
+LIBRARIES = {"ray": "ray"}
 
 
-SHARDS = list(plan([measurement("a"), measurement("b")], batches_per_shard=1))
-
-
-class Recorder:
-    """Evaluator whose records name its device; every shard that starts at 300 fails."""
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-
-    def __call__(self, shard: Shard) -> Record | Failure:
-        if shard.start == 300:
-            return failure_of(shard.header, self.device)
-        record = record_of(shard.header)
-        return replace(record, provenance=replace(record.provenance, device=self.device))
-
-
-# Started once for all tests of a kind: workers take seconds to start.
 @pytest.fixture(scope="module", params=sorted(EXECUTORS.builtin))
-def declared(request: pytest.FixtureRequest) -> ExecutorBase:
-    return EXECUTORS[request.param]()
-
-
-def executor_of(declared: ExecutorBase, num_workers: int = 2) -> Executor:
-    count = 1 if declared.is_in_process else num_workers
-    devices = () if declared.is_elsewhere else ("cpu",) * count
-    return declared.executor(Crew(make=Recorder, devices=devices, device="cpu", num_workers=count))
-
-
-def keys_of(results: Any) -> list[str]:
-    return sorted(result.shard.key for result in results)
+def declared(request: pytest.FixtureRequest) -> Iterator[ExecutorBase]:
+    library = LIBRARIES.get(request.param)
+    if library is not None and find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+    with ExitStack() as stack:
+        if library is not None:
+            # Started once for all tests: it takes seconds.
+            stack.enter_context(local_ray(num_cpus=2))
+        yield EXECUTORS[request.param]()
 
 
 def test_kinds_are_the_names_of_the_registry() -> None:
     assert {name: declared.kind for name, declared in EXECUTORS.builtin.items()} == {name: name for name in EXECUTORS}
 
 
-def test_every_shard_has_one_result_and_failures_stop_nothing(declared: ExecutorBase) -> None:
-    results = list(executor_of(declared).execute(ShardQueue(SHARDS)))
-    assert keys_of(results) == keys_of(record_of(shard.header) for shard in SHARDS)
-    assert {result.shard.start for result in results if isinstance(result, Failure)} == {300}
-    assert sum(isinstance(result, Record) for result in results) == 10
-    devices = {result.provenance.device for result in results if isinstance(result, Record)}
-    assert devices == {"cpu"}
+@pytest.mark.parametrize("kind", sorted(EXECUTORS.builtin))
+@pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)
+def test_declarations(check: Callable[..., None], kind: str) -> None:
+    declaration = EXECUTORS[kind]()
+    check(subject_of(declaration), declaration)
 
 
-def test_without_work_nothing_is_started(declared: ExecutorBase) -> None:
-    def refuse(device: str) -> Any:
-        raise AssertionError("a worker was started")
-
-    crew = Crew(make=refuse, devices=(), device="cpu", num_workers=1)
-    if not declared.is_in_process:
-        assert list(declared.executor(crew).execute(ShardQueue([]))) == []
-    assert list(executor_of(declared).execute(ShardQueue([]))) == []
+@pytest.mark.parametrize("check", EXECUTOR_CHECKS, ids=lambda check: check.__name__)
+def test_executors(check: Callable[..., None], declared: ExecutorBase) -> None:
+    check(declared)
 
 
-def test_draining_begins_no_further_shard_and_loses_none(declared: ExecutorBase) -> None:
-    executor, work = executor_of(declared), ShardQueue(SHARDS)
-    results = executor.execute(work)
-    found = [next(results)]
-    executor.drain()
-    found += list(results)
-    assert len(found) + len(work) == len(SHARDS)
-    assert len(set(keys_of(found))) == len(found) <= 5
+def test_an_honest_executor_passes() -> None:
+    check_executor(IN_PROCESS)
 
 
-def test_leaving_early_is_possible(declared: ExecutorBase) -> None:
-    results = executor_of(declared).execute(ShardQueue(SHARDS))
-    next(results)
-    results.close()  # type: ignore[attr-defined]
+class Planted(SerialExecutor):
+    """Executor that breaks one promise."""
+
+    def __init__(self, harm: str, crew: Crew) -> None:
+        super().__init__(crew.make("cpu" if harm != "another_device" else "cuda:7"))
+        self.harm = harm
+
+    @property
+    def num_workers(self) -> int:
+        return 3 if self.harm == "miscounts" else 0
+
+    def drain(self) -> None:
+        if self.harm != "goes_on":
+            super().drain()
+
+    def execute(self, work: Any) -> Iterator[Any]:
+        if self.harm == "invents" and not len(work):
+            yield Stub("cpu")(shards_for_tests()[0])
+        if self.harm == "forgets" and len(work):
+            work.take(self)
+        if self.harm == "loses_patience" and len(work) and (first := work.take(self)) is None:
+            return
+        elif self.harm == "loses_patience" and len(work):
+            yield self._evaluator(first)
+        for result in super().execute(work):
+            yield result
+            if self.harm == "repeats":
+                yield result
+            if self.harm == "stops" and type(result).__name__ == "Failure":
+                return
 
 
-def test_the_number_of_workers_is_known(declared: ExecutorBase) -> None:
-    assert executor_of(declared, 2).num_workers == (0 if declared.is_in_process else 2)
+def planted(declaration: PlantedDeclaration, crew: Crew) -> Planted:
+    return Planted(declaration.harm, crew)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedDeclaration(ExecutorBase):
+    kind: ClassVar[str] = "planted"
+    implementation: ClassVar[str] = "test_executors_contract:planted"
+    is_in_process: ClassVar[bool] = True
+    harm: str = ""
+
+
+@pytest.mark.parametrize(
+    ("harm", "found"),
+    [
+        ("invents", "yields 1 results without any shard"),
+        ("forgets", "has no result of 1 shards"),
+        ("repeats", "12 with several"),
+        ("stops", "has no result of"),
+        ("another_device", "makes evaluators for cuda:7; expected cpu"),
+        ("goes_on", "has 12 results and leaves 0 of 12 shards after it was drained; expected at most 5"),
+        ("loses_patience", "has no result of 2 shards"),
+        ("miscounts", "has num_workers 3; expected 0"),
+    ],
+)
+def test_a_planted_mistake_is_found(harm: str, found: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        run_checks("executor 'planted'", EXECUTOR_CHECKS, PlantedDeclaration(harm=harm))
+    assert str(caught.value).startswith("executor 'planted' ")
+    assert found in str(caught.value)
+
+
+def test_no_executor_at_all_is_refused() -> None:
+    with pytest.raises(AssertionError, match="is no executor; expected an instance of a subclass of robench's"):
+        check_executor(SerialExecutor(Stub("cpu")))  # type: ignore[arg-type]
+
+
+def test_one_gpu_of_a_ray_cluster_cannot_be_chosen() -> None:
+    with pytest.raises(UsageError, match=r"device 'cuda:1' cannot be chosen on a Ray cluster.*use auto, cpu or cuda"):
+        Cluster(EXECUTORS["ray"](), "cuda:1", None)  # type: ignore[arg-type]
+
+
+def test_without_ray_its_executor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    executor = EXECUTORS["ray"]().executor(Crew(make=Stub, device="cpu"))
+    with pytest.raises(UsageError, match=r"needs Ray .*not installed: pip install 'robench\[ray\]'"):
+        _ = executor.num_workers
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "machine", "places"),
+    [
+        (1, 0, {"CPU": 16.0, "GPU": 2.0}, 16),
+        (3, 0, {"CPU": 16.0}, 5),
+        (0.2, 0, {"CPU": 1.0}, 5),
+        (1, 1, {"CPU": 16.0, "GPU": 2.0}, 2),
+        (1, 0.4, {"CPU": 16.0, "GPU": 2.0}, 4),
+        (1, 0.1, {"CPU": 16.0, "GPU": 1.0}, 10),
+        (1, 2, {"CPU": 16.0, "GPU": 5.0}, 2),
+        (4, 0.5, {"CPU": 10.0, "GPU": 8.0}, 2),
+        (1, 1, {"CPU": 16.0}, 0),
+        (1, 0, {"memory": 1e9}, 0),
+    ],
+)
+def test_a_machine_has_room_for_a_known_number_of_workers(
+    cpus: float, gpus: float, machine: dict[str, float], places: int
+) -> None:
+    assert Wanted(cpus, gpus).places(machine) == places
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"gpus_per_worker": 1.5}, "gpus_per_worker must be at most 1 or a whole number, got 1.5"),
+        ({"gpus_per_worker": 0.0}, "gpus_per_worker must be above 0"),
+        ({"address": " "}, "address must be auto, host:port or ray://host:port"),
+    ],
+)
+def test_resources_that_ray_cannot_assign_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        EXECUTORS["ray"](**fields)
+
+
+def test_the_environment_is_as_it_was() -> None:
+    assert "RAY_USAGE_STATS_ENABLED" not in os.environ

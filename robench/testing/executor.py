@@ -1,0 +1,213 @@
+"""Contract of executors: ``check_executor(MyExecutor())``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.suite import Condition
+from robench.datasets.digits import DIGITS
+from robench.declare import find_checkpoints
+from robench.executors import Crew, ExecutorBase
+from robench.perturbations.clean import Clean
+from robench.scheduling import ShardQueue, plan
+from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import require, run_checks
+from robench.testing.metric import NUM_EXAMPLES, classified, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from robench.core.protocols import Executor
+
+__all__ = ["EXECUTOR_CHECKS", "check_executor"]
+
+NUM_WORKERS = 2
+SHARDS_PER_MODEL = 6
+FAILING_START = 3 * NUM_EXAMPLES
+# A queue that refuses this often is asked again for seconds by executors that ask within a second.
+NUM_REFUSALS = 8
+
+
+def check_executor(declaration: ExecutorBase) -> None:
+    """Check that an executor fulfils all contracts of robench's own executors, with two workers where it has some.
+
+    Each check uses the executor anew.
+
+    Raises:
+        AssertionError: the first promise that is broken: kind, what was found and what was expected.
+    """
+    if not isinstance(declaration, ExecutorBase):
+        raise AssertionError(
+            f"{declaration!r} is no executor; expected an instance of a subclass of robench's ExecutorBase"
+        )
+    subject = subject_of(declaration)
+    run_checks(subject, DECLARATION_CHECKS, subject, declaration)
+    run_checks(subject, EXECUTOR_CHECKS, declaration)
+
+
+def without_work_nothing_starts(declaration: ExecutorBase) -> None:
+    """Check that an empty queue has no results, and that no worker makes an evaluator for it."""
+    subject = subject_of(declaration)
+
+    def refuse(device: str) -> Stub:
+        raise AssertionError(f"{subject} makes an evaluator without any shard; expected nothing to be started")
+
+    executors = [executor_of(declaration)]
+    if not declaration.is_in_process:
+        executors.append(declaration.executor(Crew(make=refuse, device="cpu", num_workers=NUM_WORKERS)))
+    for executor in executors:
+        found = len(list(executor.execute(ShardQueue([]))))
+        require(not found, subject, f"yields {found} results without any shard", "none")
+
+
+def every_shard_has_one_result_and_failures_stop_nothing(declaration: ExecutorBase) -> None:
+    """Check that each shard has exactly its own result, on a CPU as asked for, also after a failure."""
+    subject = subject_of(declaration)
+    results = list(executor_of(declaration).execute(ShardQueue(shards_for_tests())))
+    require_once(subject, results, shards_for_tests())
+    failed = sorted({result.shard.start for result in results if isinstance(result, Failure)})
+    found = f"has failures at the starts {failed}"
+    require(failed == [FAILING_START], subject, found, f"the evaluator's own at {FAILING_START}, in place of records")
+    devices = sorted({result.provenance.device for result in results})
+    require(devices == ["cpu"], subject, f"makes evaluators for {', '.join(devices)}", "cpu, the device of the crew")
+
+
+def draining_starts_no_further_shard_and_loses_none(declaration: ExecutorBase) -> None:
+    """Check that after ``drain`` the shards under way have results, and the others stay in the queue."""
+    executor, work, subject = executor_of(declaration), ShardQueue(shards_for_tests()), subject_of(declaration)
+    results = executor.execute(work)
+    found = [next(results)]
+    executor.drain()
+    found += list(results)
+    total = len(shards_for_tests())
+    counted = f"has {len(found)} results and leaves {len(work)} of {total} shards after it was drained"
+    require(len(found) + len(work) == total, subject, counted, "a result for each shard that it took")
+    most = 1 + 2 * NUM_WORKERS
+    require(len(found) <= most, subject, counted, f"at most {most} results, those under way")
+
+
+def shards_of_other_runs_are_waited_for(declaration: ExecutorBase) -> None:
+    """Check that an executor asks again while shards are left but none can be taken."""
+    wanted = shards_for_tests()[:2]
+    work = Leased(wanted)
+    results = list(executor_of(declaration).execute(work))
+    require_once(subject_of(declaration), results, wanted)
+
+
+def a_shard_given_back_is_measured(declaration: ExecutorBase) -> None:
+    """Check that shards that come back while others are measured have results, too."""
+    wanted = shards_for_tests()
+    *first, last = wanted
+    work = ShardQueue(first)
+    results: list[Record | Failure] = []
+    for result in executor_of(declaration).execute(work):
+        if not results:
+            work.give_back(last)
+        results.append(result)
+    require_once(subject_of(declaration), results, wanted)
+
+
+def it_can_be_left_early(declaration: ExecutorBase) -> None:
+    """Check that closing the generator raises nothing, and that the executor's kind can be used again."""
+    results = executor_of(declaration).execute(ShardQueue(shards_for_tests()))
+    next(results)
+    close = getattr(results, "close", None)
+    require(close is not None, subject_of(declaration), "yields from an iterator without close", "a generator")
+    assert close is not None
+    close()
+    wanted = shards_for_tests()[:1]
+    require_once(subject_of(declaration), list(executor_of(declaration).execute(ShardQueue(wanted))), wanted)
+
+
+def its_number_of_workers_is_known(declaration: ExecutorBase) -> None:
+    """Check that ``num_workers`` is the number asked for, or 0 in the process of the run."""
+    wanted = 0 if declaration.is_in_process else NUM_WORKERS
+    found = executor_of(declaration).num_workers
+    require(found == wanted, subject_of(declaration), f"has num_workers {found}", f"{wanted}, as asked for")
+
+
+EXECUTOR_CHECKS = (
+    without_work_nothing_starts,
+    every_shard_has_one_result_and_failures_stop_nothing,
+    draining_starts_no_further_shard_and_loses_none,
+    shards_of_other_runs_are_waited_for,
+    a_shard_given_back_is_measured,
+    it_can_be_left_early,
+    its_number_of_workers_is_known,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """Evaluator that measures nothing; its records name its device, and every shard at ``FAILING_START`` fails."""
+
+    device: str
+
+    def __call__(self, shard: Shard) -> Record | Failure:
+        """Return made-up outcomes, or a failure."""
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        provenance = Provenance(device=self.device, versions={}, seconds=0.0, finished_at=now)
+        if shard.start == FAILING_START:
+            return Failure(shard=shard.header, error="made to fail", traceback="", provenance=provenance)
+        return Record(shard=shard.header, outcomes=columns_of(classified(shard.start)), provenance=provenance)
+
+
+class Leased(ShardQueue):
+    """Queue whose shards another run holds for a while."""
+
+    num_refused = 0
+
+    def take(self, worker: Hashable) -> Shard | None:
+        """Return no shard at first."""
+        if self.num_refused < NUM_REFUSALS:
+            self.num_refused += 1
+            return None
+        return super().take(worker)
+
+
+def subject_of(declaration: ExecutorBase) -> str:
+    """Return the name of an executor in messages."""
+    return f"executor {getattr(declaration, 'kind', type(declaration).__name__)!r}"
+
+
+def executor_of(declaration: ExecutorBase) -> Executor:
+    """Return the executor of a crew of two, or of the one that the process of the run is."""
+    count = 1 if declaration.is_in_process else NUM_WORKERS
+    devices = () if declaration.is_elsewhere else ("cpu",) * count
+    return declaration.executor(Crew(make=Stub, devices=devices, device="cpu", num_workers=count))
+
+
+def shards_for_tests() -> list[Shard]:
+    """Return the shards of two models under one condition."""
+    num_examples = SHARDS_PER_MODEL * NUM_EXAMPLES
+    (checkpoint,) = find_checkpoints(["digits-vit"])
+    measurements = [
+        Measurement(
+            checkpoint=replace(checkpoint, name=name),
+            condition=Condition(name="clean", dataset=DIGITS, perturbation=Clean()),
+            weights_digest=name * 64,
+            dataset=DatasetIdentity(name=DIGITS.name, fingerprint="f" * 64, num_examples=num_examples),
+            seed=0,
+            batch_size=NUM_EXAMPLES,
+        )
+        for name in "ab"
+    ]
+    return list(plan(measurements, batches_per_shard=1))
+
+
+def require_once(subject: str, results: Sequence[Record | Failure], wanted: Sequence[Shard]) -> None:
+    """Require exactly one result for each shard.
+
+    Raises:
+        AssertionError: there are others, or too few or too many.
+    """
+    counted, keys = Counter(result.shard.key for result in results), {shard.key for shard in wanted}
+    lacking, strange = len(keys - counted.keys()), len(counted.keys() - keys)
+    twice = sum(count > 1 for count in counted.values())
+    found = f"has no result of {lacking} shards, {twice} with several and {strange} of no shard"
+    require(not (lacking or strange or twice), subject, found, f"one result for each of {len(wanted)} shards")
