@@ -40,6 +40,7 @@ def local_ray(**resources: float) -> Iterator[Any]:
     """Start Ray on this machine, as the owner of a script may have done before robench is called."""
     import ray
 
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     ray.init(address="local", log_to_driver=False, logging_level=logging.CRITICAL, **SMALL, **resources)
     try:
         yield ray
@@ -52,6 +53,8 @@ def ray_cluster(num_nodes: int, **resources: float) -> Iterator[Any]:
     """Start a cluster of processes of this machine, a head without CPUs and nodes of one CPU each."""
     from ray.cluster_utils import Cluster
 
+    # One mode for all connections of a process: otherwise the first Ray on this machine sets another for later ones.
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     head = {"num_cpus": 0, "object_store_memory": SMALL["object_store_memory"], "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:

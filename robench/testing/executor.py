@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.records import Failure
+from robench.core.shard import DatasetIdentity, Measurement
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
 from robench.executors import Crew, ExecutorBase
+from robench.executors.stub import Stub
 from robench.perturbations.clean import Clean
 from robench.scheduling import ShardQueue, plan
 from robench.testing.declarations import DECLARATION_CHECKS
 from robench.testing.expectations import require, run_checks
-from robench.testing.metric import NUM_EXAMPLES, classified, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from robench.core.protocols import Executor
+    from robench.core.records import Record
+    from robench.core.shard import Shard
 
 __all__ = ["EXECUTOR_CHECKS", "check_executor"]
 
 NUM_WORKERS = 2
 SHARDS_PER_MODEL = 6
+NUM_EXAMPLES = 50
+# As the stub has it.
 FAILING_START = 3 * NUM_EXAMPLES
 # A queue that refuses this often is asked again for seconds by executors that ask within a second.
 NUM_REFUSALS = 8
@@ -140,21 +143,6 @@ EXECUTOR_CHECKS = (
     it_can_be_left_early,
     its_number_of_workers_is_known,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Stub:
-    """Evaluator that measures nothing; its records name its device, and every shard at ``FAILING_START`` fails."""
-
-    device: str
-
-    def __call__(self, shard: Shard) -> Record | Failure:
-        """Return made-up outcomes, or a failure."""
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        provenance = Provenance(device=self.device, versions={}, seconds=0.0, finished_at=now)
-        if shard.start == FAILING_START:
-            return Failure(shard=shard.header, error="made to fail", traceback="", provenance=provenance)
-        return Record(shard=shard.header, outcomes=columns_of(classified(shard.start)), provenance=provenance)
 
 
 class Leased(ShardQueue):

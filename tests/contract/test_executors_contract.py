@@ -16,9 +16,10 @@ from robench.core.errors import UsageError
 from robench.executors import EXECUTORS, IN_PROCESS, Crew, ExecutorBase
 from robench.executors.ray_cluster import Cluster, Wanted
 from robench.executors.serial_impl import SerialExecutor
+from robench.executors.stub import Stub
 from robench.testing import check_executor
 from robench.testing.declarations import DECLARATION_CHECKS
-from robench.testing.executor import EXECUTOR_CHECKS, Stub, shards_for_tests, subject_of
+from robench.testing.executor import EXECUTOR_CHECKS, shards_for_tests, subject_of
 from robench.testing.expectations import run_checks
 
 LIBRARIES = {"ray": "ray"}

@@ -241,8 +241,8 @@ def test_runs_on_ray_have_the_outcomes_of_the_serial_executor(
     options = ["--suite", small_suite(), *models, "--json"]
     serial = robench("run", *options, "--executor", "serial", "--results", tmp_path / "serial")
     on_ray = ["--executor", "ray", "--device", "cpu"]
-    here = robench("run", *options, *on_ray, "--workers", 2, "--results", tmp_path / "here")
     nodes = robench("run", *options, *on_ray, "--ray-address", cluster.address, "--results", tmp_path / "nodes")
+    here = robench("run", *options, *on_ray, "--workers", 2, "--results", tmp_path / "here")
     assert [ended.code for ended in (serial, here, nodes)] == [0, 0, 0], here.stderr + nodes.stderr
     assert "starting 2 workers" in nodes.stderr
     assert (
