@@ -25,7 +25,9 @@ __all__ = [
     "Death",
     "ExecutorBase",
     "ProcessExecutor",
+    "Processes",
     "Ray",
+    "Serial",
     "SerialExecutor",
     "answers_in_a_process",
 ]

@@ -13,8 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import ROOT
 from killed_runs import begin, model_options, sorted_outcomes, wait_for_records
 from ray_workers import Marking, Misbehaving, ReportingThreads, add_node, local_ray, needs_ray, ray_cluster, shards_of
+from snippets import snippets
 
 from robench.core.errors import RobenchError, UsageError
 from robench.core.records import Failure, Record
@@ -272,6 +274,16 @@ def processes_of(session: int) -> list[str]:
     """Return the processes of a session, which all descend from the run that leads it."""
     listed = subprocess.run(["ps", "-o", "args=", "-s", str(session)], capture_output=True, text=True, check=False)
     return listed.stdout.splitlines()
+
+
+def test_the_first_command_of_the_page_runs(robench: Robench, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "ray.md").read_text()
+    (snippet,) = [each for each in snippets(page) if each.mark == "run by"]
+    ((command, _),) = snippet.commands
+    ended = robench(*command[1:], "--limit", 1, "--no-audit", "--results", tmp_path)
+    assert ended.code == 0, ended.stderr
+    assert "digits-vit" in ended.stdout
+    assert sorted_outcomes(tmp_path)
 
 
 SCRIPT = """
