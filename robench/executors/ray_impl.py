@@ -172,7 +172,7 @@ class RayExecutor:
         return failure
 
     def _answer(self, place: _Place) -> object | Death:
-        """Return what an actor has answered, or how it ended."""
+        """Return the answer of an actor, or how it ended."""
         ray = self._cluster.ray
         try:
             found = ray.get(place.pending, timeout=0)
