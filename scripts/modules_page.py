@@ -21,7 +21,18 @@ Written by `make docs` from the docstrings; edit those. Packages come from the l
 PACKAGES = (
     *("core", "declarations", "domains", "tasks", "attention", "attacks", "corruptions"),
     *("models", "datasets", "perturbations", "metrics", "store", "evaluation", "training"),
-    *("declare", "scheduling", "reports", "comparison", "papers", "exports", "leaderboard", "runs", "figures"),
+    *(
+        "declare",
+        "scheduling",
+        "executors",
+        "reports",
+        "comparison",
+        "papers",
+        "exports",
+        "leaderboard",
+        "runs",
+        "figures",
+    ),
     *("cli", "api", "testing", ""),
 )
 
