@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 from ray_workers import local_ray
 
 from robench.core.errors import UsageError
-from robench.executors import EXECUTORS, IN_PROCESS, Crew, ExecutorBase
+from robench.executors import EXECUTORS, IN_PROCESS, Crew, ExecutorBase, Ray
 from robench.executors.ray_cluster import Cluster, Wanted
 from robench.executors.serial_impl import SerialExecutor
 from robench.executors.stub import Stub
@@ -132,8 +135,6 @@ def test_one_gpu_of_a_ray_cluster_cannot_be_chosen() -> None:
 
 
 def test_without_ray_its_executor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "ray", None)
     executor = EXECUTORS["ray"]().executor(Crew(make=Stub, device="cpu"))
     with pytest.raises(UsageError, match=r"needs Ray .*not installed: pip install 'robench\[ray\]'"):
@@ -174,5 +175,37 @@ def test_resources_that_ray_cannot_assign_are_refused(fields: dict[str, Any], pr
         EXECUTORS["ray"](**fields)
 
 
-def test_the_environment_is_as_it_was() -> None:
+def test_a_connection_leaves_environment_and_signal_handlers_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FakeRay:
+        """Ray as far as a connection goes, with its habit of taking signals over."""
+
+        _private = SimpleNamespace(worker=SimpleNamespace(print_to_stdstream=print))
+        __name__ = "a-fake-ray"
+
+        def __init__(self) -> None:
+            self.settings: dict[str, Any] = {}
+            self.environment = ""
+
+        def is_initialized(self) -> bool:
+            return False
+
+        def init(self, **settings: Any) -> None:
+            self.settings, self.environment = settings, os.environ["RAY_USAGE_STATS_ENABLED"]
+            assert self._private.worker.print_to_stdstream("a lost machine") is None
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        def shutdown(self) -> None:
+            self.settings = {}
+
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+    ray, before = FakeRay(), signal.getsignal(signal.SIGTERM)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    cluster = Cluster(Ray(cpus_per_worker=2), "cpu", 40)
+    assert cluster.ray is ray
+    assert ray.settings["num_cpus"] == 80
+    assert (ray.settings["address"], ray.settings["log_to_driver"], ray.environment) == ("local", False, "0")
     assert "RAY_USAGE_STATS_ENABLED" not in os.environ
+    assert signal.getsignal(signal.SIGTERM) is before
+    cluster.close()
+    assert ray.settings == {}
+    assert ray._private.worker.print_to_stdstream is print

@@ -61,7 +61,7 @@ def test_machines_lost_three_times_cost_at_most_a_shard_each(tmp_path: Path) -> 
     with ray_cluster(num_nodes=2) as cluster:
         nodes = list(cluster.worker_nodes)
         results: list[Record | Failure] = []
-        executor = executor_of(partial(Marking, tmp_path), cluster.address)
+        executor = executor_of(partial(Marking, tmp_path, seconds=0.2), cluster.address)
         assert executor.num_workers == 2
         for result in executor.execute(ShardQueue(SHARDS)):
             results.append(result)
