@@ -230,8 +230,11 @@ class Store(Protocol):
     def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
         """Yield all complete records of some measurements, by key and start."""
 
-    def described(self, measurement_key: str) -> list[Record]:
-        """Return the records of a measurement without outcomes, by start; of many, provenance may be an estimate."""
+    def outline(self, measurement_key: str) -> list[Record]:
+        """Return records without outcomes that cover what is stored of a measurement, by start.
+
+        Of many shards a few are read: adjacent others may be one record, whose provenance is an estimate.
+        """
 
     def failures(self) -> Iterator[Failure]:
         """Return all stored failures, by key."""

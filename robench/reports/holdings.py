@@ -71,7 +71,7 @@ def holdings_of(
     results = Stored(suite, store, None, suite.seed if seed is None else seed, precision)
     holdings = []
     for model in results.models():
-        found = results.described(model)
+        found = results.outline(model)
         coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=None)
         used = [record for coverage in coverages.values() for record in coverage.records]
         failures = [failure for coverage in coverages.values() for failure in coverage.failures]

@@ -74,21 +74,26 @@ class Listing:
         self.failures = tuple(store.failures())
         self._rivals = _rivals(each.shard for each in self.manifests)
         self._described: dict[str, list[Record]] = {}
+        self._outlines: dict[str, list[Record]] = {}
 
     def described(self, measurement_key: str) -> list[Record]:
-        """Return the records of a measurement without their outcomes.
-
-        Provenance may be an estimate (``Store.described``), but not where times decide: between measurements of which a
-        report uses the latest.
-        """
+        """Return the records of a measurement without their outcomes; all files are read."""
         if measurement_key not in self._described:
-            if measurement_key in self._rivals:
-                records = self.store.records_of([measurement_key])
-                found = [replace(each, outcomes=each.outcomes[:0]) for each in records]
-            else:
-                found = self.store.described(measurement_key)
-            self._described[measurement_key] = found
+            records = self.store.records_of([measurement_key])
+            self._described[measurement_key] = [replace(each, outcomes=each.outcomes[:0]) for each in records]
         return self._described[measurement_key]
+
+    def outline(self, measurement_key: str) -> list[Record]:
+        """Return records without outcomes that cover what is stored of a measurement (``Store.outline``).
+
+        Provenance may be an estimate, but not where times decide: between measurements of which a report uses the
+        latest.
+        """
+        if measurement_key in self._rivals:
+            return self.described(measurement_key)
+        if measurement_key not in self._outlines:
+            self._outlines[measurement_key] = self.store.outline(measurement_key)
+        return self._outlines[measurement_key]
 
 
 class Stored:
@@ -129,6 +134,11 @@ class Stored:
     def described(self, model: str) -> list[Record | Failure]:
         """Return the results of one model, records without outcomes; outcomes of one measurement at a time are read."""
         records = (record for key in self._keys.get(model, []) for record in self._listing.described(key))
+        return [*records, *self._failures.get(model, [])]
+
+    def outline(self, model: str) -> list[Record | Failure]:
+        """Return failures of one model, and records without outcomes that cover its results (``Listing.outline``)."""
+        records = (record for key in self._keys.get(model, []) for record in self._listing.outline(key))
         return [*records, *self._failures.get(model, [])]
 
 

@@ -59,9 +59,9 @@ class WithExamples:
         """Yield all records of some measurements."""
         return self.store.records_of(measurement_keys)
 
-    def described(self, measurement_key: str) -> list[Record]:
-        """Return the records of a measurement without outcomes."""
-        return self.store.described(measurement_key)
+    def outline(self, measurement_key: str) -> list[Record]:
+        """Return records without outcomes that cover what is stored of a measurement."""
+        return self.store.outline(measurement_key)
 
     def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
         """Yield the manifest of every stored measurement, or of those of some keys."""

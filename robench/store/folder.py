@@ -115,12 +115,12 @@ class FolderStore:
         """Return the record of a shard, or None if there is none; raises like ``records``."""
         return self._records.record(shard)
 
-    def described(self, measurement_key: str) -> list[Record]:
-        """Return all records of a measurement without outcomes, by start; raises like ``records``.
+    def outline(self, measurement_key: str) -> list[Record]:
+        """Return records without outcomes that cover what is stored of a measurement; raises like ``records``.
 
-        Of many files only a few are opened: the provenance of the others is an estimate (``record_files``).
+        Of many files only a few are opened (``record_files``).
         """
-        return self._records.described(measurement_key)
+        return self._records.outline(measurement_key)
 
     def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
         """Yield the manifest of every measurement that has a complete record, by key; raises like ``records``.

@@ -65,7 +65,7 @@ class MemoryStore:
         wanted = set(measurement_keys)
         return iter(sorted((each for each in self._records.values() if _place(each)[0] in wanted), key=_place))
 
-    def described(self, measurement_key: str) -> list[Record]:
+    def outline(self, measurement_key: str) -> list[Record]:
         """Return the records of a measurement without outcomes, by start."""
         return [replace(each, outcomes=each.outcomes[:0]) for each in self.records_of([measurement_key])]
 

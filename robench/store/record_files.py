@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from robench.core.shard import shard_key
 from robench.store.complaints import reading
 from robench.store.packed import decode_pack, decode_pack_description, described_record, extent_of
 from robench.store.parquet import decode_description, decode_record
@@ -97,26 +98,27 @@ class RecordFiles:
         folder = self._paths.records / measurement_key
         return next((each for stem in self._stems(folder) for each in self._described_in(folder, stem)), None)
 
-    def described(self, measurement_key: str) -> list[Record]:
-        """Return all records of a measurement without their outcomes, by start and stop; raises like ``of``.
+    def outline(self, measurement_key: str) -> list[Record]:
+        """Return records without outcomes that cover all shards of a measurement, by start; raises like ``of``.
 
-        Of many files only a few are opened. The shards of the others follow from their keys, and their provenance is
-        taken to be that of an opened one, with the mean of the opened ones' seconds.
+        Of many files only a few are opened. The shards of the others follow from their keys; adjacent ones are one
+        record, whose provenance is that of an opened one, with the opened ones' mean of seconds for each shard.
         """
         folder = self._paths.records / measurement_key
         stems = self._stems(folder)
         single = [stem for stem in stems if extent_named(stem) is None]
         opened = single if len(single) <= MOST_OPENED else single[:: len(single) // MOST_OPENED][:MOST_OPENED]
         known = [each for stem in [*opened, *_packs(stems)] for each in self._described_in(folder, stem)]
-        rest = set(single) - set(opened)
         found = {each.shard.key: each for each in known}
-        if rest and known:
-            inferred = _inferred([each for each in known if each.shard.key in opened], rest)
-            found = inferred | found
-            rest -= inferred.keys()
+        rest = set(single) - found.keys() - set(opened)
+        sample = [each for each in known if each.shard.key in opened]
+        joined: list[Record] = []
+        if rest and sample:
+            joined, inferred = _inferred(sample, rest)
+            rest -= inferred
         # Such as the last shard of a condition, which is smaller than all others.
         found |= {each.shard.key: each for stem in sorted(rest) for each in self._described_in(folder, stem)}
-        return sorted(found.values(), key=lambda record: (record.shard.start, record.shard.stop))
+        return sorted([*joined, *found.values()], key=lambda record: (record.shard.start, record.shard.stop))
 
     def _stems(self, folder: Path) -> list[str]:
         with reading(folder):
@@ -174,15 +176,31 @@ def pack_at(path: Path, content: bytes, decode: Callable[[bytes], list[Record]] 
     return records
 
 
-def _inferred(known: Sequence[Record], keys: Collection[str]) -> dict[str, Record]:
-    """Return records without outcomes for those of some keys that are of shards as large as a known one."""
+def _inferred(known: Sequence[Record], keys: Collection[str]) -> tuple[list[Record], set[str]]:
+    """Return records without outcomes of the shards with some keys, and the keys of those as large as a known one.
+
+    Adjacent shards are one record, since a measurement may have thousands of them.
+    """
     shard, provenance = known[0].shard, known[0].provenance
     seconds = sum(each.provenance.seconds for each in known) / len(known)
-    provenance = replace(provenance, seconds=seconds)
-    found: dict[str, Record] = {}
-    for size in {each.shard.stop - each.shard.start for each in known}:
+    joined: list[tuple[int, int, int]] = []
+    found: set[str] = set()
+    for size in sorted({each.shard.stop - each.shard.start for each in known}):
         extent = Extent(size=size, stop=shard.dataset.num_examples)
         for (start, stop), key in zip(extent.bounds(), extent.keys(shard.measurement_key), strict=True):
-            if key in keys:
-                found[key] = described_record(replace(shard, key=key, start=start, stop=stop), provenance)
-    return found
+            if key not in keys or key in found:
+                continue
+            found.add(key)
+            if joined and joined[-1][1] == start:
+                first, _, count = joined.pop()
+                joined.append((first, stop, count + 1))
+            else:
+                joined.append((start, stop, 1))
+    records = [
+        described_record(
+            replace(shard, key=shard_key(shard.measurement_key, start, stop), start=start, stop=stop),
+            replace(provenance, seconds=count * seconds),
+        )
+        for start, stop, count in joined
+    ]
+    return records, found

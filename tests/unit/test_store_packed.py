@@ -239,7 +239,7 @@ class TestCompaction:
         store = folder_of(tmp_path, records)
         Paths(tmp_path).pack(MEASURED, Extent(size=2, stop=8)).write_bytes(encode_pack(records))
         assert everything(store) == records
-        assert store.described(MEASURED) == [dataclasses.replace(each, outcomes=each.outcomes[:0]) for each in records]
+        assert store.outline(MEASURED) == [dataclasses.replace(each, outcomes=each.outcomes[:0]) for each in records]
         compact_store(store)
         assert files_of(store) == ["all-2-8.parquet"]
         assert everything(store) == records
@@ -293,13 +293,23 @@ class TestMerging:
         assert everything(target) == measured(4)
 
 
-class TestDescriptions:
+def examples_in(records: Sequence[Record]) -> list[int]:
+    return [place for each in records for place in range(each.shard.start, each.shard.stop)]
+
+
+class TestOutlines:
     @pytest.mark.parametrize("num_examples", [1, 2 * MOST_OPENED, 101, 600])
-    def test_shards_are_known_without_opening_their_files(self, tmp_path: Path, num_examples: int) -> None:
-        records = measured(num_examples)
-        store = folder_of(tmp_path, records)
-        assert [each.shard for each in store.described(MEASURED)] == [each.shard for each in records]
-        assert all(len(each.outcomes) == 0 for each in store.described(MEASURED))
+    def test_examples_are_known_without_opening_their_files(self, tmp_path: Path, num_examples: int) -> None:
+        store = folder_of(tmp_path, measured(num_examples))
+        outline = store.outline(MEASURED)
+        assert examples_in(outline) == list(range(num_examples))
+        assert all(len(each.outcomes) == 0 for each in outline)
+        assert len(outline) <= 2 * MOST_OPENED + 2
+
+    def test_gaps_are_seen(self, tmp_path: Path) -> None:
+        records = [each for each in measured(200) if each.shard.start not in (0, 40, 42, 198)]
+        outline = folder_of(tmp_path, records).outline(MEASURED)
+        assert examples_in(outline) == examples_in(records)
 
     def test_few_files_are_opened_of_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read, opened = record_files.read_whole, []
@@ -313,7 +323,7 @@ class TestDescriptions:
         for number, num_examples in enumerate((100, 599)):
             store = folder_of(tmp_path / str(number), measured(num_examples))
             opened.clear()
-            assert len(store.described(MEASURED)) == math.ceil(num_examples / 2)
+            assert len(examples_in(store.outline(MEASURED))) == num_examples
             counts.append(len(opened))
         # The last shard of 599 examples is smaller than the others.
         assert counts == [MOST_OPENED, MOST_OPENED + 1]
@@ -321,22 +331,22 @@ class TestDescriptions:
     def test_seconds_are_the_mean_of_the_opened_ones(self, tmp_path: Path) -> None:
         records = measured(200)
         store = folder_of(tmp_path, records)
-        described = store.described(MEASURED)
+        described = store.outline(MEASURED)
         exact = sum(each.provenance.seconds for each in records)
         assert sum(each.provenance.seconds for each in described) == pytest.approx(exact, rel=0.5)
-        few = folder_of(tmp_path / "few", measured(2 * MOST_OPENED)).described(MEASURED)
+        few = folder_of(tmp_path / "few", measured(2 * MOST_OPENED)).outline(MEASURED)
         assert [each.provenance for each in few] == [each.provenance for each in measured(2 * MOST_OPENED)]
 
     def test_shards_of_other_sizes_and_foreign_keys_are_opened(self, tmp_path: Path) -> None:
         records = [*measured(100), record(100, 107), record(200, 303)]
         store = folder_of(tmp_path, records)
-        assert [each.shard for each in store.described(MEASURED)] == [each.shard for each in records]
+        assert examples_in(store.outline(MEASURED)) == examples_in(records)
 
     def test_a_damaged_file_counts_until_it_is_opened(self, tmp_path: Path) -> None:
         store = folder_of(tmp_path, measured(100))
         for path in sorted((tmp_path / "records").rglob("*.parquet"))[1:3]:
             path.write_bytes(b"")
-        assert len(store.described(MEASURED)) >= 48
+        assert len(examples_in(store.outline(MEASURED))) >= 96
 
     def test_rivals_are_read_exactly(self, tmp_path: Path) -> None:
         """Of two sets of weights a report uses those measured last, so that times must not be estimates."""
@@ -349,4 +359,11 @@ class TestDescriptions:
             store.put(each)
         listing = Listing(store)
         for key, records in ((MEASURED, measured(100)), (OTHER, old)):
-            assert [each.provenance for each in listing.described(key)] == [each.provenance for each in records]
+            assert [each.provenance for each in listing.outline(key)] == [each.provenance for each in records]
+
+    def test_what_is_exported_is_never_an_estimate(self, tmp_path: Path) -> None:
+        store = folder_of(tmp_path, measured(100))
+        described = Listing(store).described(MEASURED)
+        assert [(each.shard, each.provenance) for each in described] == [
+            (each.shard, each.provenance) for each in measured(100)
+        ]
