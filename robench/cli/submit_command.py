@@ -23,6 +23,7 @@ from robench.cli.options import (
     model_option,
     no_audit_option,
     option,
+    precision_option,
     registry_option,
     results_option,
     seed_option,
@@ -34,8 +35,10 @@ from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out, out_document
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
+from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:
+    from robench.core.shard import Precision
     from robench.runs.request import KeptDtype
     from robench.runs.slurm import SlurmJobs, Words
 
@@ -55,6 +58,7 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 @results_option
 @keep_adversarial_option
 @seed_option
+@precision_option
 @all_seeds_option
 @data_root_option
 @no_audit_option
@@ -98,6 +102,7 @@ def command(
     results: Path,
     keep_adversarial: KeptDtype | None,
     seed: int | None,
+    precision: Precision,
     all_seeds: bool,
     data_root: Path | None,
     no_audit: bool,
@@ -117,6 +122,11 @@ def command(
 
     if not _DEVICE.fullmatch(device):
         raise UsageError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    if tables and precision != EXACT_DTYPE:
+        raise UsageError(
+            f"--tables writes leaderboards, which read {EXACT_DTYPE} alone, but --precision is {precision}; leave "
+            "--tables out, the log of the second job has the table"
+        )
     names = tuple(models_of_registry(models, registries))
     # Refuses now what would otherwise be refused on a node, hours later.
     RunRequest(
@@ -127,9 +137,10 @@ def command(
         workers=workers,
         shard_timeout=shard_timeout,
         keep_adversarial=keep_adversarial,
+        precision=precision,
     )
     what = _words(suite=suites, model=names, registry=registries, dataset=dataset, limit=limit, seed=seed)
-    what += _words(all_seeds=all_seeds, results=results)
+    what += _words(precision=None if precision == EXACT_DTYPE else precision, all_seeds=all_seeds, results=results)
     further = _words(data_root=data_root, keep_adversarial=keep_adversarial, no_audit=no_audit)
     further += _words(device=None if device == "auto" else device, workers=workers, shard_timeout=shard_timeout)
     slurm["interpreter"] = python or sys.executable

@@ -71,6 +71,19 @@ def test_all_options_reach_the_jobs(robench: Robench, slurm: FakeSlurm, tmp_path
     assert (tmp_path / "results" / "slurm").is_dir()
 
 
+def test_a_precision_reaches_the_jobs_and_their_table(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
+    options = ("--precision", "bfloat16", "--python", slurm.program, "--results", "r")
+    assert robench(*ASKED, *options).code == 0
+    for name, command in (("measure", "run"), ("tables", "report")):
+        (slurm.folder / "program").unlink(missing_ok=True)
+        assert slurm.run_task(tmp_path / "r" / "slurm" / f"{name}.sbatch", 1).returncode == 0
+        assert slurm.words[3] == command
+        assert slurm.words[slurm.words.index("--precision") + 1] == "bfloat16"
+    refused = robench(*ASKED, *options, "--tables", "t.md")
+    assert refused.code == 2
+    assert "leaderboards, which read float32 alone" in refused.stderr
+
+
 def test_patterns_and_datasets_are_settled_at_once(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
     asked = ("submit", "--suite", "pgd-standard", "--dataset", "digits", "--jobs", 1, "--dry-run")
     ended = robench(*asked, "--model", "digits-rpc-released-?iter-symvit")
