@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import timm
 import torch
-from killed_runs import begin, wait_for_records
+from killed_runs import begin, wait_for_lease, wait_for_records
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def test_two_interrupts_stop_at_once_without_a_traceback(small_suite: Callable[..., Path], tmp_path: Path) -> None:
     suite = small_suite(**{"num_steps: 4": "num_steps: 4000", "num_examples: 150": "num_examples: 600"})
     run = begin(suite, tmp_path / "r", "--executor", "serial")
-    # Clean and FGSM are measured; what is under way is a shard of 4000 steps.
-    wait_for_records(tmp_path / "r", 24)
+    # The longest come first: what is under way is a shard of 4000 steps.
+    wait_for_lease(tmp_path / "r")
     for _ in range(2):
         os.kill(run.pid, signal.SIGINT)
         time.sleep(0.3)
@@ -110,7 +110,9 @@ def test_sigterm_twice_kills_workers_without_warning_of_what_they_shared(tmp_pat
     run = subprocess.Popen(
         [sys.executable, "run.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
-    wait_for_records(tmp_path / "r")
+    wait_for_lease(tmp_path / "r")
+    # The worker has been handed its shard, and takes some seconds to start its decoding processes.
+    time.sleep(8.0)
     for _ in range(2):
         run.send_signal(signal.SIGTERM)
         time.sleep(0.5)
