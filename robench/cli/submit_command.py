@@ -120,13 +120,7 @@ def command(
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest
 
-    if not _DEVICE.fullmatch(device):
-        raise UsageError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
-    if tables and precision != EXACT_DTYPE:
-        raise UsageError(
-            f"--tables writes leaderboards, which read {EXACT_DTYPE} alone, but --precision is {precision}; leave "
-            "--tables out, the log of the second job has the table"
-        )
+    _check(device, precision, tables)
     names = tuple(models_of_registry(models, registries))
     # Refuses now what would otherwise be refused on a node, hours later.
     RunRequest(
@@ -151,6 +145,17 @@ def command(
     _write(jobs, results)
     _submit(jobs)
     return 0
+
+
+def _check(device: str, precision: Precision, tables: tuple[Path, ...]) -> None:
+    """Refuse a device that has no such name, and pages of results in another precision."""
+    if not _DEVICE.fullmatch(device):
+        raise UsageError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
+    if tables and precision != EXACT_DTYPE:
+        raise UsageError(
+            f"--tables writes leaderboards, which read {EXACT_DTYPE} alone, but --precision is {precision}; leave "
+            "--tables out, the log of the second job has the table"
+        )
 
 
 def _words(**options: object) -> tuple[Words, ...]:
