@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     Evaluate = Callable[[Shard], Record | Failure]
 
 
+# Between looks at workers whose events are not signalled, and at work that other runs have claimed.
+SECONDS_BETWEEN_LOOKS = 0.25
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
     """Workers that a run asks an executor for.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from robench.core.errors import RobenchError
 from robench.core.records import Failure, Record
 from robench.core.script import refers_to_script
+from robench.executors.base import SECONDS_BETWEEN_LOOKS
 from robench.executors.deaths import MAX_DEATHS, Death, Deaths, mistaken
 from robench.executors.warden import Warden
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess, wait_for
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from robench.executors.processes import Processes
 
 STOP_SECONDS = 5.0
-SECONDS_BETWEEN_LOOKS = 0.25
 
 
 # Compared and hashed by identity: a place is a worker for the queue.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from robench.core.errors import RobenchError, described
 from robench.core.records import Failure, Record
+from robench.executors.base import SECONDS_BETWEEN_LOOKS
 from robench.executors.deaths import MAX_DEATHS, Death, Deaths, late, mistaken
 from robench.executors.ray_actor import RayWorker
 from robench.executors.ray_cluster import Cluster, shown
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from robench.executors.base import Crew
     from robench.executors.ray import Ray
 
-SECONDS_BETWEEN_LOOKS = 0.25
 LEFT = Death("was on a machine that left the cluster", "look at that machine, and run it again")
 SHORT_OF_MEMORY = Death("was ended by Ray, which was short of memory", "try fewer workers, or a larger cpus_per_worker")
 ENDED = Death(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from robench.executors.base import SECONDS_BETWEEN_LOOKS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
     from robench.core.shard import Shard
     from robench.executors.base import Crew
     from robench.executors.serial import Serial
-
-SECONDS_BETWEEN_LOOKS = 0.25
 
 
 class SerialExecutor:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from robench.core.script import without_script
 from robench.core.standard_output import StdoutDiverted
+from robench.executors.base import SECONDS_BETWEEN_LOOKS
 from robench.executors.deaths import Death, late, silent
 from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work
 
@@ -29,7 +30,6 @@ START_SECONDS = 600.0
 SECONDS_BETWEEN_BEATS = 5.0
 # A worker that sends no heartbeat for so long is stopped, or hangs in native code that holds the interpreter.
 SILENT_SECONDS = 600.0
-SECONDS_BETWEEN_LOOKS = 0.25
 # The pipe closes first; freeing the memory of a large model takes a while.
 SECONDS_TO_EXIT = 5.0
 READ_SIZE = 1 << 20

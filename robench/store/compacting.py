@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
@@ -11,6 +12,8 @@ from robench.store.complaints import keeping, reading
 from robench.store.packed import decode_pack, encode_pack, extent_of
 from robench.store.paths import RECORD_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.publish import publish
+from robench.store.reading import read_whole
+from robench.store.record_files import pack_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,13 +76,8 @@ def _pack(folder: Path, files: Sequence[Path], records: Sequence[Record], paths:
         raise StoreError(f"{folder} was not packed, since its pack would hold other outcomes; report this as a bug")
     with keeping(place):
         # An earlier pack of the same extent stays only if all files beside it are copies of its records.
-        if not publish(place, content):
-            with reading(place):
-                kept = place.read_bytes()
-            if decode_pack(kept) != list(records):
-                raise StoreError(
-                    f"{place} holds other outcomes than the files beside it; 'robench store verify' reads it"
-                )
+        if not publish(place, content) and read_whole(place, partial(pack_at, place), None, paths) != list(records):
+            raise StoreError(f"{place} holds other outcomes than the files beside it; 'robench store verify' reads it")
         for path in files:
             if path != place:
                 # Another compaction may have removed it.

@@ -112,13 +112,17 @@ class Leases:
             self.renew()
 
     def _created(self, path: Path) -> bool:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with path.open("xb") as file:
-                file.write(self._content)
-        except FileExistsError:
-            return False
-        return True
+        while True:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with path.open("xb") as file:
+                    file.write(self._content)
+            except FileExistsError:
+                return False
+            except FileNotFoundError:
+                # A run that ended has removed the empty folder since.
+                continue
+            return True
 
     def _taken_over(self, path: Path) -> bool:
         """Take the place of an expired lease; return whether it is now this run's."""
@@ -144,10 +148,10 @@ class Leases:
         try:
             with path.open("rb") as file:
                 content = file.read(_MAX_BYTES)
-            dated = path.stat().st_mtime
+            return _has_ended(content) or self._now() - path.stat().st_mtime > self._seconds
         except FileNotFoundError:
+            # Released since, perhaps with the folder, by the last run that had a lease there.
             return True
-        return _has_ended(content) or self._now() - dated > self._seconds
 
     def _now(self) -> float:
         """Return the file server's time, as the date of a new file."""

@@ -83,6 +83,16 @@ def num_calls(monkeypatch: pytest.MonkeyPatch, folder: Path) -> int:
     return faults.count
 
 
+def check_that_a_rerun_is_whole(folder: Path, reference: dict[str, bytes]) -> None:
+    assert state_of(folder).items() <= reference.items(), folder
+    run(folder)
+    assert state_of(folder) == reference, folder
+    # A lease that could not be removed is, like all that killed runs leave, once it is old.
+    FolderStore(folder).sweep(-1.0)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    assert files == sorted(map(folder.joinpath, reference)), folder
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 def test_an_error_of_any_call_loses_nothing_and_a_rerun_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: dict[str, bytes], number: int
@@ -103,15 +113,7 @@ def test_an_error_of_any_call_loses_nothing_and_a_rerun_is_whole(
                 run(folder)
             except StoreError:
                 num_errors += 1
-        kept = state_of(folder)
-        assert kept.items() <= reference.items(), at
-        run(folder)
-        assert state_of(folder) == reference, at
-        # A lease that could not be removed is, like all that killed runs leave, once it is old.
-        FolderStore(folder).sweep(-1.0)
-        assert sorted(path for path in folder.rglob("*") if path.is_file()) == sorted(
-            map(folder.joinpath, reference)
-        ), at
+        check_that_a_rerun_is_whole(folder, reference)
     assert num_errors > 10
 
 
@@ -128,12 +130,5 @@ def test_death_at_any_call_loses_nothing_that_was_stored_and_a_rerun_is_whole(
             os._exit(0)
         # The order of the calls of two threads varies, and with it the number of calls by one or two.
         num_deaths += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-        kept = state_of(folder)
-        assert kept.items() <= reference.items(), at
-        run(folder)
-        assert state_of(folder) == reference, at
-        FolderStore(folder).sweep(-1.0)
-        assert sorted(path for path in folder.rglob("*") if path.is_file()) == sorted(
-            map(folder.joinpath, reference)
-        ), at
+        check_that_a_rerun_is_whole(folder, reference)
     assert num_deaths >= count - 5

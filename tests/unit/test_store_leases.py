@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -22,7 +24,6 @@ from robench.store.paths import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 KEY = "a1" * 16
 MEASURED = "b2" * 16
@@ -201,6 +202,38 @@ def test_a_new_lease_that_appears_while_an_expired_one_is_taken_is_put_back(
     assert leases(tmp_path).claim(MEASURED, KEY) is Claimed.MINE
 
 
+def test_a_folder_that_a_run_removes_at_its_end_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, removed = Path.mkdir, []
+
+    def make_and_lose(self: Path, *args: Any, **settings: Any) -> None:
+        make(self, *args, **settings)
+        if self.name == "leases" and not removed:
+            removed.append(self)
+            self.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", make_and_lose)
+    assert leases(tmp_path).claim(MEASURED, KEY) is Claimed.MINE
+    assert removed == [tmp_path / "leases"]
+
+
+def test_a_lease_that_goes_with_its_folder_while_it_is_looked_at_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, other = leases(tmp_path), leases(tmp_path)
+    owner.claim(MEASURED, KEY)
+    now, ended = Leases._now, []
+
+    def end_and_look(self: Leases) -> float:
+        if not ended:
+            ended.append(True)
+            owner.__exit__()
+        return now(self)
+
+    monkeypatch.setattr(Leases, "_now", end_and_look)
+    assert other.claim(MEASURED, KEY) is Claimed.MINE
+    assert ended == [True]
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "leases").touch()
     with pytest.raises(StoreError, match=r"leases.*could not be written"):
@@ -227,9 +260,6 @@ class ManyRuns(RuleBasedStateMachine):
 
     @initialize(folder=st.just(None))
     def begin(self, folder: None) -> None:
-        import tempfile
-        from pathlib import Path
-
         self.place = tempfile.TemporaryDirectory()
         self.folder = Path(self.place.name)
         self.claims = [leases(self.folder, self._has) for _ in range(3)]
