@@ -77,7 +77,7 @@ def plan_a_million() -> None:
 class Nothing:
     """Evaluator that measures nothing; worker processes import it from this file."""
 
-    def __call__(self, shard: Shard) -> Record:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record:
         """Return a record with plain outcomes."""
         row = ClassificationOutcome(
             example_id="", target=1, prediction=1, correct_top1=True, correct_top5=True, confidence=0.5, loss_nats=0.7

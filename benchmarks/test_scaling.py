@@ -18,6 +18,7 @@ from robench.declare import find_checkpoints, find_suite
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import ProcessExecutor
 from robench.runs import RunRequest, prepare
+from robench.scheduling import ShardQueue
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -41,7 +42,7 @@ SMALLEST_RATIO = 1.8
 def shards_per_second(shards: tuple[Shard, ...], num_workers: int) -> float:
     """Return the rate between the moment when every worker has answered and the moment when the first has no more."""
     times = []
-    for result in ProcessExecutor([Evaluator(device="cpu") for _ in range(num_workers)]).execute(shards):
+    for result in ProcessExecutor([Evaluator(device="cpu") for _ in range(num_workers)]).execute(ShardQueue(shards)):
         assert isinstance(result, Record)
         times.append(time.perf_counter())
     begin, end = 2 * num_workers, len(times) - num_workers

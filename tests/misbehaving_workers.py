@@ -49,7 +49,7 @@ class Misbehaving:
     folder: Path
     harm: str
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         (self.folder / f"worker-{os.getpid()}").touch()
         if shard.start == BAD:
             (self.folder / f"attempt-{time.time_ns()}").touch()

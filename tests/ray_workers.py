@@ -78,7 +78,7 @@ class Marking:
     device: str
     seconds: float = 0.05
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         (self.folder / f"{shard.start}-{os.getpid()}-{time.monotonic_ns()}").touch()
         time.sleep(self.seconds)
         record = record_of(shard.header)
@@ -91,7 +91,7 @@ class Misbehaving:
 
     harm: str
 
-    def __call__(self, shard: Shard) -> Any:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Any:
         if shard.start != 100:
             return record_of(shard.header)
         match self.harm:
@@ -112,7 +112,7 @@ class ReportingThreads:
 
     device: str
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         seen = [os.environ.get(name, "") for name in (*THREAD_VARIABLES, "CUDA_VISIBLE_DEVICES")]
         record = replace(record_of(shard.header), outcomes=outcome_columns(outcome_of(each) for each in seen))
         return replace(record, provenance=replace(record.provenance, device=self.device))

@@ -95,6 +95,17 @@ class Dataset(Protocol):
 
 
 @runtime_checkable
+class ReadsAhead(Dataset, Protocol):
+    """Dataset that can begin to read examples before they are asked for."""
+
+    def read_ahead(self, start: int, stop: int) -> None:
+        """Begin to read examples [start, stop), which ``batch`` will probably be asked for next, and return at once.
+
+        Nothing is raised: what cannot be read is reported by ``batch``.
+        """
+
+
+@runtime_checkable
 class ClassifiedDataset(Protocol):
     """Dataset that knows its number of classes only once opened.
 
@@ -153,6 +164,12 @@ class Work(Protocol):
 
         None if there is none at the moment; there may be later, unless the length is 0. An executor asks again within
         a second.
+        """
+
+    def following(self, worker: Hashable) -> Shard | None:
+        """Return the shard that a worker will probably take next, whose examples may be read ahead, or None.
+
+        It is not the worker's until it is taken.
         """
 
     def give_back(self, shard: Shard) -> None:

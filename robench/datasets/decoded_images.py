@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.shard import DatasetIdentity
+    from robench.datasets.decoding_pool import Begun
     from robench.declarations.preprocessing import ImagePreprocessing
+
+
+T = TypeVar("T")
 
 
 class DecodedImages(OrderedImages):
@@ -59,6 +63,14 @@ class DecodedImages(OrderedImages):
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         return _to_unit_range(self._decoded(start, stop))
 
+    def read_ahead(self, start: int, stop: int) -> None:
+        """Begin to decode examples [start, stop), as far as they exist, on the decoding processes."""
+        bounds = self, start, stop
+        if _LAST.get(bounds) is None and _NEXT.get(bounds) is None:
+            paths = [self.path(position) for position in range(start, min(stop, len(self)))]
+            if (begun := self._pool.begin(paths, self._preprocessing)) is not None:
+                _NEXT.keep(bounds, begun)
+
     def close(self) -> None:
         """End the decoding processes, which all datasets share; they restart on the next access."""
         self._pool.close()
@@ -68,11 +80,14 @@ class DecodedImages(OrderedImages):
         raise NotImplementedError
 
     def _decoded(self, start: int, stop: int) -> torch.Tensor:
-        pixels = _LAST.get((self, start, stop))
+        bounds = self, start, stop
+        pixels = _LAST.get(bounds)
         if pixels is None:
             paths = [self.path(position) for position in range(start, stop)]
-            pixels = self._stack(paths, self._pool.decode(paths, self._preprocessing))
-            _LAST.keep((self, start, stop), pixels)
+            begun = _NEXT.get(bounds)
+            _NEXT.clear()
+            pixels = self._stack(paths, self._pool.decode(paths, self._preprocessing, begun))
+            _LAST.keep(bounds, pixels)
         return pixels
 
     def _stack(self, paths: Sequence[Path], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
@@ -92,25 +107,29 @@ class DecodedImages(OrderedImages):
         return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).contiguous()
 
 
-class _LastBatch:
-    """Cache of the last decoded batch, which all conditions on a dataset read one after the other.
-
-    One for all datasets, since a batch of each type of ImageNet-C would be a gigabyte.
-    """
+class _OneBatch(Generic[T]):
+    """Cache of one batch for all datasets, since a batch of each type of ImageNet-C would be a gigabyte."""
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[DecodedImages, int, int], torch.Tensor] | None = None
+        self._kept: tuple[tuple[DecodedImages, int, int], T] | None = None
 
-    def get(self, bounds: tuple[DecodedImages, int, int]) -> torch.Tensor | None:
-        """Return the bytes (B, 3, H, W) of these bounds if cached; read-only."""
+    def get(self, bounds: tuple[DecodedImages, int, int]) -> T | None:
+        """Return the cached value of the batch with these bounds, or None."""
         return self._kept[1] if self._kept is not None and self._kept[0] == bounds else None
 
-    def keep(self, bounds: tuple[DecodedImages, int, int], pixels: torch.Tensor) -> None:
-        """Cache these, replacing the previous batch."""
-        self._kept = bounds, pixels
+    def keep(self, bounds: tuple[DecodedImages, int, int], value: T) -> None:
+        """Cache this in place of another batch."""
+        self._kept = bounds, value
+
+    def clear(self) -> None:
+        """Empty the cache."""
+        self._kept = None
 
 
-_LAST: Final = _LastBatch()
+# Bytes (B, 3, H, W), read-only: all conditions on a dataset may read a batch one after the other.
+_LAST: Final[_OneBatch[torch.Tensor]] = _OneBatch()
+# What was begun for the batch that comes next.
+_NEXT: Final[_OneBatch[Begun]] = _OneBatch()
 
 
 def _shown(pixels: NDArray[np.uint8]) -> str:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from robench.declarations.preprocessing import ImagePreprocessing
 
     Pixels = NDArray[np.uint8]
+    # Images being decoded, in order.
+    Begun = Iterator[Pixels | ExampleError]
 
 
 class DecodingPool:
@@ -38,17 +40,29 @@ class DecodingPool:
         self._num_processes = num_processes
         self._executor: ProcessPoolExecutor | None = None
 
-    def decode(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> list[Pixels]:
-        """Return the images in the order of ``paths``, (H, W, 3) each.
+    def begin(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> Begun | None:
+        """Begin to decode images, and return at once; None without processes or images."""
+        if self._num_processes == 0 or not paths:
+            return None
+        try:
+            return self._submitted(paths, preprocessing)
+        except BrokenProcessPool:
+            # Reported by ``decode``, if new processes die as well.
+            return None
+
+    def decode(
+        self, paths: Sequence[Path], preprocessing: ImagePreprocessing, begun: Begun | None = None
+    ) -> list[Pixels]:
+        """Return the images in the order of ``paths``, (H, W, 3) each; ``begun`` is what ``begin`` returned for them.
 
         Raises:
             ExampleError: one cannot be read (the first of several); or processes died twice.
         """
         if self._num_processes == 0:
             return [decode(path, preprocessing) for path in paths]
-        for _ in range(2):
+        for tried in (begun, None):
             try:
-                return self._decode_in_processes(paths, preprocessing)
+                return _images_of(self._submitted(paths, preprocessing) if tried is None else tried)
             except BrokenProcessPool:
                 self.close()
             except KeyboardInterrupt:
@@ -66,19 +80,13 @@ class DecodingPool:
             self._executor.shutdown(cancel_futures=True)
         self._executor = None
 
-    def _decode_in_processes(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> list[Pixels]:
+    def _submitted(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> Iterator[Pixels | ExampleError]:
         # Few enough portions to send, enough to even out large and small images and to end soon when interrupted.
         portion = min(16, -(-len(paths) // (4 * self._num_processes)))
         work = partial(try_decode, preprocessing=preprocessing)
         executor = self._started()
         with _sigint_held_back(), without_script():
-            results = executor.map(work, paths, chunksize=portion)
-        images = []
-        for image in results:
-            if isinstance(image, ExampleError):
-                raise image
-            images.append(image)
-        return images
+            return executor.map(work, paths, chunksize=portion)
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
@@ -86,6 +94,15 @@ class DecodingPool:
                 self._num_processes, multiprocessing.get_context("spawn"), initializer=decoding_process.begin
             )
         return self._executor
+
+
+def _images_of(begun: Begun) -> list[Pixels]:
+    images = []
+    for image in begun:
+        if isinstance(image, ExampleError):
+            raise image
+        images.append(image)
+    return images
 
 
 @cache

@@ -63,7 +63,7 @@ def evaluate(
     source = Attacked() if source is None else source
     outcomes: list[Outcomes] = []
     with fixed_arithmetic(model.device):
-        for start in range(shard.start, shard.stop, size := _rows_at_once(shard)):
+        for start in range(shard.start, shard.stop, size := rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
             outcomes.append(_measure(measurement, batch, model, source))
     measured = provenance(model.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
@@ -94,7 +94,7 @@ def provenance(
     )
 
 
-def _rows_at_once(shard: Shard) -> int:
+def rows_at_once(shard: Shard) -> int:
     """Return the number of examples per perturbation call; with early stopping, other examples fill the batches."""
     batch_size = shard.measurement.batch_size
     return shard.stop - shard.start if shard.measurement.condition.perturbation.stops_at_success else batch_size

@@ -17,8 +17,9 @@ from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Predict
 from robench.datasets import open_dataset
 from robench.domains.devices import is_out_of_memory
-from robench.evaluation.evaluate import provenance
+from robench.evaluation.evaluate import provenance, rows_at_once
 from robench.evaluation.memory import first_fitting, free, halves
+from robench.evaluation.reading import ReadAhead
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import AdversarialStore, Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
+    from robench.evaluation.reading import Range
     from robench.models.loaded import LoadedModel
 
 TRACEBACK_LENGTH = 20_000
@@ -58,12 +60,12 @@ class Evaluator:
         default_factory=dict, init=False, repr=False
     )
 
-    def __call__(self, shard: Shard) -> Record | Failure:
-        """Return the record of ``shard``, or the failure with the reason."""
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
+        """Return the record of ``shard``, or the failure with the reason; read ahead the examples of ``following``."""
         started = time.perf_counter()
         try:
             with Contained():
-                return self._measured(shard)
+                return self._measured(shard, following)
         except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
             # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
@@ -77,10 +79,19 @@ class Evaluator:
             provenance=provenance(torch.device(self.device), started, self.limit),
         )
 
-    def _measured(self, shard: Shard) -> Record:
+    def _measured(self, shard: Shard, following: Shard | None) -> Record:
         model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
         action = shard.measurement.condition.action
-        return action.measure(shard, model, dataset, limit=self.limit, kept=self.adversarial)
+        read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
+        return action.measure(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
+
+    def _range_of(self, shard: Shard) -> Range | None:
+        """Return where the first examples of a shard are, or None for a dataset that cannot be opened."""
+        try:
+            dataset = self._dataset_of(shard.measurement)
+        except Exception:  # The shard's own measuring reports it.
+            return None
+        return dataset, shard.start, min(shard.start + rows_at_once(shard), shard.stop)
 
     def _advice(self, shard: Shard) -> str:
         """Return advice about exhausted memory: the batch size that fits, found by halving on the same inputs."""

@@ -9,12 +9,17 @@ from robench.declarations.base import DeclarationBase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from robench.core.protocols import Executor
     from robench.core.records import Failure, Record
     from robench.core.shard import Shard
 
-    Evaluate = Callable[[Shard], Record | Failure]
+    class Evaluate(Protocol):
+        """Evaluator of shards: ``following`` is the shard that will probably come next, to be read ahead."""
+
+        def __call__(self, shard: Shard, following: Shard | None = None, /) -> Record | Failure:
+            """Return the record of ``shard``, or the failure with the reason."""
 
 
 # Between looks at workers whose events are not signalled, and at work that other runs have claimed.

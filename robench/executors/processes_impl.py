@@ -94,7 +94,7 @@ class ProcessExecutor:
         for place in places:
             if place.shard is None and not self._draining and (shard := work.take(place)) is not None:
                 place.shard = shard
-                place.process.hand(shard)
+                place.process.hand(shard, work.following(place))
 
     def _look_after(self, place: _Place, work: Work, warden: Warden) -> Record | Failure | None:
         """Return the result of a worker's shard if there is one; replace the worker if it failed."""

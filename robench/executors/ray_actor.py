@@ -50,12 +50,15 @@ class RayWorker:
         return ""
 
     def measure(self, content: bytes) -> tuple[object, str]:
-        """Return the result of a pickled shard and an empty text, or None and the problem."""
+        """Return the result of a pickled shard and an empty text, or None and the problem.
+
+        With it comes the shard that will probably follow, or None.
+        """
         assert self._evaluator is not None  # it was prepared
         try:
             with Contained(keeps_environment=True):
-                shard = pickle.loads(content)
-            return self._evaluator(shard), ""
+                shard, following = pickle.loads(content)
+            return self._evaluator(shard, following), ""
         # Broad for the same reason; errors of models are failures already.
         except Exception as error:
             return None, described(error)

@@ -132,7 +132,8 @@ class RayExecutor:
         for place in places:
             if place.pending is None and not self._draining and (shard := work.take(place)) is not None:
                 place.shard, place.begun = shard, time.monotonic()
-                place.pending = place.actor.measure.remote(self._cluster.ray.cloudpickle.dumps(shard))
+                task = self._cluster.ray.cloudpickle.dumps((shard, work.following(place)))
+                place.pending = place.actor.measure.remote(task)
 
     def _heard_of(self, places: list[_Place]) -> list[_Place]:
         """Wait briefly; return the places whose actors have answered, died, or exceeded their time."""

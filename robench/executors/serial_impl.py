@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 from robench.executors.base import SECONDS_BETWEEN_LOOKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from robench.core.protocols import Work
     from robench.core.records import Failure, Record
-    from robench.core.shard import Shard
-    from robench.executors.base import Crew
+    from robench.executors.base import Crew, Evaluate
     from robench.executors.serial import Serial
 
 
 class SerialExecutor:
     """Serial executor, the reference for every other executor (``core.protocols.Executor``)."""
 
-    def __init__(self, evaluator: Callable[[Shard], Record | Failure]) -> None:
+    def __init__(self, evaluator: Evaluate) -> None:
         self._evaluator = evaluator
         self._draining = False
 
@@ -36,7 +35,7 @@ class SerialExecutor:
             if shard is None:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
             else:
-                yield self._evaluator(shard)
+                yield self._evaluator(shard, work.following(self))
 
     def drain(self) -> None:
         """Start no further shards."""

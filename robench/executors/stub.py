@@ -25,7 +25,7 @@ class Stub:
     device: str
     failing_start: int | None = 150
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         """Return an empty record, or a failure."""
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         provenance = Provenance(device=self.device, versions={}, seconds=0.0, finished_at=now)

@@ -29,8 +29,10 @@ class Heartbeat:
     """Message of a worker that lives, whatever it computes."""
 
 
-def work(pipe: Connection, answer: Callable[[Any], object], token: bytes, seconds_between_beats: float) -> None:
+def work(pipe: Connection, answer: Callable[..., object], token: bytes, seconds_between_beats: float) -> None:
     """Report that the worker is ready, and answer each task until None arrives or the parent is gone.
+
+    A task is the arguments of ``answer``.
 
     A thread sends heartbeats meanwhile. None come while native code holds the interpreter, or from a stopped process.
     """
@@ -47,7 +49,7 @@ def work(pipe: Connection, answer: Callable[[Any], object], token: bytes, second
         beating.daemon = True
         beating.start()
         while (task := _received(pipe)) is not None:
-            outbox.send(answer(task))
+            outbox.send(answer(*task))
     except (EOFError, OSError):
         # The pipe is closed: leave at once, before libraries' own threads hold the exit up.
         os._exit(1)

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from robench.core.script import without_script
 from robench.core.standard_output import StdoutDiverted
@@ -49,7 +49,7 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, answer: Callable[[Any], object], warden: Warden, limit_seconds: float, *, imports_script: bool
+        self, answer: Callable[..., object], warden: Warden, limit_seconds: float, *, imports_script: bool
     ) -> None:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
@@ -80,8 +80,8 @@ class WorkerProcess:
         """Return the exit code of the ended process; negative for a signal."""
         return self._process.exitcode
 
-    def hand(self, task: object) -> None:
-        """Give it a task."""
+    def hand(self, *task: object) -> None:
+        """Give it a task, the arguments of its answer."""
         self._begun = self._heard = time.monotonic()
         # A dead process is detected later.
         with suppress(OSError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from robench.core.protocols import Claimed
@@ -77,6 +78,7 @@ class ShardQueue:
         self._taken: deque[Shard] = deque()
         self._last_look = -SECONDS_BETWEEN_LOOKS
         self._holding: dict[Hashable, str] = {}
+        self._expected: dict[Hashable, Shard] = {}
 
     def __len__(self) -> int:
         """Return the number of shards that are left to be taken, with those that other runs have claimed."""
@@ -93,16 +95,44 @@ class ShardQueue:
             return self._held_by(worker, self._returned.popleft())
         while (name := self._next_model(worker)) is not None:
             model = self._models[name]
-            shard = model.shards.popleft()
+            shard = self._removed_from(model, worker)
             model.cost -= (cost := self._cost(shard))
             self._left -= cost
             if self._is_mine(shard):
                 return self._held_by(worker, shard)
         return self._taken_over(worker)
 
+    def following(self, worker: Hashable) -> Shard | None:
+        """Return the next shard of the worker's model, which others leave to it while they have another one.
+
+        Nothing is claimed, and None is returned where the model has no shard for it.
+        """
+        model = self._models.get(self._holding.get(worker, ""))
+        if model is None:
+            return None
+        self._expected.pop(worker, None)
+        expected = self._expected_by_others(worker)
+        shard = next((each for each in islice(model.shards, len(expected) + 1) if id(each) not in expected), None)
+        if shard is not None:
+            self._expected[worker] = shard
+        return shard
+
     def give_back(self, shard: Shard) -> None:
         """Return a shard without a result, which is taken again before all others."""
         self._returned.appendleft(shard)
+
+    def _expected_by_others(self, worker: Hashable) -> set[int]:
+        return {id(shard) for each, shard in self._expected.items() if each != worker}
+
+    def _removed_from(self, model: _OfModel, worker: Hashable) -> Shard:
+        """Remove and return the shard that the worker expects, else the first that nobody expects, else the first."""
+        expected, others = self._expected.pop(worker, None), self._expected_by_others(worker)
+        # Whatever is before the expected one is expected by others.
+        near = list(islice(model.shards, len(others) + 1))
+        ranked = [each is expected for each in near], [id(each) not in others for each in near]
+        place = next((found.index(True) for found in ranked if True in found), 0)
+        del model.shards[place]
+        return near[place]
 
     def _held_by(self, worker: Hashable, shard: Shard) -> Shard:
         self._holding[worker] = shard.measurement.checkpoint.name
@@ -178,6 +208,11 @@ class InTurn:
     def take(self, worker: Hashable) -> Shard | None:
         """Return the next shard for a worker, or None if others have claimed all that are left."""
         found = (each.take(worker) for each in self._queues)
+        return next((shard for shard in found if shard is not None), None)
+
+    def following(self, worker: Hashable) -> Shard | None:
+        """Return the shard that a worker will probably take next, or None."""
+        found = (each.following(worker) for each in self._queues)
         return next((shard for shard in found if shard is not None), None)
 
     def give_back(self, shard: Shard) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
-from robench.core.protocols import ClassifiedDataset
+from robench.core.protocols import ClassifiedDataset, ReadsAhead
 from robench.datasets import DATASETS
 from robench.datasets.base import DatasetBase
 from robench.domains import DOMAINS
@@ -223,6 +223,25 @@ def a_batch_is_its_items(opened: Opened) -> None:
     require(joined, subject, "gives two neighbouring batches that are not the wide one", "the same examples")
 
 
+def reading_ahead_changes_nothing(opened: Opened) -> None:
+    """Check that a dataset that reads ahead raises nothing then, and gives the same batches, announced or not."""
+    dataset, subject = opened.dataset, opened.subject
+    if not isinstance(dataset, ReadsAhead):
+        return
+    stop = min(len(dataset), 6)
+    middle = stop // 2
+    ranges = (0, stop), (0, middle), (middle, stop)
+    plain = [dataset.batch(*bounds) for bounds in ranges]
+    for announced in (*ranges, (0, len(dataset) + 1)):
+        # Past the end, too: `batch` reports what is wrong.
+        dataset.read_ahead(*announced)
+        for bounds, expected in zip(ranges, plain, strict=True):
+            batch = dataset.batch(*bounds)
+            same = batch.ids == expected.ids and torch.equal(batch.inputs, expected.inputs)
+            same = same and torch.equal(batch.targets, expected.targets)
+            require(same, subject, f"gives another batch {list(bounds)} after it read ahead", "the same examples")
+
+
 def indices_are_those_of_a_list(opened: Opened) -> None:
     """Check that negative indices count from the end, and that all others outside are an IndexError."""
     dataset, subject = opened.dataset, opened.subject
@@ -285,6 +304,7 @@ DATASET_CHECKS = (
     gives_inputs_of_its_domain,
     ids_are_unique_and_in_the_order_of_their_hash,
     a_batch_is_its_items,
+    reading_ahead_changes_nothing,
     indices_are_those_of_a_list,
     writing_into_a_batch_changes_no_later_one,
     two_openings_are_the_same,

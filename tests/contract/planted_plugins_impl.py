@@ -348,6 +348,30 @@ def with_short_batches() -> InMemoryImages:
     return Short("planted", *parts())
 
 
+class Impatient(InMemoryImages):
+    """Its next batch is what it read ahead, whatever is asked for."""
+
+    def read_ahead(self, start: int, stop: int) -> None:
+        self._ahead = super().batch(start, min(stop, len(self)))
+
+    def batch(self, start: int, stop: int) -> Batch:
+        ahead = vars(self).pop("_ahead", None)
+        return super().batch(start, stop) if ahead is None else ahead
+
+
+def with_whatever_it_read_ahead() -> InMemoryImages:
+    return Impatient("planted", *parts())
+
+
+class Strict(InMemoryImages):
+    def read_ahead(self, start: int, stop: int) -> None:
+        self.batch(start, stop)
+
+
+def that_raises_when_it_reads_ahead() -> InMemoryImages:
+    return Strict("planted", *parts())
+
+
 class Undigested(InMemoryImages):
     @property
     def identity(self) -> DatasetIdentity:

@@ -167,6 +167,8 @@ def test_a_mistake_of_an_attention_is_found(declared: Any, found: str) -> None:
         ("that_lends_its_memory", "after a caller wrote into a batch"),
         ("with_short_batches", "raised nothing for the batch [0, 13) of 12 examples"),
         ("without_a_digest", "has fingerprint 'v1'"),
+        ("with_whatever_it_read_ahead", "gives another batch [0, 6] after it read ahead"),
+        ("that_raises_when_it_reads_ahead", "in: reading ahead changes nothing; expected no exception"),
     ],
 )
 def test_a_mistake_of_a_dataset_is_found(name: str, found: str) -> None:

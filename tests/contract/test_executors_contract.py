@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -16,10 +16,13 @@ import pytest
 from ray_workers import local_ray
 
 from robench.core.errors import UsageError
+from robench.core.records import Failure, Record
+from robench.core.shard import Shard
 from robench.executors import EXECUTORS, IN_PROCESS, Crew, ExecutorBase, Ray
 from robench.executors.ray_cluster import Cluster, Wanted
 from robench.executors.serial_impl import SerialExecutor
 from robench.executors.stub import Stub
+from robench.scheduling import ShardQueue
 from robench.testing import check_executor
 from robench.testing.declarations import DECLARATION_CHECKS
 from robench.testing.executor import EXECUTOR_CHECKS, shards_for_tests, subject_of
@@ -58,6 +61,27 @@ def test_executors(check: Callable[..., None], declared: ExecutorBase) -> None:
 
 def test_an_honest_executor_passes() -> None:
     check_executor(IN_PROCESS)
+
+
+@dataclass(frozen=True)
+class Announced:
+    """Evaluator whose records say, in place of the device, which shard was announced to follow."""
+
+    device: str
+
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
+        record = Stub(self.device, failing_start=None)(shard)
+        announced = "" if following is None else following.key
+        return replace(record, provenance=replace(record.provenance, device=announced))
+
+
+def test_workers_are_told_which_shard_follows(declared: ExecutorBase) -> None:
+    devices = () if declared.is_elsewhere else ("cpu",)
+    executor = declared.executor(Crew(make=Announced, devices=devices, device="cpu", num_workers=1))
+    # One worker, and one model at a time: 6 shards of each.
+    results = list(executor.execute(ShardQueue(shards_for_tests())))
+    keys = [result.shard.key for result in results]
+    assert [result.provenance.device for result in results] == [*keys[1:6], "", *keys[7:], ""]
 
 
 class Planted(SerialExecutor):

@@ -33,7 +33,7 @@ class Marking:
 
     folder: Path
 
-    def __call__(self, shard: Shard) -> Record:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record:
         (self.folder / f"{shard.key}-{os.getpid()}-{time.monotonic_ns()}").touch()
         time.sleep(0.15)
         return record_of(shard.header)

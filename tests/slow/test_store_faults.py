@@ -31,7 +31,7 @@ SHARDS = list(plan([replace(MEASUREMENT, dataset=DATA)], batches_per_shard=1))
 CALLS = ((os, ("fsync", "link", "replace", "rename", "unlink", "mkdir", "rmdir", "utime", "listdir")), (io, ("open",)))
 
 
-def recorded(shard: Shard) -> Record:
+def recorded(shard: Shard, following: Shard | None = None) -> Record:
     return record_of(shard.header)
 
 

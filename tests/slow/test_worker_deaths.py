@@ -69,7 +69,7 @@ def test_a_shard_that_holds_the_interpreter_over_its_time_is_given_up(tmp_path: 
 
 @dataclass(frozen=True)
 class EndingAlways:
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         os._exit(0)
 
 

@@ -153,6 +153,47 @@ def test_processes_that_die_twice_are_an_error_that_says_what_may_be_the_matter(
     assert "Memory" in message
 
 
+def test_images_begun_are_decoded_once_and_the_same(
+    pool: DecodingPool, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = pool.begin(paths, SMALL)
+    monkeypatch.setattr(pool, "_submitted", None)
+    decoded = pool.decode(paths, SMALL, begun)
+    for found, expected in zip(decoded, DecodingPool(0).decode(paths, SMALL), strict=True):
+        assert np.array_equal(found, expected)
+
+
+def test_processes_that_die_over_images_begun_cost_nothing_but_time(pool: DecodingPool, paths: list[Path]) -> None:
+    expected = pool.decode(paths, SMALL)
+    begun = pool.begin(paths, SMALL)
+    for process_id in process_ids(pool):
+        os.kill(process_id, signal.SIGKILL)
+    # Whether the death is seen here or there.
+    again = pool.begin(paths, SMALL)
+    for each in (begun, again):
+        decoded = pool.decode(paths, SMALL, each)
+        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(decoded, expected, strict=True))
+
+
+def test_an_unreadable_image_that_was_begun_is_the_same_error(
+    pool: DecodingPool, paths: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "empty.JPEG").write_bytes(b"")
+    mixed = [*paths[:2], tmp_path / "empty.JPEG"]
+    begun = pool.begin(mixed, SMALL)
+    assert len(pool.decode(paths[:2], SMALL)) == 2
+    with pytest.raises(ExampleError) as caught:
+        pool.decode(mixed, SMALL, begun)
+    assert str(caught.value) == message_of(DecodingPool(0), mixed)
+
+
+def test_nothing_is_begun_without_processes_or_images(paths: list[Path]) -> None:
+    assert DecodingPool(0).begin(paths, SMALL) is None
+    idle = DecodingPool(2)
+    assert idle.begin([], SMALL) is None
+    assert idle._executor is None
+
+
 def test_no_process_is_started_before_it_is_needed_or_where_none_is_wanted(paths: list[Path]) -> None:
     idle = DecodingPool(2)
     assert idle._executor is None

@@ -23,6 +23,7 @@ from robench.datasets.imagenet_folder import class_indices
 from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
 from robench.datasets.layouts import layout_of
 from robench.declarations.preprocessing import ImagePreprocessing
+from robench.testing.dataset import Opened, reading_ahead_changes_nothing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,18 +136,29 @@ def test_a_decoding_process_changes_no_byte_of_a_batch(tree: Path) -> None:
     assert torch.equal(helped[2][0], alone[2][0])
 
 
+def sizes_of_calls(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
+    """Return the list of the numbers of images that a method of decoding pools is called with."""
+    calls: list[int] = []
+    original = getattr(DecodingPool, method)
+
+    def counted(self: DecodingPool, paths: Any, *arguments: Any) -> Any:
+        calls.append(len(paths))
+        return original(self, paths, *arguments)
+
+    monkeypatch.setattr(DecodingPool, method, counted)
+    return calls
+
+
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many images each call of the pool decoded."""
-    calls: list[int] = []
-    decode = DecodingPool.decode
+    return sizes_of_calls(monkeypatch, "decode")
 
-    def counted(self: DecodingPool, paths: Any, wanted: ImagePreprocessing) -> Any:
-        calls.append(len(paths))
-        return decode(self, paths, wanted)
 
-    monkeypatch.setattr(DecodingPool, "decode", counted)
-    return calls
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many images each call handed to decoding processes."""
+    return sizes_of_calls(monkeypatch, "_submitted")
 
 
 def test_the_last_batch_is_kept_for_the_next_condition(tree: Path, decoded: list[int]) -> None:
@@ -174,6 +186,40 @@ def test_a_dataset_that_is_opened_anew_reads_anew(tree: Path, decoded: list[int]
     shown = before.batch(0, 2).inputs
     Image.new("RGB", (60, 48), "red").save(tree / f"{before.ids[0]}.JPEG")
     assert not torch.equal(imagenet_1k(tree, SMALL).batch(0, 2).inputs, shown)
+
+
+def test_a_batch_that_was_read_ahead_is_decoded_once(tree: Path, submitted: list[int]) -> None:
+    expected = imagenet_1k(tree, SMALL).batch(2, 7).inputs
+    dataset = imagenet_1k(tree, SMALL, decode_workers=1)
+    for _ in range(2):
+        dataset.read_ahead(2, 7)
+    assert submitted == [5]
+    assert torch.equal(dataset.batch(2, 7).inputs, expected)
+    # It is the last batch now.
+    dataset.read_ahead(2, 7)
+    assert submitted == [5]
+    dataset.read_ahead(0, 2)
+    # Another one than was announced.
+    dataset.batch(3, 6)
+    assert submitted == [5, 2, 3]
+    dataset.close()
+
+
+def test_reading_ahead_of_one_opening_is_none_of_another(tree: Path, submitted: list[int]) -> None:
+    before = imagenet_1k(tree, SMALL, decode_workers=1)
+    shown = before.batch(0, 2).inputs
+    before.batch(2, 4)
+    before.read_ahead(0, 2)
+    Image.new("RGB", (60, 48), "red").save(tree / f"{before.ids[0]}.JPEG")
+    assert not torch.equal(imagenet_1k(tree, SMALL, decode_workers=1).batch(0, 2).inputs, shown)
+    assert submitted == [2, 2, 2, 2]
+    before.close()
+
+
+def test_reading_ahead_keeps_the_contract(tree: Path) -> None:
+    dataset = imagenet_1k(tree, SMALL, decode_workers=1)
+    reading_ahead_changes_nothing(Opened(IMAGENET_1K, lambda: dataset))
+    dataset.close()
 
 
 def test_all_datasets_share_their_decoding_processes(tree: Path) -> None:

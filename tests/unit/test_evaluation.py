@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from classified_examples import Examples, ReadingAhead
 
-from examples import MEASUREMENT
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.core.columns import Outcomes, Values, fields_of
-from robench.core.errors import BudgetExceededError, ContractError, ExampleError
-from robench.core.protocols import Batch, Perturbed
+from robench.core.errors import BudgetExceededError, ContractError, ExampleError, MissingDataError
+from robench.core.protocols import Perturbed
 from robench.core.records import Failure, Record
-from robench.core.shard import DatasetIdentity, Shard
-from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.domains.real_valued import BUDGET_TOLERANCE, UNIT_INTERVAL
 from robench.evaluation import evaluator, keeping
@@ -36,25 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-SIZE = 25
-
-
-class Examples:
-    """25 examples of 2x2 pixels in 3 classes."""
-
-    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
-    inputs = torch.rand(SIZE, 1, 2, 2, generator=torch.Generator().manual_seed(0))
-    targets = torch.arange(SIZE) % 3
-
-    def __len__(self) -> int:
-        return SIZE
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self.inputs[index], int(self.targets[index])
-
-    def batch(self, start: int, stop: int) -> Batch:
-        ids = tuple(f"example/{i}" for i in range(start, stop))
-        return Batch(ids=ids, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
+EXAMPLES = Examples(25, (1, 2, 2), num_classes=3)
+SIZE = len(EXAMPLES)
 
 
 class Watched:
@@ -76,30 +57,25 @@ class Watched:
         return inputs.flatten(1) @ self.weight.T
 
 
-def shard_of(perturbation: Any, start: int = 0, stop: int = SIZE, batch_size: int = 10) -> Shard:
-    condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation)
-    measurement = replace(MEASUREMENT, condition=condition, dataset=Examples.identity, batch_size=batch_size)
-    return Shard(measurement=measurement, start=start, stop=stop)
-
-
+shard_of = EXAMPLES.shard
 FGSM = Fgsm(epsilon=Fraction(8, 255))
 
 
 class TestEvaluate:
     def test_measures_every_example_once_in_order(self) -> None:
-        record = evaluate(shard_of(FGSM), Watched(), Examples())
+        record = evaluate(shard_of(FGSM), Watched(), EXAMPLES)
         assert [outcome.example_id for outcome in record.outcomes] == [f"example/{i}" for i in range(SIZE)]
 
     def test_every_pass_has_exactly_batch_size_rows(self) -> None:
         victim = Watched()
-        evaluate(shard_of(FGSM), victim, Examples())
+        evaluate(shard_of(FGSM), victim, EXAMPLES)
         assert victim.shapes == [(10, 1, 2, 2)] * 6
 
     def test_computes_with_one_thread_and_restores_the_callers(self) -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(2)
         victim = Watched()
-        evaluate(shard_of(FGSM), victim, Examples())
+        evaluate(shard_of(FGSM), victim, EXAMPLES)
         assert set(victim.threads) == {1}
         assert torch.get_num_threads() == 2
         torch.set_num_threads(before)
@@ -112,14 +88,14 @@ class TestEvaluate:
 
         torch.manual_seed(5)
         before = torch.random.get_rng_state()
-        evaluate(shard_of(FGSM), Drawing(), Examples())
+        evaluate(shard_of(FGSM), Drawing(), EXAMPLES)
         assert torch.equal(torch.random.get_rng_state(), before)
 
     def test_shards_cut_anywhere_hold_the_same_outcomes(self) -> None:
         noise = UniformNoise(epsilon=Fraction(8, 255))
-        whole = evaluate(shard_of(noise), Watched(), Examples()).outcomes
+        whole = evaluate(shard_of(noise), Watched(), EXAMPLES).outcomes
         parts = [
-            evaluate(shard_of(noise, a, b), Watched(), Examples()).outcomes for a, b in ((0, 10), (10, 20), (20, 25))
+            evaluate(shard_of(noise, a, b), Watched(), EXAMPLES).outcomes for a, b in ((0, 10), (10, 20), (20, 25))
         ]
         assert Outcomes.joined(parts) == whole
 
@@ -127,7 +103,7 @@ class TestEvaluate:
         seen = []
         for shard in (shard_of(FGSM), shard_of(Clean()), shard_of(FGSM, batch_size=25)):
             victim = Watched()
-            evaluate(shard, victim, Examples())
+            evaluate(shard, victim, EXAMPLES)
             passes_a_batch = len(victim.seeds) // len(range(0, SIZE, shard.measurement.batch_size))
             predictions = victim.seeds[passes_a_batch - 1 :: passes_a_batch]
             seen.append([seed for seeds in predictions for seed in seeds or ()][:SIZE])
@@ -137,7 +113,7 @@ class TestEvaluate:
     def test_every_pass_of_an_attack_has_draws_that_no_other_pass_has(self) -> None:
         pgd = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=5)
         victim = Watched()
-        evaluate(shard_of(pgd, stop=10), victim, Examples())
+        evaluate(shard_of(pgd, stop=10), victim, EXAMPLES)
         # Five steps, a look at where the last one led, and the prediction.
         assert len(victim.seeds) == 7
         seeds = [seed for of_pass in victim.seeds for seed in of_pass or ()]
@@ -145,23 +121,22 @@ class TestEvaluate:
 
     def test_passes_of_an_attack_are_counted_for_each_example(self) -> None:
         pgd = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=5)
-        for outcome in evaluate(shard_of(pgd), Watched(), Examples()).outcomes:
+        for outcome in evaluate(shard_of(pgd), Watched(), EXAMPLES).outcomes:
             assert (outcome.num_queries, outcome.num_gradients) == (6, 5)
-        assert evaluate(shard_of(Clean()), Watched(), Examples()).outcomes[0].num_queries is None
+        assert evaluate(shard_of(Clean()), Watched(), EXAMPLES).outcomes[0].num_queries is None
 
     def test_provenance_says_where_and_for_which_limit(self) -> None:
-        provenance = evaluate(shard_of(Clean()), Watched(), Examples(), limit=7).provenance
+        provenance = evaluate(shard_of(Clean()), Watched(), EXAMPLES, limit=7).provenance
         assert provenance.limit == 7
         assert provenance.device == device_kind(torch.device("cpu"))
         assert provenance.versions == library_versions()
         assert provenance.seconds > 0
 
     def test_a_dataset_outside_the_pixel_range_is_refused(self) -> None:
-        class Levels(Examples):
-            inputs = Examples.inputs * 255
-
+        levels = Examples(SIZE, (1, 2, 2), num_classes=3)
+        levels.inputs *= 255
         with pytest.raises(ContractError, match=r"dataset 'digits' gave inputs from .* wanted \[0, 1\]"):
-            evaluate(shard_of(Clean()), Watched(), Levels())
+            evaluate(shard_of(Clean()), Watched(), levels)
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
     def test_a_victim_without_finite_logits_is_refused(self, bad: float) -> None:
@@ -171,7 +146,7 @@ class TestEvaluate:
                 return torch.cat([scores[:-1], scores[-1:] * 0 + bad])
 
         with pytest.raises(ContractError, match="NaN or infinite logits for 1 of 10 inputs"):
-            evaluate(shard_of(Clean()), Broken(), Examples())
+            evaluate(shard_of(Clean()), Broken(), EXAMPLES)
 
     def test_an_attack_that_leaves_its_budget_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
@@ -180,7 +155,7 @@ class TestEvaluate:
             lambda declaration, batch, *others: [(declaration, Perturbed(inputs=1 - batch.inputs))],
         )
         with pytest.raises(BudgetExceededError, match=r"'fgsm' moved an input by 0\.\d+ in linf.*8/255"):
-            evaluate(shard_of(FGSM), Watched(), Examples())
+            evaluate(shard_of(FGSM), Watched(), EXAMPLES)
 
 
 class TestContracts:
@@ -308,7 +283,7 @@ class TestEvaluator:
             return Watched()
 
         monkeypatch.setattr(evaluator, "load_model", load)
-        monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: Examples())
+        monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: EXAMPLES)
         return loaded
 
     def test_a_victim_stays_loaded_across_its_shards(self, loads: list[str]) -> None:
@@ -322,6 +297,37 @@ class TestEvaluator:
         for shard in (first, replace(first, measurement=other), first):
             measure(shard)
         assert loads == ["m 0000", "n 0000", "m 0000"]
+
+    def test_the_first_examples_of_the_shard_that_follows_are_read_ahead(
+        self, loads: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dataset = ReadingAhead(SIZE, (1, 2, 2), num_classes=3)
+        monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: dataset)
+        Evaluator()(shard_of(FGSM, 0, 20), shard_of(FGSM, 20, 25))
+        assert dataset.calls == [(0, 10), "ahead", (10, 20), (10, 20), "ahead", (20, 25)]
+        dataset.calls.clear()
+        # With early stopping other examples fill the batches: all of a shard are read at once.
+        stopping = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=2, stop="at_success")
+        Evaluator()(shard_of(FGSM, 20, 25), shard_of(stopping, 0, 25))
+        assert dataset.calls == [(20, 25), "ahead", (0, 25)]
+
+    def test_a_shard_that_follows_and_cannot_be_read_costs_nothing(
+        self, loads: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def opened(declared: Any, **options: object) -> Examples:
+            if declared is not DIGITS:
+                raise MissingDataError("it was moved away")
+            return EXAMPLES
+
+        monkeypatch.setattr(evaluator, "open_dataset", opened)
+        shard = shard_of(FGSM, 0, 10)
+        condition = replace(shard.measurement.condition, dataset=replace(DIGITS, title="moved"))
+        following = replace(shard, measurement=replace(shard.measurement, condition=condition))
+        measure = Evaluator()
+        assert isinstance(measure(shard, following), Record)
+        failure = measure(following)
+        assert isinstance(failure, Failure)
+        assert "moved away" in failure.error
 
     @pytest.mark.parametrize("error", [ExampleError("a.jpg cannot be read"), ValueError("boom"), MemoryError()])
     def test_whatever_goes_wrong_becomes_a_failure_with_its_traceback(
@@ -340,7 +346,7 @@ class TestEvaluator:
 
     def test_data_that_changed_since_the_plan_is_refused(self, loads: list[str]) -> None:
         shard = shard_of(FGSM)
-        stale = replace(shard.measurement, dataset=replace(Examples.identity, fingerprint="older"))
+        stale = replace(shard.measurement, dataset=replace(EXAMPLES.identity, fingerprint="older"))
         failure = Evaluator()(replace(shard, measurement=stale))
         assert isinstance(failure, Failure)
         assert "changed while it was being measured" in failure.error

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
+from classified_examples import Examples
 from counting_device import DEVICE, waits_counted
 from torch import nn
 
-from examples import MEASUREMENT
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
-from robench.core.protocols import Batch
 from robench.core.records import Record
-from robench.core.shard import DatasetIdentity, Shard
-from robench.core.suite import Condition
-from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation.evaluate import evaluate
 from robench.models.loaded import LoadedModel
@@ -27,25 +22,8 @@ from robench.perturbations.clean import Clean
 
 SIZE, BATCH_SIZE = 24, 8
 EPSILON = Fraction(8, 255)
+EXAMPLES = Examples(SIZE, (3, 4, 4), num_classes=10)
 PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
-
-
-class Examples:
-    """24 images of 4x4 pixels in 10 classes, on the CPU as those of every dataset."""
-
-    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
-    inputs = torch.rand(SIZE, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    targets = torch.arange(SIZE) % 10
-
-    def __len__(self) -> int:
-        return SIZE
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self.inputs[index], int(self.targets[index])
-
-    def batch(self, start: int, stop: int) -> Batch:
-        ids = tuple(f"example/{i}" for i in range(start, stop))
-        return Batch(ids=ids, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
 
 
 def model_on(device: torch.device) -> LoadedModel:
@@ -56,18 +34,11 @@ def model_on(device: torch.device) -> LoadedModel:
 
 
 def record_on(device: torch.device, perturbation: Any) -> tuple[Record, int]:
-    condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation)
-    measurement = replace(
-        MEASUREMENT,
-        condition=condition,
-        dataset=Examples.identity,
-        batch_size=BATCH_SIZE,
-    )
-    shard = Shard(measurement=measurement, start=0, stop=SIZE)
+    shard = EXAMPLES.shard(perturbation, batch_size=BATCH_SIZE)
     with waits_counted() as waited:
         model = model_on(device)
         waited.counts.clear()
-        return evaluate(shard, model, Examples()), waited.total
+        return evaluate(shard, model, EXAMPLES), waited.total
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def measurement(name: str, num_examples: int = 600) -> Any:
 SHARDS = list(plan([measurement("a"), measurement("b")], batches_per_shard=1))
 
 
-def recorded(shard: Shard) -> Record:
+def recorded(shard: Shard, following: Shard | None = None) -> Record:
     return record_of(shard.header)
 
 
@@ -44,13 +44,13 @@ def recorded(shard: Shard) -> Record:
 class Recording:
     """An evaluator that measures nothing; spawned workers import it from this file."""
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         return recorded(shard)
 
 
 @dataclass(frozen=True)
 class ReportingThreads:
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         outcomes = outcome_columns(outcome_of(os.environ.get(name, "")) for name in THREAD_VARIABLES)
         return replace(recorded(shard), outcomes=outcomes)
 
@@ -62,7 +62,7 @@ class DyingOnce:
     folder: Path
     start: int
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         marker = self.folder / shard.key
         if shard.start == self.start and not marker.exists():
             marker.touch()
@@ -74,7 +74,7 @@ class DyingOnce:
 class DyingAlways:
     start: int
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         if shard.start == self.start and shard.measurement.condition.name == "a":
             os.kill(os.getpid(), signal.SIGKILL)
         return recorded(shard)
@@ -87,13 +87,13 @@ class Broken:
     def __reduce__(self) -> tuple[Any, ...]:
         return os._exit, (7,)
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         raise AssertionError
 
 
 @dataclass(frozen=True)
 class Slow:
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         time.sleep(0.2)
         return recorded(shard)
 
@@ -205,7 +205,7 @@ def test_shards_that_two_suites_share_are_measured_once() -> None:
 def test_failures_are_kept_and_tried_again() -> None:
     store = MemoryStore()
 
-    def failing(shard: Shard) -> Record | Failure:
+    def failing(shard: Shard, following: Shard | None = None) -> Record | Failure:
         if shard.start == 0:
             return failure_of(shard.header)
         return recorded(shard)
@@ -223,7 +223,7 @@ class Counting:
 
     folder: Path
 
-    def __call__(self, shard: Shard) -> Record | Failure:
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         (self.folder / f"{shard.key}-{time.monotonic_ns()}").touch()
         time.sleep(0.005)
         return recorded(shard)

@@ -79,6 +79,60 @@ def test_every_shard_is_taken_once_whoever_takes_it(sizes: list[int], num_worker
     assert queue.take("0") is None
 
 
+@given(
+    sizes=st.lists(st.integers(1, 800), min_size=1, max_size=3),
+    num_workers=st.integers(1, 5),
+    order=st.randoms(use_true_random=False),
+)
+def test_a_worker_takes_the_shard_that_follows_unless_others_ran_out_of_work(
+    sizes: list[int], num_workers: int, order: random.Random
+) -> None:
+    shards = shards_of(*(measurement(f"m{number}", num_examples=size) for number, size in enumerate(sizes)))
+    queue, expected, found = ShardQueue(shards), {}, []
+    while len(queue):
+        worker = order.randrange(num_workers)
+        if (shard := queue.take(worker)) is None:
+            continue
+        found.append(shard.key)
+        promised = expected.pop(worker, None)
+        left = promised is None or promised.measurement.checkpoint != shard.measurement.checkpoint
+        assert left or shard is promised or promised.key in found
+        # Another worker's only where all of the model are.
+        if any(shard is each for each in expected.values()):
+            free = [each for each in shards if each.key not in found and each not in expected.values()]
+            assert all(each.measurement.checkpoint != shard.measurement.checkpoint for each in free)
+        if (following := queue.following(worker)) is not None:
+            assert following.measurement.checkpoint == shard.measurement.checkpoint
+            assert all(following is not each for each in expected.values())
+            expected[worker] = following
+    assert sorted(found) == sorted(shard.key for shard in shards)
+
+
+def test_workers_of_a_model_expect_different_shards_and_leave_them_to_each_other() -> None:
+    first, second, third, fourth = shards_of(measurement("a", num_examples=400))
+    queue = ShardQueue([first, second, third, fourth])
+    assert queue.following("v") is None  # it holds no model
+    assert [queue.take(worker) for worker in "vw"] == [first, second]
+    assert [queue.following(worker) for worker in "vwv"] == [third, fourth, third]
+    # Nothing is claimed by that.
+    assert len(queue) == 2
+    assert queue.take("w") is fourth
+    # An idle worker does not wait for others.
+    assert queue.take("u") is third
+    assert queue.take("v") is None
+    assert queue.following("v") is None
+
+
+def test_the_first_queue_says_what_follows_until_it_is_empty() -> None:
+    *first, last = shards_of(measurement("a", num_examples=300))
+    later = shards_of(measurement("b", num_examples=200))
+    work = InTurn([ShardQueue([*first, last]), ShardQueue(later)])
+    work.take("w")
+    assert work.following("w") is first[1]
+    assert [work.take("w") for _ in range(3)] == [first[1], last, later[0]]
+    assert work.following("w") is later[1]
+
+
 def test_a_single_worker_follows_the_plan_where_all_cost_the_same() -> None:
     shards = shards_of(measurement("a"), measurement("a", "d"), measurement("b"))
     assert taken(ShardQueue(shards), ["w"]) == shards
