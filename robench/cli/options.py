@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from robench.cli.completion import complete_datasets, complete_models, complete_suites
 from robench.core.errors import UsageError
 from robench.core.files import absolute, is_file_name
+from robench.core.shard import EXACT_DTYPE, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,10 +163,10 @@ seed_option = option(
 )
 precision_option = option(
     "--precision",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
-    default="float32",
+    type=click.Choice(get_args(Precision)),
+    default=EXACT_DTYPE,
     show_default=True,
-    help="Number format of the models' passes.",
+    help="Number format of the models' passes, which torch.compile compiles with -compiled.",
 )
 all_seeds_option = option(
     "--all-seeds", is_flag=True, help="All training seeds of each model; a row is then their mean with a t interval."

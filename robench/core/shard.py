@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from robench.core.suite import Condition
 
 EXACT_DTYPE: Literal["float32"] = "float32"
-# Number formats in which the passes of a model can run.
-Precision = Literal["float32", "bfloat16", "float16"]
+# Arithmetic in which the passes of a model can run: a number format, with fused operations if they are compiled.
+Precision = Literal["float32", "bfloat16", "float16", "float32-compiled", "bfloat16-compiled", "float16-compiled"]
+COMPILED = "-compiled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Measurement:
 
     Attributes:
         weights_digest: SHA-256 of the weights, 64 hexadecimal digits.
-        dtype: number format of the model's passes, a ``Precision``; everything else is float32 or wider.
+        dtype: arithmetic of the model's passes, a ``Precision``; everything else is float32 or wider.
         code_digest: digest of the source of a model that robench does not build itself; None for all others.
         adversarial_dtype: number format that adversarial examples are rounded to before scoring, so that the stored
             examples are the scored ones: ``float32`` leaves them unchanged, ``float16`` rounds each change toward zero.

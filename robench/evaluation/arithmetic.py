@@ -8,10 +8,10 @@ use the cores instead, which is also faster.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def fixed_arithmetic(device: torch.device) -> Iterator[None]:
-    """Compute with one thread, full float32 and deterministic kernels; restore settings and generators afterwards."""
+    """Compute with one thread, full float32 and deterministic kernels; restore settings and generators afterwards.
+
+    Operations without a deterministic kernel on a device other than the CPU issue torch's warning, and run.
+    """
     threads = torch.get_num_threads()
     settings = (
         torch.backends.cuda.matmul.allow_tf32,
@@ -34,10 +37,28 @@ def fixed_arithmetic(device: torch.device) -> Iterator[None]:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     try:
         _set(1, False, False, False, True)
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with (
+            nullcontext() if device.type == "cpu" else _deterministic_kernels(),
+            torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+        ):
             yield
     finally:
         _set(threads, *settings)
+
+
+@contextmanager
+def _deterministic_kernels() -> Iterator[None]:
+    """Choose deterministic kernels where there are any; restore the settings afterwards."""
+    memory: Any = torch.utils.deterministic  # a module with a property, unknown to mypy
+    mode, fills = torch.get_deterministic_debug_mode(), memory.fill_uninitialized_memory
+    try:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Which finds mistakes of kernels, at the cost of a write to each new tensor.
+        memory.fill_uninitialized_memory = False
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
+        memory.fill_uninitialized_memory = fills
 
 
 def _set(threads: int, matmul_tf32: bool, cudnn_tf32: bool, benchmark: bool, deterministic: bool) -> None:

@@ -13,7 +13,8 @@ from robench.core.errors import ContractError
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import DOMAINS
-from robench.models.precision import dtype_of, reduced, widened
+from robench.models.compiled import CompiledPasses
+from robench.models.precision import Arithmetic, arithmetic_of, running_in, widened
 from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class LoadedModel:
             for values in preprocessing.normalisation or ((0.0,), (1.0,))
         )
         self._rules = task.rules
-        self._precision: torch.dtype | None = None
+        self._arithmetic: Arithmetic | None = None
+        # Shared by all copies, since compiling takes long.
+        self._compiled = CompiledPasses(self._module, takes_seeds=self._takes_seeds)
 
     @property
     def takes_seeds(self) -> bool:
@@ -85,15 +88,17 @@ class LoadedModel:
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         # A copy, since the model may write into its input.
         normalised = (inputs - self._mean_C11) / self._std_C11 if self._is_of_images else inputs.clone()
-        with KeptSettings(), reduced(self._precision, self.device):
-            if self._takes_seeds:
+        with KeptSettings(), running_in(self._arithmetic, self.device):
+            if self._arithmetic is not None and self._arithmetic.is_compiled:
+                output = self._compiled(normalised, seeds)
+            elif self._takes_seeds:
                 # Lazy seeds are not read here: a model without random numbers does not need them.
                 given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
                 output = self._module(normalised, given)
             else:
                 output = self._module(normalised)
         outputs = self._rules.outputs_of(output, len(inputs))
-        return outputs if self._precision is None else widened(outputs)
+        return outputs if self._arithmetic is None else widened(outputs)
 
     def token_gradients(
         self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor]
@@ -135,12 +140,18 @@ class LoadedModel:
         return _Differentiable(self)
 
     def in_precision(self, dtype: str) -> LoadedModel:
-        """Return the same model, whose passes run in a number format (``core.shard.Precision``).
+        """Return the same model, whose passes run in another arithmetic (``core.shard.Precision``).
 
         Inputs, outputs and gradients stay float32.
+
+        Raises:
+            ContractError: there is no such arithmetic, or passes of a model of texts would be compiled.
         """
         model = copy(self)
-        model._precision = None if dtype == EXACT_DTYPE else dtype_of(dtype)
+        model._arithmetic = None if dtype == EXACT_DTYPE else arithmetic_of(dtype)
+        is_compiled = model._arithmetic is not None and model._arithmetic.is_compiled
+        if is_compiled and not DOMAINS[self._domain].is_real_valued:
+            raise ContractError(f"passes for {self._domain}, of any length, cannot be compiled, got precision {dtype}")
         return model
 
     def _check_inputs(self, inputs: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Passes of a model in half precision, by ``torch.autocast``.
+"""Passes of a model in half precision, by ``torch.autocast``, and compiled ones.
 
 Autocast computes products of matrices and convolutions in bfloat16 or float16, and what it lists as sensitive, such as
 softmax, norms and losses, in float32. Inputs, weights and what gradients arrive at stay float32.
@@ -6,14 +6,15 @@ softmax, norms and losses, in float32. Inputs, weights and what gradients arrive
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import nn
 
 from robench.core.errors import ContractError, described, shortened
-from robench.core.shard import Precision
+from robench.core.shard import COMPILED, Precision
 from robench.domains.devices import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -23,42 +24,56 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LONGEST_REASON = 300
-_DTYPES = {name: getattr(torch, name) for name in get_args(Precision)}
 
 
-def dtype_of(name: str) -> torch.dtype:
-    """Return the number format of a name.
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Arithmetic of passes.
+
+    Attributes:
+        name: its name, a ``core.shard.Precision``.
+        dtype: number format of products of matrices and convolutions.
+        is_compiled: whether passes are compiled.
+    """
+
+    name: str
+    dtype: torch.dtype
+    is_compiled: bool
+
+
+def arithmetic_of(name: str) -> Arithmetic:
+    """Return the arithmetic of a name.
 
     Raises:
         ContractError: it is none of ``core.shard.Precision``.
     """
-    if name not in _DTYPES:
-        raise ContractError(f"precision must be {' or '.join(_DTYPES)}, got {name!r}")
-    found: torch.dtype = _DTYPES[name]
-    return found
+    if name not in get_args(Precision):
+        raise ContractError(f"precision must be one of {', '.join(get_args(Precision))}, got {name!r}")
+    return Arithmetic(name, getattr(torch, name.removesuffix(COMPILED)), name.endswith(COMPILED))
 
 
 @contextmanager
-def reduced(dtype: torch.dtype | None, device: torch.device) -> Iterator[None]:
-    """Run a pass in a number format; None changes nothing.
+def running_in(arithmetic: Arithmetic | None, device: torch.device) -> Iterator[None]:
+    """Run a pass in an arithmetic; None changes nothing.
 
     Raises:
         ContractError: a module of the model cannot run in it; the message names the module.
     """
-    if dtype is None:
+    if arithmetic is None:
         yield
         return
+    is_exact = arithmetic.dtype == torch.float32
     try:
-        with torch.autocast(device.type, dtype=dtype):
+        with nullcontext() if is_exact else torch.autocast(device.type, dtype=arithmetic.dtype):
             yield
-    # What has no kernel, or is given two formats, raises one of these.
+    # What has no kernel, is given two formats, or cannot be compiled, raises one of these.
     except (RuntimeError, TypeError, ValueError) as error:
         if is_out_of_memory(error):
             raise
         where = _innermost_module(error.__traceback__)
         raise ContractError(
-            f"{where} cannot run in {str(dtype)[6:]}: {shortened(described(error), LONGEST_REASON)}. Measure the model "
-            "in float32, or in another precision"
+            f"{where} cannot run in {arithmetic.name}: {shortened(described(error), LONGEST_REASON)}. Measure the "
+            "model in float32, or in another precision"
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.flags import COUPLED_ROWS
+from robench.core.shard import COMPILED, EXACT_DTYPE
 from robench.metrics.intervals import INTERVAL
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ def coupled_note(batch_size: int) -> str:
 
 
 def precision_note(precision: str) -> str:
-    """Return the sentence for a row whose model ran in another number format than float32."""
+    """Return the sentence for a row whose model ran in another precision than float32."""
+    means = [("torch.autocast", not precision.startswith(EXACT_DTYPE)), ("torch.compile", precision.endswith(COMPILED))]
+    how = " and ".join(name for name, is_used in means if is_used)
     return (
-        f"the model's passes ran in {precision} (torch.autocast), its inputs, perturbations and scores "
+        f"the model's passes ran in {precision} ({how}), its inputs, perturbations and scores "
         "are float32; compare with rows in the same precision only"
     )
 

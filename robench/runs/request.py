@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UnknownNameError, UsageError
-from robench.core.shard import EXACT_DTYPE, Precision
+from robench.core.shard import COMPILED, EXACT_DTYPE, Precision
 from robench.domains import DOMAINS
 from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
@@ -111,8 +111,21 @@ class RunRequest:
             if suite.task not in TASKS:
                 raise UnknownNameError("task", suite.task, TASKS, "Or install the distribution that has it.")
         self._check_kept()
-        if self.precision not in get_args(Precision):
-            raise UsageError(f"--precision must be {' or '.join(get_args(Precision))}, got {self.precision!r}")
+        self._check_precision()
+
+    def _check_precision(self) -> None:
+        known = get_args(Precision)
+        if self.precision not in known:
+            raise UsageError(f"--precision must be one of {', '.join(known)}, got {self.precision!r}")
+        if not self.precision.endswith(COMPILED):
+            return
+        for checkpoint in self.checkpoints:
+            domain = checkpoint.preprocessing.domain
+            if domain in DOMAINS and not DOMAINS[domain].is_real_valued:
+                raise UsageError(
+                    f"--precision {self.precision} compiles passes for inputs of one shape, but model "
+                    f"{checkpoint.name!r} is of {domain}; use {self.precision.removesuffix(COMPILED)}"
+                )
 
     @staticmethod
     def _check_domain(suite: Suite, checkpoint: Checkpoint) -> None:

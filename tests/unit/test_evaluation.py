@@ -265,9 +265,20 @@ class TestArithmetic:
             assert torch.get_num_threads() == 1
             assert torch.backends.cudnn.deterministic
             assert not torch.backends.cuda.matmul.allow_tf32
+            assert not torch.are_deterministic_algorithms_enabled()
         with pytest.raises(ZeroDivisionError), fixed_arithmetic(torch.device("cpu")):
             raise ZeroDivisionError
         assert (torch.backends.cudnn.benchmark, torch.get_num_threads()) == before
+
+    def test_other_devices_compute_with_deterministic_kernels_where_there_are_any(self) -> None:
+        before = torch.get_deterministic_debug_mode(), torch.utils.deterministic.fill_uninitialized_memory
+        # Stands for a GPU.
+        with fixed_arithmetic(torch.device("meta")):
+            assert torch.are_deterministic_algorithms_enabled()
+            assert torch.is_deterministic_algorithms_warn_only_enabled()
+            assert not torch.utils.deterministic.fill_uninitialized_memory
+        after = torch.get_deterministic_debug_mode(), torch.utils.deterministic.fill_uninitialized_memory
+        assert after == before
 
     def test_the_kind_of_a_cpu_names_its_instructions(self) -> None:
         assert device_kind(torch.device("cpu")).startswith("cpu ")

@@ -16,7 +16,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation import evaluator
 from robench.evaluation.evaluator import Evaluator
 from robench.models.loaded import LoadedModel
-from robench.models.precision import dtype_of, reduced, widened
+from robench.models.precision import arithmetic_of, running_in, widened
 
 PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 HALVES = ("bfloat16", "float16")
@@ -71,7 +71,7 @@ def test_passes_run_in_it_and_inputs_outputs_and_gradients_are_float32(name: str
     (gradient,) = torch.autograd.grad(outputs.sum(), inputs)
     assert outputs.dtype == gradient.dtype == torch.float32
     module = half._module
-    assert module.formats == [(torch.float32, dtype_of(name), True)]
+    assert module.formats == [(torch.float32, arithmetic_of(name).dtype, True)]
     assert not torch.is_autocast_enabled("cpu")
     # Near those of float32, and not the same.
     exact = model.outputs(images())
@@ -120,10 +120,10 @@ def test_outputs_are_widened_where_they_are_shorter() -> None:
     assert widened(exact.half()).dtype == torch.float32
 
 
-def test_there_are_three() -> None:
-    with pytest.raises(ContractError, match="precision must be float32 or bfloat16 or float16, got 'int8'"):
-        dtype_of("int8")
-    with reduced(None, torch.device("cpu")), pytest.raises(ValueError, match=r"^as it is$"):
+def test_others_are_refused_and_none_changes_nothing() -> None:
+    with pytest.raises(ContractError, match=r"precision must be one of float32, bfloat16, .*, got 'int8'"):
+        arithmetic_of("int8")
+    with running_in(None, torch.device("cpu")), pytest.raises(ValueError, match=r"^as it is$"):
         raise ValueError("as it is")
 
 
