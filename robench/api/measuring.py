@@ -124,6 +124,8 @@ def run(
     audit: bool = True,
     keep_adversarial: KeptDtype | None = None,
     precision: Precision = EXACT_DTYPE,
+    part: tuple[int, int] | None = None,
+    take_over: bool = False,
     key: Keys | None = None,
     smoke: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
@@ -140,7 +142,9 @@ def run(
     With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
     attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
     (``float32``), or rounded toward the clean image before scoring (``float16``). ``precision`` is that of the models'
-    passes. ``smoke`` measures four examples of each condition, without audits, and stores nothing. Several workers, a
+    passes. ``part``, such as (2, 8) for the second of eight, measures one part of the shards alone, so that cells stay
+    incomplete until the others are in the same folder; ``take_over`` then goes on with what is left of those. ``smoke``
+    measures four examples of each condition, without audits, and stores nothing. Several workers, a
     ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling script only for
     objects of its classes, in a suite or checkpoint; it must then guard its entry point by ``if __name__ == ...``.
 
@@ -164,6 +168,8 @@ def run(
         modules=chosen.modules,
         all_seeds=all_seeds,
         precision=precision,
+        part=part,
+        take_over=take_over,
     )
     return _smoke(request, results, on_progress) if smoke else _reported(request, folder_store(results), on_progress)
 

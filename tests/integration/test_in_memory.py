@@ -64,6 +64,18 @@ def num_measured(suite: Path, models: Any, results: Path, **options: Any) -> int
     return count.num_done
 
 
+def test_parts_of_a_run_are_measured_apart_and_the_rest_is_taken_over(suite: Path, tmp_path: Path) -> None:
+    results, model = tmp_path / "results", {"mine": tiny()}
+    assert num_measured(suite, model, results, part=(1, 3)) == 1
+    assert num_measured(suite, model, results, part=(1, 3)) == 0
+    assert num_measured(suite, model, results, part=(3, 3), take_over=True) == 2
+    report = robench.run(suite, model, results=results, device="cpu")
+    whole = robench.run(suite, model, results=tmp_path / "whole", device="cpu")
+    assert [row.cells for row in report.rows] == [row.cells for row in whole.rows]
+    with pytest.raises(UsageError, match="must be 1/3 to 3/3, got 4/3"):
+        robench.run(suite, model, results=results, part=(4, 3))
+
+
 def test_a_module_has_the_numbers_of_the_same_model_in_a_registry(suite: Path, tmp_path: Path) -> None:
     registry = write_registry(tmp_path)
     module = Tiny()
