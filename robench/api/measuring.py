@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,30 +143,23 @@ def run(
     With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
     attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
     (``float32``), or rounded toward the clean image before scoring (``float16``). ``precision`` is that of the models'
-    passes. ``part``, such as (2, 8) for the second of eight, measures one part of the shards alone, so that cells stay
-    incomplete until the others are in the same folder; ``take_over`` then goes on with what is left of those. ``smoke``
-    measures four examples of each condition, without audits, and stores nothing. Several workers, a
-    ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling script only for
-    objects of its classes, in a suite or checkpoint; it must then guard its entry point by ``if __name__ == ...``.
+    passes. ``part``, such as (2, 8), measures the second of eight parts of the shards alone, so that cells stay
+    incomplete, and ``take_over`` then what is left of the others. ``smoke`` measures four examples of each condition,
+    without audits, and stores nothing. Several workers, a ``shard_timeout`` in seconds and decoding of image files
+    start processes. They import the calling script only for objects of its classes, in a suite or checkpoint; it must
+    then guard its entry point by ``if __name__ == ...``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     loaded = suite_of(suite, registries := registries_of(registry), dataset)
     chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
-    request = RunRequest(
-        suites=(loaded,),
-        checkpoints=chosen.checkpoints,
+    request = replace(
+        _request(loaded, chosen, device, workers, executor, shard_timeout, data_root),
         limit=limit,
         seed=seed,
-        device=device,
-        workers=workers,
-        executor=_executor(executor, chosen),
-        shard_timeout=shard_timeout,
-        data_root=data_root_of(data_root),
         audit=audit,
         keep_adversarial=keep_adversarial,
-        modules=chosen.modules,
         all_seeds=all_seeds,
         precision=precision,
         part=part,
@@ -205,17 +199,11 @@ def transfer(
     loaded = suite_of(suite, registries, dataset)
     everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
-    request = RunRequest(
-        suites=(loaded,),
+    request = replace(
+        _request(loaded, everyone, device, workers, executor, shard_timeout, data_root),
         checkpoints=tuple(by_name[name] for name in names_of(models)),
         limit=limit,
         seed=seed,
-        device=device,
-        workers=workers,
-        executor=_executor(executor, everyone),
-        shard_timeout=shard_timeout,
-        data_root=data_root_of(data_root),
-        modules=everyone.modules,
     )
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
@@ -229,9 +217,26 @@ def transfer(
     return report
 
 
-def _executor(executor: str | ExecutorBase, chosen: ChosenModels) -> str | ExecutorBase:
-    """Return the executor: modules in memory can be measured only in this process."""
-    return IN_PROCESS if chosen.modules and executor == AUTO else executor
+def _request(
+    suite: Suite,
+    chosen: ChosenModels,
+    device: str,
+    workers: int | None,
+    executor: str | ExecutorBase,
+    shard_timeout: float | None,
+    data_root: str | Path | None,
+) -> RunRequest:
+    """Return the request for the chosen models; those in memory can be measured only in this process."""
+    return RunRequest(
+        suites=(suite,),
+        checkpoints=chosen.checkpoints,
+        modules=chosen.modules,
+        device=device,
+        workers=workers,
+        executor=IN_PROCESS if chosen.modules and executor == AUTO else executor,
+        shard_timeout=shard_timeout,
+        data_root=data_root_of(data_root),
+    )
 
 
 def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callable[[Progress], None]) -> Report:

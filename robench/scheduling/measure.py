@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from robench.scheduling.queue import InTurn, ShardQueue, size_of
 from robench.scheduling.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from robench.core.protocols import Executor, Store
     from robench.core.records import Record
@@ -82,30 +83,37 @@ def measure(
     if not todo:
         return progress
     with store.claims() as claims:
+        is_in_process = executor.num_workers == 0
         first = {shard.key for shard in shards}
         queues = [[shard for shard in todo if (shard.key in first) == is_first] for is_first in (True, False)]
-        work = InTurn([ShardQueue(each, cost, claims) for each in queues])
+        work = InTurn([ShardQueue(each, cost, claims, is_alone=is_in_process) for each in queues])
 
         def keep(result: Record | Failure) -> None:
             store.put(result)
             claims.release(result.shard.key)
 
         results = executor.execute(work)
-        with Writer(keep) as writer:
-            try:
-                for result in results:
-                    writer.put(result)
-                    progress = replace(
-                        progress,
-                        num_done=progress.num_done + 1,
-                        num_failed=progress.num_failed + isinstance(result, Failure),
-                        num_elsewhere=work.num_elsewhere,
-                        result=result,
-                    )
-                    on_progress(progress)
-            finally:
-                # An error here must end the workers now, not when the generator is collected.
-                close = getattr(results, "close", None)
-                if close is not None:
-                    close()
+        # In this process the next model may end it, with all that waits to be written.
+        with Writer(keep, at_once=is_in_process) as writer, _ended(results):
+            for result in results:
+                writer.put(result)
+                progress = replace(
+                    progress,
+                    num_done=progress.num_done + 1,
+                    num_failed=progress.num_failed + isinstance(result, Failure),
+                    num_elsewhere=work.num_elsewhere,
+                    result=result,
+                )
+                on_progress(progress)
     return replace(progress, num_elsewhere=work.num_elsewhere)
+
+
+@contextmanager
+def _ended(results: Iterator[Record | Failure]) -> Iterator[None]:
+    """End the workers with the block, also after an error, and not when the generator is collected."""
+    try:
+        yield
+    finally:
+        close = getattr(results, "close", None)
+        if close is not None:
+            close()

@@ -1,7 +1,8 @@
 """Queue of shards: which worker measures which shard next.
 
 A worker keeps to the model that it holds, whose weights are then loaded once a worker. A worker without one, or whose
-model has no shard left, goes to the model with the most work left for each of its workers. Of a model, the longest
+model has no shard left, goes to the model with the most work left for each of its workers, or to the next of the plan
+where the run has no other worker. Of a model, the longest
 shards come first, so that no long one is left for the end. Near the end a worker leaves its model for a shard of
 another one that alone takes as long as everything that is left, shared by all workers.
 """
@@ -49,6 +50,7 @@ class ShardQueue:
         shards: shards without a record, each once.
         cost: relative cost of a shard.
         claims: claims on the shards; all are this run's by default.
+        is_alone: whether a single worker takes them: then models are in the order of the plan, whatever they cost.
 
     Attributes:
         num_elsewhere: number of shards that another run has measured since.
@@ -59,16 +61,22 @@ class ShardQueue:
         shards: Iterable[Shard],
         cost: Callable[[Shard], float] = size_of,
         claims: Claims | None = None,
+        *,
+        is_alone: bool = False,
     ) -> None:
         self.num_elsewhere = 0
+        self._is_alone = is_alone
         self._claims = Unshared() if claims is None else claims
         self._cost = cost
         self._models: dict[str, _OfModel] = {}
         self._measurements: dict[int, Measurement] = {}
         self._longest = 0.0
+        of_plan = list(shards)
+        for shard in of_plan:
+            self._models.setdefault(shard.measurement.checkpoint.name, _OfModel())
         # Python's sort is stable: shards of equal cost keep the order of the plan.
-        for shard in sorted(shards, key=_rank(cost)):
-            model = self._models.setdefault(shard.measurement.checkpoint.name, _OfModel())
+        for shard in sorted(of_plan, key=_rank(cost)):
+            model = self._models[shard.measurement.checkpoint.name]
             model.shards.append(shard)
             model.cost += (each := cost(shard))
             self._longest = max(self._longest, each)
@@ -146,6 +154,8 @@ class ShardQueue:
             return held
         num_workers = Counter(name for each, name in self._holding.items() if each != worker)
         left = [name for name, model in self._models.items() if model.shards]
+        if self._is_alone:
+            return next(iter(left), None)
         return max(left, key=lambda name: self._models[name].cost / (1 + num_workers[name]), default=None)
 
     def _urgent_model(self, worker: Hashable) -> str | None:

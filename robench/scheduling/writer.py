@@ -19,10 +19,15 @@ class Writer:
     """Thread that passes results to ``store`` in the order in which they came.
 
     A context manager, whose end waits until everything is stored.
+
+    Args:
+        store: stores a result.
+        at_once: whether each result is stored before ``put`` returns, by the caller's thread.
     """
 
-    def __init__(self, store: Callable[[Record | Failure], None]) -> None:
+    def __init__(self, store: Callable[[Record | Failure], None], *, at_once: bool = False) -> None:
         self._store = store
+        self._at_once = at_once
         self._waiting: queue.Queue[Record | Failure | None] = queue.Queue(MAX_WAITING)
         self._raised: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="robench-writer", daemon=True)
@@ -45,7 +50,10 @@ class Writer:
             StoreError: an earlier result could not be stored; nor is this one.
         """
         self._check()
-        self._waiting.put(result)
+        if self._at_once:
+            self._store(result)
+        else:
+            self._waiting.put(result)
 
     def _work(self) -> None:
         while (result := self._waiting.get()) is not None:

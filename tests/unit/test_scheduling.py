@@ -117,6 +117,18 @@ def test_plans_are_anchored_and_cover_what_was_asked_for_once(
     assert shards[-1].stop >= wanted
 
 
+def test_in_this_process_each_result_is_stored_before_the_next_shard_begins(tmp_path: Path) -> None:
+    # The next model may end the process.
+    store = FolderStore(tmp_path)
+    shards = list(plan([measurement("a", 400)], 1))
+
+    def evaluator(shard: Shard, following: Shard | None = None) -> Record:
+        assert len(store.keys()) == shard.start // 100
+        return recorded(shard)
+
+    assert measure(shards, SerialExecutor(evaluator), store).num_done == 4
+
+
 def test_a_limited_plan_is_the_beginning_of_the_whole_one() -> None:
     limited = list(plan([measurement("a")], 1, limit=250))
     assert [shard.key for shard in limited] == [shard.key for shard in SHARDS[:3]]

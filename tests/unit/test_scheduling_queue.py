@@ -176,6 +176,12 @@ def test_a_worker_without_a_model_goes_to_the_one_with_most_work_for_each_of_its
     assert models == ["b", "b", "a"]
 
 
+def test_a_worker_alone_goes_to_the_next_model_of_the_plan() -> None:
+    shards = shards_of(measurement("a", num_examples=100), measurement("b", num_examples=900), measurement("c"))
+    assert taken(ShardQueue(shards, is_alone=True), ["w"]) == shards
+    assert taken(ShardQueue(shards), ["w"]) == [*shards[1:10], *shards[10:], shards[0]]
+
+
 def test_a_worker_whose_model_is_done_helps_with_another() -> None:
     queue = ShardQueue(shards_of(measurement("a", num_examples=100), measurement("b", num_examples=500)))
     assert queue.take("v").measurement.checkpoint.name == "b"  # type: ignore[union-attr]

@@ -49,6 +49,15 @@ def test_putting_waits_for_no_write_until_too_many_wait() -> None:
     assert len(stored) == MAX_WAITING
 
 
+def test_at_once_is_before_the_next_result() -> None:
+    stored: list[tuple[Record | Failure, str]] = []
+    with Writer(lambda result: stored.append((result, threading.current_thread().name)), at_once=True) as writer:
+        for count, result in enumerate((FIRST, SECOND), start=1):
+            writer.put(result)
+            assert len(stored) == count
+    assert stored == [(each, threading.current_thread().name) for each in (FIRST, SECOND)]
+
+
 def test_an_error_reaches_the_next_put_and_nothing_more_is_stored() -> None:
     asked: list[Record | Failure] = []
 
