@@ -94,7 +94,7 @@ def run(folder: Path, results: str, models: Iterable[str], *options: object) -> 
         run = subprocess.Popen(
             [*command, "--results", results, "--json", *map(str, options)],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "ROBENCH_MARK": folder.name},
+            env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "ROBENCH_MARK": str(folder)},
             stdout=out,
             stderr=err,
             start_new_session=True,
@@ -108,7 +108,7 @@ def running(folder: Path) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            is_ours = f"ROBENCH_MARK={folder.name}".encode() in (process / "environ").read_bytes()
+            is_ours = f"ROBENCH_MARK={folder}\0".encode() in (process / "environ").read_bytes()
             if is_ours and "\nState:\tZ" not in (process / "status").read_text():
                 found.append(int(process.name))
         except OSError:
