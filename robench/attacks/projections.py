@@ -98,7 +98,7 @@ def shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tens
 
 
 def _shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
-    is_long = torch.ones((), dtype=torch.bool)
+    is_long: Tensor
     for correction in range(NUM_CORRECTIONS):
         scale = _factors(points, clean, epsilon, order)
         is_long = scale < 1
@@ -112,8 +112,7 @@ def _shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Ten
     rounded = shorter.to(points.dtype)
     is_farther = (rounded.double() - clean).abs() > (shorter - clean).abs()
     rounded = torch.where(is_farther, torch.nextafter(rounded, clean.to(points.dtype)), rounded)
-    # On a CPU all rows are rounded with those that resisted, which they may notice in the last bits.
-    return torch.where(is_long, rounded, points) if waits(points) else rounded
+    return torch.where(is_long, rounded, points)
 
 
 def _factors(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:

@@ -95,4 +95,5 @@ def _reason(error: Exception) -> str:
             "change from pass to pass"
         )
     # After a blank line follow torch's settings for its own developers.
-    return f"cannot be compiled: {shortened(' '.join(described(error).split(chr(10) * 2)[0].split()), LONGEST_REASON)}"
+    text = described(error).split("\n\n")[0]
+    return f"cannot be compiled: {shortened(' '.join(text.split()), LONGEST_REASON)}"

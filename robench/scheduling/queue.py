@@ -2,9 +2,9 @@
 
 A worker keeps to the model that it holds, whose weights are then loaded once a worker. A worker without one, or whose
 model has no shard left, goes to the model with the most work left for each of its workers, or to the next of the plan
-where the run has no other worker. Of a model, the longest
-shards come first, so that no long one is left for the end. Near the end a worker leaves its model for a shard of
-another one that alone takes as long as everything that is left, shared by all workers.
+where the run has no other worker. Of a model, the longest shards come first, so that no long one is left for the end.
+Near the end a worker leaves its model for a shard of another one that alone takes as long as everything that is left,
+shared by all workers.
 """
 
 from __future__ import annotations

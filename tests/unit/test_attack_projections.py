@@ -155,3 +155,15 @@ def test_rows_that_are_short_enough_keep_their_bytes() -> None:
     assert torch.equal(fitted[::2], points[::2])
     assert not torch.equal(fitted[1::2], points[1::2])
     assert torch.equal(points, before)
+
+
+@pytest.mark.parametrize(("epsilon", "order"), [(1e-3, 1), (1e-4, 2), (3e-4, 2)])
+def test_rows_that_resist_correction_change_no_other_row(epsilon: float, order: int) -> None:
+    generator = torch.Generator().manual_seed(11)
+    clean, change = torch.rand(320, 3072, generator=generator), torch.randn(320, 3072, generator=generator)
+    excess = 1 + 1e-3 * torch.rand(320, 1, generator=generator)
+    points = clean + epsilon * excess * change / change.norm(p=order, dim=1, keepdim=True)
+    whole = shortened(points, clean, epsilon, order)
+    for row in range(320):
+        alone = shortened(points[[row]], clean[[row]], epsilon, order)
+        assert torch.equal(alone[0], whole[row])

@@ -5,6 +5,8 @@ Graphs are traced here and not translated to machine code, which takes seconds e
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,6 +111,15 @@ def test_models_with_the_same_code_have_graphs_of_their_own(traced: Traced, monk
     monkeypatch.setattr(compiled, "MOST_GRAPHS", 2)
     for _ in range(4):
         vit().in_precision("float32-compiled").outputs(images())
+
+
+def test_a_model_that_is_dropped_is_freed_with_its_graphs(traced: Traced) -> None:
+    model = vit()
+    gradient_of(model.in_precision("float32-compiled"), images())
+    module = weakref.ref(model._module)
+    del model
+    gc.collect()
+    assert module() is None
 
 
 def test_gradients_through_solvers_are_compiled_too(traced: Traced) -> None:
