@@ -32,7 +32,7 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
         return kind
     # Imported here, so that help imports no executor.
     from robench.declare import assigned
-    from robench.runs.devices import AUTO, executor_asked
+    from robench.runs.devices import AUTO, executor_kind
 
     of_kinds = {name.partition("_")[0]: name for name in given}
     for wanted, name in of_kinds.items():
@@ -41,11 +41,11 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
                 f"--{name.replace('_', '-')} is an option of --executor {wanted}, but --executor is {kind}; add "
                 f"--executor {wanted}, or leave it out"
             )
-    asked = executor_asked(kind)
-    if asked is None:
+    declared = executor_kind(kind)
+    if declared is None:
         raise UsageError(
             f"{OPTION} sets fields of an executor, but --executor is {AUTO}; add --executor with its kind, which "
             "'robench list executors' lists"
         )
     shorthands = [f"{name.partition('_')[2]}={value}" for name, value in given.items()]
-    return assigned(type(asked), [*shorthands, *assignments], OPTION)
+    return assigned(declared, [*shorthands, *assignments], OPTION)

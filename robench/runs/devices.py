@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 import torch
 
@@ -39,20 +39,38 @@ class Workers:
         return not self.executor.is_in_process and not self.executor.is_elsewhere
 
 
-def executor_asked(executor: str | ExecutorBase) -> ExecutorBase | None:
-    """Return the executor of a name or declaration, None for ``auto``.
+def executor_kind(name: str) -> type[ExecutorBase] | None:
+    """Return the class of the executors of a name, None for ``auto``.
 
     Raises:
         UnknownNameError: there is no executor of that name.
         PluginError: it is of another distribution, and broken.
     """
+    if name == AUTO:
+        return None
+    if name not in EXECUTORS:
+        raise UnknownNameError("executor", name, [AUTO, *EXECUTORS])
+    return EXECUTORS[name]
+
+
+def executor_asked(executor: str | ExecutorBase) -> ExecutorBase | None:
+    """Return the executor of a name or declaration, None for ``auto``; raises like ``executor_kind``.
+
+    Raises:
+        UsageError: it has fields without a default.
+    """
     if isinstance(executor, ExecutorBase):
         return executor
-    if executor == AUTO:
+    kind = executor_kind(executor)
+    if kind is None:
         return None
-    if executor not in EXECUTORS:
-        raise UnknownNameError("executor", executor, [AUTO, *EXECUTORS])
-    return EXECUTORS[executor]()
+    lacking = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
+    if lacking:
+        raise UsageError(
+            f"executor {executor!r} has no default for {' and '.join(lacking)}; set {'each' if lacking[1:] else 'it'} "
+            "by --executor-option NAME=VALUE, or in Python give a declaration in place of the name"
+        )
+    return kind()
 
 
 def choose_workers(

@@ -153,3 +153,64 @@ def test_doctor_lists_distributions_and_what_is_broken(install: Installer, roben
     assert ended.code == robench("doctor", "--results", tmp_path).code == 0
     stripes = [check for check in checks if check["name"] == "dataset their-stripes"]
     assert [check["state"] for check in stripes] == ["ok"]
+
+
+EXECUTOR = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robench.executors import ExecutorBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting(ExecutorBase):
+    """Execution in this process that counts what it measured in a file."""
+
+    kind: ClassVar[str] = "their-counting"
+    implementation: ClassVar[str] = "PACKAGE.computed:executor_of"
+    is_in_process: ClassVar[bool] = True
+
+    path: str
+'''
+COUNTING = """
+from pathlib import Path
+
+from robench.executors.serial_impl import SerialExecutor
+
+
+class CountingExecutor(SerialExecutor):
+    def __init__(self, evaluator, path):
+        super().__init__(evaluator)
+        self.path = path
+
+    def execute(self, work):
+        with Path(self.path).open("a") as file:
+            for result in super().execute(work):
+                file.write(f"{result.shard.start}\\n")
+                yield result
+
+
+def executor_of(declaration, crew):
+    return CountingExecutor(crew.make(crew.devices[0]), declaration.path)
+"""
+
+
+def test_an_executor_of_others_measures_what_robenchs_own_does(
+    install: Installer, robench: Robench, tmp_path: Path, small_suite: Any
+) -> None:
+    install(entries={"executor:their-counting": "Counting"}, declared=EXECUTOR, computed=COUNTING)
+    assert "their-counting" in robench("list", "executors").stdout
+    about = "--suite", small_suite(**{"150": "100"}), "--model", "digits-vit", "--device", "cpu"
+    chosen = "--executor", "their-counting", "--executor-option", f"path={tmp_path / 'counted'}"
+    ended = robench("run", *about, *chosen, "--results", tmp_path / "theirs")
+    assert ended.code == 0, ended.stderr
+    own = robench("run", *about, "--executor", "serial", "--results", tmp_path / "own")
+    assert ended.stdout == own.stdout
+    assert (tmp_path / "counted").read_text().split() == ["0", "50"] * 3
+    theirs, ours = records_in(tmp_path / "theirs"), records_in(tmp_path / "own")
+    assert {key: record.outcomes for key, record in theirs.items()} == {
+        key: record.outcomes for key, record in ours.items()
+    }
+    missing = robench("run", *about, "--executor", "their-counting", "--results", tmp_path / "theirs")
+    assert missing.code == 2
+    assert "executor 'their-counting' has no default for path; set it by --executor-option" in missing.stderr
