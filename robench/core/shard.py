@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 EXACT_DTYPE: Literal["float32"] = "float32"
 # Arithmetic in which the passes of a model can run: a number format, with fused operations if they are compiled.
 Precision = Literal["float32", "bfloat16", "float16", "float32-compiled", "bfloat16-compiled", "float16-compiled"]
-COMPILED = "-compiled"
+_COMPILED = "-compiled"
+
+
+def number_format(precision: str) -> str:
+    """Return the number format of a precision, such as ``bfloat16`` of ``bfloat16-compiled``."""
+    return precision.removesuffix(_COMPILED)
+
+
+def is_compiled(precision: str) -> bool:
+    """Return whether the passes of a precision are compiled."""
+    return precision.endswith(_COMPILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ class DecodingPool:
             self._executor.shutdown(cancel_futures=True)
         self._executor = None
 
-    def _submitted(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> Iterator[Pixels | ExampleError]:
+    def _submitted(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> Begun:
         # Few enough portions to send, enough to even out large and small images and to end soon when interrupted.
         portion = min(16, -(-len(paths) // (4 * self._num_processes)))
         work = partial(try_decode, preprocessing=preprocessing)

@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from robench.core.errors import ContractError, described, shortened
 from robench.core.seeds import LazySeeds
+from robench.models.precision import LONGEST_REASON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 COMPILER = "inductor"
 # Graphs of a model: a few shapes, each with and without gradients, through solvers or not. Compiling takes seconds.
 MOST_GRAPHS = 32
-LONGEST_REASON = 300
 ADVICE = "Measure the model in a precision that is not compiled"
 # Of the fused kernels the one whose gradients are the same each time; the other is the formula itself.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]

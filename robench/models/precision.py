@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from robench.core.errors import ContractError, described, shortened
-from robench.core.shard import COMPILED, Precision
+from robench.core.shard import Precision, is_compiled, number_format
 from robench.domains.devices import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def arithmetic_of(name: str) -> Arithmetic:
     """
     if name not in get_args(Precision):
         raise ContractError(f"precision must be one of {', '.join(get_args(Precision))}, got {name!r}")
-    return Arithmetic(name, getattr(torch, name.removesuffix(COMPILED)), name.endswith(COMPILED))
+    return Arithmetic(name, getattr(torch, number_format(name)), is_compiled(name))
 
 
 @contextmanager

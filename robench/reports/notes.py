@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.flags import COUPLED_ROWS
-from robench.core.shard import COMPILED, EXACT_DTYPE
+from robench.core.shard import EXACT_DTYPE, is_compiled, number_format
 from robench.metrics.intervals import INTERVAL
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def coupled_note(batch_size: int) -> str:
 
 def precision_note(precision: str) -> str:
     """Return the sentence for a row whose model ran in another precision than float32."""
-    means = [("torch.autocast", not precision.startswith(EXACT_DTYPE)), ("torch.compile", precision.endswith(COMPILED))]
+    is_half = number_format(precision) != EXACT_DTYPE
+    means = [("torch.autocast", is_half), ("torch.compile", is_compiled(precision))]
     how = " and ".join(name for name, is_used in means if is_used)
     return (
         f"the model's passes ran in {precision} ({how}), its inputs, perturbations and scores "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.core.errors import UnknownNameError, UsageError
-from robench.core.shard import COMPILED, EXACT_DTYPE, Precision
+from robench.core.shard import EXACT_DTYPE, Precision, is_compiled, number_format
 from robench.domains import DOMAINS
 from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
@@ -117,14 +117,14 @@ class RunRequest:
         known = get_args(Precision)
         if self.precision not in known:
             raise UsageError(f"--precision must be one of {', '.join(known)}, got {self.precision!r}")
-        if not self.precision.endswith(COMPILED):
+        if not is_compiled(self.precision):
             return
         for checkpoint in self.checkpoints:
             domain = checkpoint.preprocessing.domain
             if domain in DOMAINS and not DOMAINS[domain].is_real_valued:
                 raise UsageError(
                     f"--precision {self.precision} compiles passes for inputs of one shape, but model "
-                    f"{checkpoint.name!r} is of {domain}; use {self.precision.removesuffix(COMPILED)}"
+                    f"{checkpoint.name!r} is of {domain}; use {number_format(self.precision)}"
                 )
 
     @staticmethod

@@ -137,8 +137,8 @@ class ShardQueue:
         expected, others = self._expected.pop(worker, None), self._expected_by_others(worker)
         # Whatever is before the expected one is expected by others.
         near = list(islice(model.shards, len(others) + 1))
-        ranked = [each is expected for each in near], [id(each) not in others for each in near]
-        place = next((found.index(True) for found in ranked if True in found), 0)
+        ranks = [(each is not expected, id(each) in others) for each in near]
+        place = ranks.index(min(ranks))
         del model.shards[place]
         return near[place]
 
@@ -152,10 +152,10 @@ class ShardQueue:
             return urgent
         if held is not None and self._models[held].shards:
             return held
-        num_workers = Counter(name for each, name in self._holding.items() if each != worker)
         left = [name for name, model in self._models.items() if model.shards]
         if self._is_alone:
             return next(iter(left), None)
+        num_workers = Counter(name for each, name in self._holding.items() if each != worker)
         return max(left, key=lambda name: self._models[name].cost / (1 + num_workers[name]), default=None)
 
     def _urgent_model(self, worker: Hashable) -> str | None:
