@@ -4,10 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --all-seeds
 
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints tables docs pictures schemas suites screenshots errors lock clean
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints train-cifar10 tables docs pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
 
 setup: $(READY)  ## make .venv with everything in requirements.lock
 
@@ -47,6 +47,17 @@ strength: $(READY) ## robench's attacks beside other libraries': reports/strengt
 checkpoints: $(READY)  ## train the published digits checkpoints again
 	@$(BIN)/robench train --all
 
+# Seed 0 of all models, then seed 1 of those trained on clean images, then seed 2.
+CIFAR10 := cifar10-vit cifar10-symvit cifar10-rpc-symvit cifar10-bilateral-vit cifar10-twicing-vit cifar10-primal-vit \
+  cifar10-rkde-vit
+CIFAR10_ADVERSARIAL := cifar10-adversarial-vit cifar10-adversarial-rpc-symvit cifar10-adversarial-twicing-vit
+JOBS ?= 1
+STATE ?= results/training
+
+train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet, JOBS at a time; resumed when repeated
+	@$(BIN)/robench train $(CIFAR10) $(CIFAR10_ADVERSARIAL) $(CIFAR10:%=%@1) $(CIFAR10:%=%@2) \
+	  --jobs $(JOBS) --state $(STATE)
+
 tables: $(READY) ## the papers' tables from the archive of results: reports/tables
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
 
@@ -54,6 +65,7 @@ docs: $(READY)   ## the site in build/site, and the pages that docstrings and th
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py
+	@$(BIN)/python scripts/cifar10_page.py
 	@rm -rf build/site
 	@$(BIN)/python scripts/build_site.py build/site
 	@echo "The site is build/site/index.html"

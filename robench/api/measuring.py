@@ -115,6 +115,7 @@ def run(
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
     all_seeds: bool = False,
     device: str = "auto",
@@ -140,19 +141,19 @@ def run(
     ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
-    With ``all_seeds`` a model's row is the mean over its training seeds, with a t interval. Models of suites with
-    attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also stores adversarial examples: exactly
-    (``float32``), or rounded toward the clean image before scoring (``float16``). ``precision`` is that of the models'
-    passes. ``part``, such as (2, 8), measures the second of eight parts of the shards alone, so that cells stay
-    incomplete, and ``take_over`` then what is left of the others. ``smoke`` measures four examples of each condition,
-    without audits, and stores nothing. Several workers, a ``shard_timeout`` in seconds and decoding of image files
-    start processes. They import the calling script only for objects of its classes, in a suite or checkpoint; it must
-    then guard its entry point by ``if __name__ == ...``.
+    ``all_examples`` measures whole datasets, whatever number the suite states. With ``all_seeds`` a model's row is the
+    mean over its training seeds, with a t interval. Models of suites with attacks are audited first, unless ``audit``
+    is False. ``keep_adversarial`` also stores adversarial examples: exactly (``float32``), or rounded toward the clean
+    image before scoring (``float16``). ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures
+    the second of eight parts alone, so that cells stay incomplete, and ``take_over`` then what is left of the others.
+    ``smoke`` measures four examples of each condition, without audits, and stores nothing. Several workers, a
+    ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling script only for
+    objects of its classes, in a suite or checkpoint; it must then guard its entry point by ``if __name__ == ...``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
-    loaded = suite_of(suite, registries := registries_of(registry), dataset)
+    loaded = suite_of(suite, registries := registries_of(registry), dataset, all_examples=all_examples)
     chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
     request = replace(
         _request(loaded, chosen, device, workers, executor, shard_timeout, data_root),
@@ -178,6 +179,7 @@ def transfer(
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
     device: str = "auto",
     workers: int | None = 1,
@@ -190,13 +192,14 @@ def transfer(
     """Score the adversarial examples of each of ``models`` on each of ``targets``, by default the same models.
 
     The report has a row per target and a column per attacked model. A sweep is used at its largest budget, or at the
-    one after an ``@`` in ``condition``, such as ``pgd@4/255``. Models, their keys and workers are as in ``run``.
+    one after an ``@`` in ``condition``, such as ``pgd@4/255``. Models, their keys, examples and workers are as in
+    ``run``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     registries = registries_of(registry)
-    loaded = suite_of(suite, registries, dataset)
+    loaded = suite_of(suite, registries, dataset, all_examples=all_examples)
     everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = replace(
@@ -240,7 +243,12 @@ def _request(
 
 
 def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callable[[Progress], None]) -> Report:
-    options = {"results": results, "limit": request.limit, "keep_adversarial": request.keep_adversarial}
+    options = {
+        "results": results,
+        "limit": request.limit,
+        "all_examples": any(suite.all_examples for suite in request.suites) or None,
+        "keep_adversarial": request.keep_adversarial,
+    }
     given = [name for name, value in options.items() if value is not None]
     return _reported(smoke_request(request, given), MemoryStore(), on_progress)
 

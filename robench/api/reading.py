@@ -44,12 +44,14 @@ def build_leaderboard(
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
     all_seeds: bool = False,
 ) -> Leaderboard:
     """Return one table over a suite, or several, from what ``results`` holds, by default ``results``.
 
     Rows are ``models``, or all models with results. With ``all_seeds`` a row is the mean over a model's training seeds.
+    With ``all_examples`` all examples of each dataset count, whatever number a suite states, here as in ``run``.
     ``save`` of the leaderboard writes the page, or another format, to a file (docs/leaderboard.md).
 
     Raises:
@@ -60,7 +62,7 @@ def build_leaderboard(
     if all_seeds:
         names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
     return leaderboard_of(
-        suites_of(suite, registries, dataset),
+        suites_of(suite, registries, dataset, all_examples=all_examples),
         FolderStore(or_default(results)),
         models=names or None,
         limit=limit,
@@ -78,6 +80,7 @@ def build_report(
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
     all_seeds: bool = False,
     precision: Precision = EXACT_DTYPE,
@@ -99,7 +102,7 @@ def build_report(
     names = [models] if isinstance(models, str) else list(models)
     if all_seeds:
         names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
-    found, store = suite_of(suite, registries, dataset), FolderStore(or_default(results))
+    found, store = suite_of(suite, registries, dataset, all_examples=all_examples), FolderStore(or_default(results))
     report = report_of_store(
         found, store, models=names or None, limit=limit, seed=seed, average_seeds=all_seeds, precision=precision
     )
@@ -115,6 +118,7 @@ def outcomes(
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
 ) -> pyarrow.Table:
     """Return the outcome of each example under a suite, or several, from the folder ``results``.
@@ -129,7 +133,7 @@ def outcomes(
     registries = registries_of(registry)
     checkpoints = read_registries(registries).values()
     return outcomes_table(
-        suites_of(suite, registries, dataset),
+        suites_of(suite, registries, dataset, all_examples=all_examples),
         FolderStore(or_default(results)),
         models=([models] if isinstance(models, str) else list(models)) or None,
         limit=limit,
@@ -165,6 +169,7 @@ def compare(
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
     all_seeds: bool = False,
 ) -> Comparison:
@@ -178,7 +183,7 @@ def compare(
         RobenchError: see ``core.errors``; ``IncomparableError`` where the two were measured on different data.
     """
     registries = registries_of(registry)
-    suites = suites_of(suite, registries, dataset)
+    suites = suites_of(suite, registries, dataset, all_examples=all_examples)
     seeds = seeds_of_models((first, second), registries) if all_seeds else None
     return compare_models(suites, FolderStore(or_default(results)), first, second, limit=limit, seed=seed, seeds=seeds)
 
@@ -192,6 +197,7 @@ def write_baseline(
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
     limit: int | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
 ) -> None:
     """Write the outcomes of models under a suite, or several, to a file that ``check`` reads.
@@ -199,7 +205,7 @@ def write_baseline(
     Raises:
         RobenchError: see ``core.errors``; ``IncompleteError`` where examples are missing.
     """
-    suites = suites_of(suite, registries_of(registry), dataset)
+    suites = suites_of(suite, registries_of(registry), dataset, all_examples=all_examples)
     names = [models] if isinstance(models, str) else list(models)
     baseline = baseline_of(suites, FolderStore(or_default(results)), names, limit=limit, seed=seed)
     write_file(absolute(path, "path"), baseline)
@@ -214,6 +220,7 @@ def check(
     dataset: str | None = None,
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,
+    all_examples: bool = False,
     seed: int | None = None,
     device: str = "auto",
     workers: int | None = 1,
@@ -224,6 +231,7 @@ def check(
 
     Without ``suite`` and ``models`` all that the baseline holds is checked. ``run`` first measures what ``results``
     lacks, with the weights of the registry. ``tolerance``, in points, is a second rule, by which any larger loss fails.
+    Check a baseline that was written with ``all_examples`` with it.
 
     Raises:
         RobenchError: see ``core.errors``; ``IncomparableError`` where data, protocol, seed or plug-ins are not those of
@@ -233,9 +241,11 @@ def check(
     kept = read_baseline(absolute(baseline, "baseline"))
     names = [models] if isinstance(models, str) else list(models)
     given = listed_suites(suite)
-    loaded = [each for each in given if not isinstance(each, (str, PathLike))]
+    whole = partial(suite_of, registries=registries, dataset=None, all_examples=all_examples)
+    loaded = [whole(each) for each in given if not isinstance(each, (str, PathLike))]
     texts = [str(each) for each in given if isinstance(each, (str, PathLike))]
-    found = (*loaded, *(suites_to_check(kept, texts, registries, dataset) if texts or not loaded else ()))
+    named = suites_to_check(kept, texts, registries, dataset, all_examples=all_examples) if texts or not loaded else ()
+    found = (*loaded, *named)
     store = FolderStore(or_default(results))
     check_by = partial(check_results, kept, found, store, models=names, seed=seed, tolerance=tolerance)
     if not run:

@@ -8,6 +8,7 @@ import click
 
 from robench.cli.options import (
     AbsolutePath,
+    all_examples_option,
     dataset_option,
     limit_option,
     model_option,
@@ -32,6 +33,7 @@ def command() -> None:
 @model_option(required=True)
 @registry_option
 @limit_option
+@all_examples_option
 @results_option
 @seed_option
 def write(
@@ -41,6 +43,7 @@ def write(
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     results: Path,
     seed: int | None,
 ) -> int:
@@ -54,7 +57,7 @@ def write(
     from robench.store import FolderStore
     from robench.store.baseline import write_baseline
 
-    found = find_suites(suites, registries, dataset)
+    found = find_suites(suites, registries, dataset, all_examples=all_examples)
     store = FolderStore(results)
     names = models_of_results(models, store)
     baseline = baseline_of(found, store, names, limit=limit, seed=seed)

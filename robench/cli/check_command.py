@@ -11,6 +11,7 @@ import click
 
 from robench.cli.options import (
     AbsolutePath,
+    all_examples_option,
     data_root_option,
     dataset_option,
     device_option,
@@ -41,6 +42,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 @dataset_option
 @model_option(required=False)
 @registry_option
+@all_examples_option
 @option("--run", "is_run", is_flag=True, help="First measure what is missing, with the weights of the registry.")
 @device_option
 @workers_option
@@ -67,6 +69,7 @@ def command(
     dataset: str | None,
     models: tuple[str, ...],
     registries: tuple[Path, ...],
+    all_examples: bool,
     is_run: bool,
     device: str,
     workers: int | None,
@@ -95,7 +98,7 @@ def command(
     names = expanded(
         models, lambda: sorted({record.shard.checkpoint for record in kept.records}), "model of the baseline"
     )
-    found = suites_to_check(kept, suites, registries, dataset)
+    found = suites_to_check(kept, suites, registries, dataset, all_examples=all_examples)
     store = FolderStore(results)
     check_by = partial(check_results, kept, found, store, models=names, seed=seed, tolerance=tolerance)
     if not is_run:

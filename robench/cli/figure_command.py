@@ -9,6 +9,7 @@ import click
 
 from robench.cli.options import (
     AbsolutePath,
+    all_examples_option,
     all_seeds_option,
     dataset_option,
     limit_option,
@@ -58,8 +59,9 @@ panel_option = option(
 
 def of_results(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options of figures that are drawn from results."""
-    options = (suite_option(required=True), dataset_option, model_option(required=False), registry_option)
-    for each in reversed((*options, limit_option, panel_option, output_option, results_option, seed_option)):
+    of_suite = (suite_option(required=True), dataset_option, model_option(required=False), registry_option)
+    examples = (limit_option, all_examples_option)
+    for each in reversed((*of_suite, *examples, panel_option, output_option, results_option, seed_option)):
         command = each(command)
     return command
 
@@ -159,6 +161,7 @@ def _board(
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     results: Path,
     seed: int | None,
     all_seeds: bool,
@@ -170,7 +173,7 @@ def _board(
 
     store = FolderStore(results)
     return leaderboard_of(
-        find_suites(suites, registries, dataset),
+        find_suites(suites, registries, dataset, all_examples=all_examples),
         store,
         models=chosen_names(models, registries, store, all_seeds=all_seeds),
         limit=limit,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _REPEATED = {
     "suites": "--suite",
     "dataset": "--dataset",
+    "all_examples": "--all-examples",
     "registries": "--registry",
     "seed": "--seed",
     "all_seeds": "--all-seeds",

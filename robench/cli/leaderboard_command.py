@@ -10,6 +10,7 @@ import click
 from robench.cli.hints import run_command
 from robench.cli.options import (
     AbsolutePath,
+    all_examples_option,
     all_seeds_option,
     dataset_option,
     limit_option,
@@ -40,6 +41,7 @@ NAME = "leaderboard"
 @model_option(required=False)
 @registry_option
 @limit_option
+@all_examples_option
 @option(
     "--format",
     "formats",
@@ -64,6 +66,7 @@ def command(
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     formats: tuple[str, ...],
     output: Path | None,
     results: Path,
@@ -79,7 +82,7 @@ def command(
     paths = _paths(output, names)
     store = FolderStore(results)
     board = leaderboard_of(
-        find_suites(suites, registries, dataset),
+        find_suites(suites, registries, dataset, all_examples=all_examples),
         store,
         models=chosen_names(models, registries, store, all_seeds=all_seeds),
         limit=limit,

@@ -158,6 +158,11 @@ shard_timeout_option = option(
     help="Time limit of a shard in a worker process before it is retried; default: a day.",
 )
 limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
+all_examples_option = option(
+    "--all-examples",
+    is_flag=True,
+    help="All examples of each dataset, whatever num_examples the suite states; with --limit the first N of them.",
+)
 seed_option = option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness; replaces the suite's."
 )

@@ -17,8 +17,12 @@ from robench.core.records import Failure, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.progress import TaskID
+
+    from robench.runs.training_queue import QueueProgress
     from robench.scheduling import Progress
     from robench.training.base import EpochReport
+    from robench.training.history import Epoch
 
 SECONDS_BETWEEN_LINES = 10.0
 # Before so many shards, a time left would be a guess.
@@ -136,11 +140,48 @@ class _EpochLines:
         say(f"training {self._name}: {epochs}, {_epoch_text(report)}")
 
 
+@contextmanager
+def queue_shown() -> Iterator[Callable[[QueueProgress], None]]:
+    """Yield a callback for a queue of trainings: a bar of each in progress on a terminal, lines elsewhere."""
+    if not is_interactive():
+        yield lambda progress: say(*_queue_lines(progress))
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, TextColumn("{task.fields[note]}"), console=bar_console(), transient=True) as bar:
+        everything = bar.add_task("trainings", total=None, note="")
+        tasks: dict[str, TaskID] = {}
+
+        def on_progress(progress: QueueProgress) -> None:
+            left = _queue_left(progress)
+            bar.update(everything, total=progress.num_jobs, completed=progress.num_ended, note=left)
+            for name in tasks.keys() - progress.running.keys():
+                bar.remove_task(tasks.pop(name))
+            for name, (num_epochs, epochs) in progress.running.items():
+                if name not in tasks:
+                    tasks[name] = bar.add_task(f"training {clipped(name)}", total=num_epochs, note="")
+                note = _scores_text(epochs[-1]).lstrip(", ") if epochs else ""
+                bar.update(tasks[name], completed=len(epochs), note=note)
+
+        yield on_progress
+
+
+def _queue_lines(progress: QueueProgress) -> Iterator[str]:
+    for name, (num_epochs, epochs) in progress.running.items():
+        last = f", loss {epochs[-1].loss_nats:.3f} nats{_scores_text(epochs[-1])}" if epochs else ""
+        yield f"training {name}: {len(epochs)} of {num_epochs} epochs{last}"
+    yield f"{progress.num_ended} of {progress.num_jobs} trainings ended{_queue_left(progress, ', ')}"
+
+
+def _queue_left(progress: QueueProgress, separator: str = "") -> str:
+    seconds = progress.seconds_left
+    return "" if seconds is None else f"{separator}about {duration(seconds)} left"
+
+
 def _epoch_text(report: EpochReport) -> str:
     return f"loss {report.loss_nats:.3f} nats{_scores_text(report)}, {report.examples_per_second:.0f} examples/s"
 
 
-def _scores_text(report: EpochReport) -> str:
+def _scores_text(report: EpochReport | Epoch) -> str:
     scores = report.validation
     if scores is None:
         return ""

@@ -10,6 +10,7 @@ import click
 
 from robench.cli.hints import run_command, same_command
 from robench.cli.options import (
+    all_examples_option,
     all_seeds_option,
     dataset_option,
     limit_option,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @model_option(required=False)
 @registry_option
 @limit_option
+@all_examples_option
 @option(
     "--format",
     "format_name",
@@ -68,6 +70,7 @@ def command(
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     format_name: str,
     as_json: bool,
     sort: str | None,
@@ -89,7 +92,7 @@ def command(
     store = FolderStore(results)
     format_name = "json" if as_json else format_name
     _check_page(format_name, precision)
-    found = find_suites(suites, registries, dataset)
+    found = find_suites(suites, registries, dataset, all_examples=all_examples)
     is_empty = holds_nothing(store)
     if is_empty:
         say(f"No results in {results}: measure them with '{run_command()}'.")

@@ -10,6 +10,7 @@ import click
 
 from robench.cli.completion import complete_conditions
 from robench.cli.options import (
+    all_examples_option,
     data_root_option,
     dataset_option,
     device_option,
@@ -50,6 +51,7 @@ _SHOWN_IDS = 3
 )
 @registry_option
 @limit_option
+@all_examples_option
 @device_option
 @results_option
 @seed_option
@@ -62,6 +64,7 @@ def command(
     conditions: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     device: str,
     results: Path,
     seed: int | None,
@@ -79,7 +82,7 @@ def command(
     from robench.store import FolderStore
 
     request = RunRequest(
-        suites=find_suites(suites, registries, dataset),
+        suites=find_suites(suites, registries, dataset, all_examples=all_examples),
         checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries)),
         limit=limit,
         seed=seed,

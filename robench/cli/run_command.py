@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from robench.cli.executor_choice import chosen_executor
 from robench.cli.options import (
     PartType,
+    all_examples_option,
     all_seeds_option,
     data_root_option,
     dataset_option,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 
 # Options that would change where or how much a smoke run measures or stores.
-_CONTRADICTING = ("results", "limit", "keep_adversarial")
+_CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 
 
 @click.command("run")
@@ -54,6 +55,7 @@ _CONTRADICTING = ("results", "limit", "keep_adversarial")
 @model_option(required=True)
 @registry_option
 @limit_option
+@all_examples_option
 @device_option
 @workers_option
 @executor_option
@@ -85,6 +87,7 @@ def command(
     dataset: str | None,
     models: tuple[str, ...],
     registries: tuple[Path, ...],
+    all_examples: bool,
     results: Path,
     all_seeds: bool,
     no_audit: bool,
@@ -108,7 +111,7 @@ def command(
     from robench.runs import RunRequest, prepare, smoke_request
 
     request = RunRequest(
-        suites=find_suites(suites, registries, dataset),
+        suites=find_suites(suites, registries, dataset, all_examples=all_examples),
         checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds)),
         audit=not no_audit,
         all_seeds=all_seeds,

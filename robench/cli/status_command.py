@@ -11,6 +11,7 @@ import click
 from robench.cli.durations import duration
 from robench.cli.hints import run_command, same_command
 from robench.cli.options import (
+    all_examples_option,
     dataset_option,
     json_option,
     option,
@@ -42,6 +43,7 @@ Values = dict[str, str | int | float | None]
 @suite_option(required=False)
 @dataset_option
 @registry_option
+@all_examples_option
 @option("--all", "show_all", is_flag=True, help="All shipped suites, also those without results of their own.")
 @option("--failures", "show_failures", is_flag=True, help="Also print each failure's message and traceback.")
 @results_option
@@ -52,6 +54,7 @@ def command(
     suites: tuple[str, ...],
     dataset: str | None,
     registries: tuple[Path, ...],
+    all_examples: bool,
     show_all: bool,
     show_failures: bool,
     results: Path,
@@ -67,7 +70,7 @@ def command(
     code is 1.
     """
     # What is wrong with the arguments is told before anything about the results.
-    asked = find_suites(suites, registries, dataset)
+    asked = find_suites(suites, registries, dataset, all_examples=all_examples)
     store = FolderStore(results)
     if holds_nothing(store):
         if as_json:
@@ -78,7 +81,7 @@ def command(
     rows = (
         [row for suite in asked for row in _rows_by_condition(suite, listing, seed, precision)]
         if asked
-        else _rows_by_suite(listing, registries, dataset, seed, precision, show_all=show_all)
+        else _rows_by_suite(listing, registries, dataset, seed, precision, all_examples=all_examples, show_all=show_all)
     )
     if as_json:
         out_json(rows)
@@ -103,10 +106,12 @@ def _rows_by_suite(
     seed: int | None,
     precision: str,
     *,
+    all_examples: bool,
     show_all: bool,
 ) -> list[Values]:
     """Return a row for each shipped suite and model, and print how many results are in none of them."""
-    suites = list(shipped_for(listing, find_datasets(registries), dataset))
+    shipped = shipped_for(listing, find_datasets(registries), dataset)
+    suites = [suite.whole() if all_examples else suite for suite in shipped]
     found = [holding for suite in suites for holding in holdings_of(suite, listing, seed=seed, precision=precision)]
     chosen = found if show_all else without_shared(found)
     rows = [_row(holding) for holding in chosen]

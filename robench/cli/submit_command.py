@@ -14,6 +14,7 @@ import click
 from robench.cli.main import GIVEN_UP
 from robench.cli.options import (
     AbsolutePath,
+    all_examples_option,
     all_seeds_option,
     data_root_option,
     dataset_option,
@@ -52,6 +53,7 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 @model_option(required=True)
 @registry_option
 @limit_option
+@all_examples_option
 @device_option
 @workers_option
 @shard_timeout_option
@@ -96,6 +98,7 @@ def command(
     models: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     device: str,
     workers: int | None,
     shard_timeout: float | None,
@@ -124,7 +127,7 @@ def command(
     names = tuple(models_of_registry(models, registries))
     # Refuses now what would otherwise be refused on a node, hours later.
     RunRequest(
-        suites=find_suites(suites, registries, dataset),
+        suites=find_suites(suites, registries, dataset, all_examples=all_examples),
         checkpoints=tuple(find_checkpoints(names, registries, all_seeds=all_seeds)),
         limit=limit,
         seed=seed,
@@ -134,6 +137,7 @@ def command(
         precision=precision,
     )
     what = _words(suite=suites, model=names, registry=registries, dataset=dataset, limit=limit, seed=seed)
+    what += _words(all_examples=all_examples)
     what += _words(precision=None if precision == EXACT_DTYPE else precision, all_seeds=all_seeds, results=results)
     further = _words(data_root=data_root, keep_adversarial=keep_adversarial, no_audit=no_audit)
     further += _words(device=None if device == "auto" else device, workers=workers, shard_timeout=shard_timeout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -25,7 +24,7 @@ from robench.papers import (
     num_measured,
     tables_of,
 )
-from robench.papers.archive_file import SUFFIX, is_archive, packed, unpacked
+from robench.papers.archive_file import add_records, is_archive, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -109,22 +108,8 @@ def _tables(
 
 
 def _add(records: Iterator[Record], archive: Path) -> None:
-    """Add records to an archive, which is made where there is none; one that it has stays as it is."""
-    if not is_archive(archive):
-        raise UsageError(f"--archive must be a file ending in {SUFFIX}, got {archive.name!r}")
-    kept = unpacked(archive) if archive.exists() else TemporaryDirectory(prefix="robench-archive-")
-    with kept as folder:
-        store = FolderStore(Path(folder))
-        count = 0
-        for record in records:
-            store.put(record)
-            count += 1
-        content = packed(Path(folder))
-    try:
-        write_whole(archive, content)
-    except OSError as error:
-        raise StoreUnwritableError(f"cannot write the archive to {archive}: {error.strerror}") from error
-    out(f"{count} files of results are in {archive}, {len(content):,} bytes")
+    count, num_bytes = add_records(records, archive)
+    out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
 
 
 def _write(tables: list[PaperTable], measured: Measured, results: Path, output: Path) -> None:

@@ -14,7 +14,7 @@ from robench.cli.completion import complete_models
 from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
 from robench.cli.patterns import expanded
 from robench.cli.terminal import out, say
-from robench.core.checkpoint import Weights, seed_name
+from robench.core.checkpoint import SEED_MARK, Weights, seed_name
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.core.files import write_whole
 from robench.declare import add_seed, read_registry, set_weights, shipped_registry
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.report import Estimate
-    from robench.training.base import EpochReport
+    from robench.runs.training_queue import Job
 
+# File of the registry, and an entry in it.
+Entry = tuple[Path, "Checkpoint"]
 # A mistyped range is none of thousands of trainings.
 MOST_SEEDS = 1000
 
@@ -41,6 +43,8 @@ class Asked:
     micro_batch_size: int | None
     num_epochs: int | None
     output: Path | None
+    jobs: int | None
+    state: Path
 
 
 class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
@@ -98,6 +102,20 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
     metavar="FILE",
     help="Write the weights there and leave the registry unchanged.",
 )
+@option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Train N models side by side, at low priority; leave out models that have weights, and resume the others.",
+)
+@option(
+    "--state",
+    type=AbsolutePath(),
+    default="results/training",
+    show_default=True,
+    metavar="DIR",
+    help="With --jobs: state and history of unfinished trainings.",
+)
 def command(
     names: tuple[str, ...],
     train_all: bool,
@@ -109,10 +127,16 @@ def command(
     num_epochs: int | None,
     seeds: tuple[int, ...] | None,
     output: Path | None,
+    jobs: int | None,
+    state: Path,
 ) -> int:
     """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
 
-    An interrupted training of images on disk resumes after its last complete epoch when the command is repeated.
+    NAME@SEED is a training of an entry with another seed. Trainings follow the order of NAMES, with --seeds all models
+    with the first seed, then all with the next.
+
+    An interrupted training of images on disk resumes after its last complete epoch when the command is repeated, with
+    --jobs also from a copy of the --state folder.
     Each epoch's loss, and its scores on the evaluation split, go to a .history.json beside the weights.
     """
     asked = Asked(
@@ -122,7 +146,21 @@ def command(
         micro_batch_size=micro_batch_size,
         num_epochs=num_epochs,
         output=output,
+        jobs=jobs,
+        state=state,
     )
+    trainings = _chosen(names, registries, seeds, asked, train_all=train_all)
+    if jobs is not None:
+        return _train_queue(trainings, asked, jobs)
+    for path, checkpoint in trainings:
+        _train(path, checkpoint, asked)
+    return 0
+
+
+def _chosen(
+    names: Sequence[str], registries: Sequence[Path], seeds: tuple[int, ...] | None, asked: Asked, *, train_all: bool
+) -> list[Entry]:
+    """Return the checkpoints to be trained, in order, after checking that they can be."""
     entries = {
         name: (path, checkpoint)
         for path in (shipped_registry(), *registries)
@@ -130,42 +168,60 @@ def command(
     }
     if train_all:
         chosen = {name: each for name, (_, each) in entries.items() if _is_embedded(each)}
-        names = tuple(name for name, each in chosen.items() if seeds is None or each.seed_of is None)
+        names = [name for name, each in chosen.items() if seeds is None or each.seed_of is None]
     if not names:
         raise UsageError("nothing to train: name checkpoints, or give --all (see 'robench list models')")
-    names = tuple(expanded(names, lambda: entries))
+    names = expanded(names, lambda: entries)
     for name in names:
-        if name not in entries:
+        if name not in entries and _entry_of(name, entries) is None:
             raise UnknownNameError("model", name, entries)
     if seeds is not None:
-        _check_seeds([entries[name][1] for name in names], output)
-    trainings = [each for name in names for each in _trainings(*entries[name], seeds, entries)]
+        _check_seeds(names, entries, asked.output)
+    trainings = list({each[1].name: each for each in _trainings(names, seeds, entries)}.values())
+    if asked.jobs is not None:
+        trainings = _without_weights(trainings)
     for _, checkpoint in trainings:
         _check(checkpoint, asked)
-    if output is not None and len(names) > 1:
-        raise UsageError(f"--output is the file of one model, but {len(names)} are to be trained")
-    if num_epochs is not None and output is None:
+    if asked.output is not None and (asked.jobs is not None or len(names) > 1):
+        found = "--jobs was given" if asked.jobs is not None else f"{len(names)} are to be trained"
+        raise UsageError(f"--output is the file of one model, but {found}")
+    if asked.num_epochs is not None and asked.output is None:
         raise UsageError("--num-epochs trains another model than the entry describes; say with --output where it goes")
-    for path, checkpoint in trainings:
-        _train(path, checkpoint, asked)
-    return 0
+    return trainings
 
 
-def _trainings(
-    path: Path, entry: Checkpoint, seeds: tuple[int, ...] | None, entries: Mapping[str, tuple[Path, Checkpoint]]
-) -> Iterator[tuple[Path, Checkpoint]]:
-    """Yield the checkpoints to be trained for an entry of a registry; a new seed has its weights beside the entry's."""
-    if seeds is None or entry.training is None:
-        yield path, entry
-        return
-    for seed in seeds:
-        if seed == entry.training.seed:
-            yield path, entry
-            continue
-        own = Path(entry.weights.uri)
-        uri = str(own.with_name(f"{own.stem}-seed{seed}.safetensors"))
-        new = path, entry.retrained(seed, Weights(uri=uri, sha256=None), {})
-        yield entries.get(seed_name(entry.name, seed), new)
+def _entry_of(name: str, entries: Mapping[str, Entry]) -> tuple[str, int] | None:
+    """Return the entry and the seed of a name such as ``digits-vit@7``; None if it is no such name."""
+    entry, _, seed = name.rpartition(SEED_MARK)
+    if entry in entries and entries[entry][1].training is not None and re.fullmatch(r"[0-9]{1,9}", seed):
+        return entry, int(seed)
+    return None
+
+
+def _trainings(names: Sequence[str], seeds: tuple[int, ...] | None, entries: Mapping[str, Entry]) -> Iterator[Entry]:
+    """Yield the checkpoints to be trained, with their registry files: seed by seed if seeds are given."""
+    for seed in (None,) if seeds is None else seeds:
+        for name in names:
+            entry, stated = (name, seed) if name in entries else _entry_of(name, entries) or (name, None)
+            yield _with_seed(entries[entry], stated, entries)
+
+
+def _with_seed(entry: Entry, seed: int | None, entries: Mapping[str, Entry]) -> Entry:
+    """Return an entry trained with a seed, None for its own; a new seed has its weights beside the entry's."""
+    path, checkpoint = entry
+    if seed is None or checkpoint.training is None or seed == checkpoint.training.seed:
+        return entry
+    own = Path(checkpoint.weights.uri)
+    uri = str(own.with_name(f"{own.stem}-seed{seed}.safetensors"))
+    new = path, checkpoint.retrained(seed, Weights(uri=uri, sha256=None), {})
+    return entries.get(seed_name(checkpoint.name, seed), new)
+
+
+def _without_weights(trainings: Sequence[Entry]) -> list[Entry]:
+    done = [checkpoint.name for _, checkpoint in trainings if checkpoint.weights.sha256 is not None]
+    if done:
+        say(f"{len(done)} of {len(trainings)} models have weights already: {', '.join(done)}")
+    return [each for each in trainings if each[1].name not in done]
 
 
 def _check(checkpoint: Checkpoint, asked: Asked) -> None:
@@ -189,18 +245,18 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
             f"the registry vouches for weights of {checkpoint.name!r} already (sha256 {weights.sha256:.8}), and"
             " training does not overwrite them; give --output FILE to train it beside them"
         )
-    if not training.is_embedded and (path := _path(checkpoint, asked)).exists():
+    has_state = asked.jobs is not None and _job(checkpoint, asked).history.exists()
+    if not training.is_embedded and (path := _path(checkpoint, asked)).exists() and not has_state:
         raise UsageError(f"{path} is there already; remove it, or give --output FILE")
 
 
-def _check_seeds(checkpoints: Sequence[Checkpoint], output: Path | None) -> None:
+def _check_seeds(names: Sequence[str], entries: Mapping[str, Entry], output: Path | None) -> None:
     if output is not None:
         raise UsageError("--seeds writes each seed's weights beside the entry's own; leave out --output")
-    for checkpoint in checkpoints:
-        if checkpoint.seed_of is not None:
-            raise UsageError(
-                f"{checkpoint.name!r} is one seed of {checkpoint.seed_of!r} already; give --seeds with the latter"
-            )
+    for name in names:
+        entry = entries[name][1].seed_of if name in entries else name.rpartition(SEED_MARK)[0]
+        if entry is not None:
+            raise UsageError(f"{name!r} is one seed of {entry!r} already; give --seeds with the latter")
 
 
 def _is_embedded(checkpoint: Checkpoint) -> bool:
@@ -219,30 +275,82 @@ def _uri(checkpoint: Checkpoint) -> str:
     return uri if _is_embedded(checkpoint) else str(Path(uri).with_suffix(".safetensors"))
 
 
-def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
+def _job(checkpoint: Checkpoint, asked: Asked) -> Job:
+    """Return the training of a checkpoint; its state lies beside the weights, or in the folder of a queue."""
     # Imported here, so that help needs no torch.
+    from robench.executors import IN_PROCESS
+    from robench.runs.devices import choose_workers
+    from robench.runs.training_queue import Job
+    from robench.training.base import Host
+    from robench.training.history import history_path
     from robench.training.state_file import state_path
 
-    assert checkpoint.training is not None  # _check has seen to it
-    if asked.num_epochs is not None:
-        checkpoint = replace(checkpoint, training=checkpoint.training.shortened(asked.num_epochs))
     path = _path(checkpoint, asked)
-    content = _content(checkpoint, asked, path)
+    kept = path if asked.jobs is None else asked.state / f"{checkpoint.name}{path.suffix}"
+    found = choose_workers(asked.device, 1, IN_PROCESS)
+    host = Host(
+        data_root=asked.data_root,
+        device=found.devices[0],
+        micro_batch_size=asked.micro_batch_size,
+        decode_workers=asked.workers or found.decode_workers,
+        state_path=state_path(kept),
+    )
+    return Job(checkpoint=checkpoint, host=host, history=history_path(kept))
+
+
+def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
+    from robench.cli.progress import epochs_shown
+    from robench.runs.training_queue import weights_of
+
+    if asked.num_epochs is not None and checkpoint.training is not None:
+        checkpoint = replace(checkpoint, training=checkpoint.training.shortened(asked.num_epochs))
+    job = _job(checkpoint, asked)
+    with epochs_shown(checkpoint.name) as shown:
+        content = weights_of(job, shown)
+    _keep(registry, job, content, asked)
+
+
+def _train_queue(trainings: Sequence[Entry], asked: Asked, num_processes: int) -> int:
+    """Train all side by side; return 1 if some could not be trained, since the others are."""
+    from robench.cli.progress import queue_shown
+    from robench.runs.training_queue import run_queue
+
+    registries = {checkpoint.name: registry for registry, checkpoint in trainings}
+    num_failed = 0
+    with queue_shown() as shown:
+        for job, ended in run_queue([_job(each, asked) for _, each in trainings], num_processes, shown):
+            if ended.error:
+                num_failed += 1
+                say(f"failed: training {job.checkpoint.name}: {ended.error}")
+            else:
+                _keep(registries[job.checkpoint.name], job, ended.content, asked)
+    return 1 if num_failed else 0
+
+
+def _keep(registry: Path, job: Job, content: bytes, asked: Asked) -> None:
+    """Store finished weights, their history, digest and score; then remove the state of the training."""
+    from robench.training.history import history_path
+
+    checkpoint = job.checkpoint
+    path = _path(checkpoint, asked)
     try:
         write_whole(path, content)
+        if job.history != history_path(path):
+            write_whole(history_path(path), job.history.read_bytes())
     except OSError as error:
         raise StoreUnwritableError(f"cannot write the weights to {path}: {error.strerror}") from error
     digest = hashlib.sha256(content).hexdigest()
-    trained = replace(checkpoint, weights=Weights(uri=str(path), sha256=digest))
-    score = _clean_score(trained, asked)
-    shown = _shown(score)
+    score = _clean_score(replace(checkpoint, weights=Weights(uri=str(path), sha256=digest)), asked)
     if asked.output is None:
         # Expected scores from papers stay; those of robench's own weights are replaced by the measured ones.
-        metric = TASKS[checkpoint.task].metric
-        expected = {str(metric): round(score.value, 4)} if score is not None and _is_embedded(checkpoint) else {}
+        is_own = _is_embedded(checkpoint) or not checkpoint.expected
+        expected = {str(TASKS[checkpoint.task].metric): round(score.value, 4)} if score is not None and is_own else {}
         _register(registry, checkpoint, digest, expected)
-    state_path(path).unlink(missing_ok=True)
-    out(f"{checkpoint.name}: {shown}, {len(content)} bytes, sha256 {digest}, {path}")
+    assert job.host.state_path is not None  # of each training by this command
+    job.host.state_path.unlink(missing_ok=True)
+    if job.history != history_path(path):
+        job.history.unlink()
+    out(f"{checkpoint.name}: {_shown(score)}, {len(content)} bytes, sha256 {digest}, {path}")
 
 
 def _register(registry: Path, checkpoint: Checkpoint, digest: str, expected: Mapping[str, float]) -> None:
@@ -252,42 +360,6 @@ def _register(registry: Path, checkpoint: Checkpoint, digest: str, expected: Map
         add_seed(registry, checkpoint.seed_of, checkpoint.training.seed, uri, digest, expected)
     else:
         set_weights(registry, checkpoint.name, digest, expected, uri=None if uri == checkpoint.weights.uri else uri)
-
-
-def _content(checkpoint: Checkpoint, asked: Asked, path: Path) -> bytes:
-    """Return the content of the weights file of a finished training."""
-    from safetensors.torch import save
-
-    from robench.cli.progress import epochs_shown
-    from robench.core.containment import Contained, blamed
-    from robench.core.providers import foreign_in
-    from robench.executors import IN_PROCESS
-    from robench.runs.devices import choose_workers
-    from robench.training.base import Host
-    from robench.training.history import History, history_path
-    from robench.training.state_file import state_path
-
-    training = checkpoint.training
-    assert training is not None  # _check has seen to it
-    architecture = checkpoint.architecture
-    is_users = architecture.runs_user_code or foreign_in((architecture, training)) is not None
-    containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
-    history = History(history_path(path), checkpoint=checkpoint.name, dataset=training.dataset)
-    with epochs_shown(checkpoint.name) as shown, containment:
-
-        def on_epoch(report: EpochReport) -> None:
-            history.add(report)
-            shown(report)
-
-        found = choose_workers(asked.device, 1, IN_PROCESS)
-        host = Host(
-            data_root=asked.data_root,
-            device=found.devices[0],
-            micro_batch_size=asked.micro_batch_size,
-            decode_workers=asked.workers or found.decode_workers,
-            state_path=state_path(path),
-        )
-        return save(training.implemented()(checkpoint, host, on_epoch))
 
 
 def _shown(score: Estimate | None) -> str:

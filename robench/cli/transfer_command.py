@@ -10,6 +10,7 @@ import click
 from robench.cli.completion import complete_conditions, complete_models
 from robench.cli.executor_choice import chosen_executor
 from robench.cli.options import (
+    all_examples_option,
     data_root_option,
     dataset_option,
     device_option,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 )
 @registry_option
 @limit_option
+@all_examples_option
 @device_option
 @workers_option
 @executor_option
@@ -82,6 +84,7 @@ def command(
     targets: tuple[str, ...],
     registries: tuple[Path, ...],
     limit: int | None,
+    all_examples: bool,
     device: str,
     workers: int | None,
     executor: str,
@@ -106,7 +109,7 @@ def command(
     attacked = models_of_registry(models, registries)
     scored_on = find_checkpoints(models_of_registry(targets, registries), registries)
     request = RunRequest(
-        suites=find_suites([suite], registries, dataset),
+        suites=find_suites([suite], registries, dataset, all_examples=all_examples),
         checkpoints=tuple(find_checkpoints(attacked, registries)),
         limit=limit,
         seed=seed,
@@ -132,8 +135,7 @@ def command(
         say(f"{num_failed} shards failed; the same command tries them again.")
     if stopped_with:
         say("Interrupted. What was measured is kept; the same command goes on from there.")
-        return stopped_with
-    return 0 if report.is_complete and not num_failed else 1
+    return stopped_with or (0 if report.is_complete and not num_failed else 1)
 
 
 def _measured(prepared: PreparedTransfer, store: FolderStore) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.comparison.measured import check_known, measured
+from robench.comparison.measured import check_known, measured, run_command
 from robench.core.baseline import Baseline, Protocol
 from robench.core.columns import Outcomes
 from robench.core.errors import IncomparableError, IncompleteError
@@ -80,6 +80,7 @@ def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: 
         },
         columns=tuple(column.key for column in suite.columns),
         plugins=_plugins(suite),
+        all_examples=suite.all_examples,
     )
 
 
@@ -92,7 +93,8 @@ def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
         seed: root seed of the results to check.
 
     Raises:
-        IncomparableError: version, seed, task, batch size, a condition, a column or a plug-in is another one.
+        IncomparableError: version, seed, task, batch size, a condition, a column or a plug-in is another one, or only
+            one of the two covers all examples in place of the suite's numbers.
     """
     now = protocol_of(suite, kept.models, kept.limit, seed)
     where = f"suite {suite.name!r}"
@@ -100,6 +102,8 @@ def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
         before, after = getattr(kept, name), getattr(now, name)
         if before != after:
             _refuse(f"{where} has {name.replace('_', ' ')} {after!r}, and the baseline {before!r}")
+    if kept.all_examples != now.all_examples:
+        _refuse_examples(kept, where)
     for name, key in kept.conditions.items():
         if name not in now.conditions:
             _refuse(f"{where} has no condition {name!r} any more, and the baseline has")
@@ -141,6 +145,15 @@ def _refuse(what: str) -> None:
     raise IncomparableError(f"{what}; restore the old one, or write a new baseline with 'robench baseline write'")
 
 
+def _refuse_examples(kept: Protocol, where: str) -> None:
+    whole, stated = "all examples (--all-examples)", "the number of examples that the suite states"
+    before, after, advice = (whole, stated, "add") if kept.all_examples else (stated, whole, "leave out")
+    raise IncomparableError(
+        f"the baseline covers {before} of {where}, and this check {after}; {advice} --all-examples, or write a new "
+        "baseline with 'robench baseline write'"
+    )
+
+
 def _plugins(suite: Suite) -> dict[str, str]:
     found: dict[str, str] = {}
     for condition in suite.conditions:
@@ -164,7 +177,7 @@ def _whole(coverage: Coverage, model: str, suite: Suite) -> Record:
         lacking = "examples" if coverage.missing is None else f"{coverage.missing} examples"
         raise IncompleteError(
             f"{model} lacks {lacking} of condition {coverage.condition!r} of suite {suite.name!r}, which a baseline "
-            f"needs; measure them with 'robench run --suite {suite.name} --model {model}', or use --limit"
+            f"needs; measure them with '{run_command(suite, model)}', or use --limit"
         )
     wanted = coverage.num_wanted or 0
     shards = [record.shard for record in coverage.records]

@@ -70,6 +70,7 @@ class Comparison:
         first, second: names of the models.
         suites: name and version of each suite.
         limit: the first examples that were asked for; None for all.
+        all_examples: whether all examples were asked for in place of the number that a suite states.
         seeds: names of the checkpoints of each model whose numbers are averaged; None for one checkpoint each.
     """
 
@@ -81,6 +82,7 @@ class Comparison:
     provenance: Mapping[str, str]
     limit: int | None = None
     seeds: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    all_examples: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -144,6 +146,7 @@ def compare_models(
         provenance=provenance_of(provenances, drawn_with[0], _methods(rows))
         | {"seed": ", ".join(map(str, dict.fromkeys(drawn_with)))},
         limit=limit,
+        all_examples=any(suite.all_examples for suite in suites),
         seeds=None if seeds is None else (tuple(seeds[0]), tuple(seeds[1])),
     )
 

@@ -94,8 +94,13 @@ def check_known(suite: Suite, results: Results, model: str) -> None:
     """
     known = results.models()
     if model not in known:
-        advice = f"Measure it with 'robench run --suite {suite.name} --model {model}'."
+        advice = f"Measure it with '{run_command(suite, model)}'."
         raise UnknownNameError("model with results", model, known, advice)
+
+
+def run_command(suite: Suite, model: str) -> str:
+    """Return the command that measures a model under a suite."""
+    return f"robench run --suite {suite.name} --model {model}{' --all-examples' * suite.all_examples}"
 
 
 def check_same_data(first: ModelResults, second: ModelResults) -> None:

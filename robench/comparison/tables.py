@@ -93,6 +93,7 @@ def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
         "second": comparison.second,
         "suites": [{"suite": name, "version": version} for name, version in comparison.suites],
         "limit": comparison.limit,
+        "all_examples": comparison.all_examples,
         "seeds": None if comparison.seeds is None else [list(names) for names in comparison.seeds],
         "rows": [_plain(row, flipped=flipped) for row in comparison.rows],
         "notes": list(comparison.notes),
@@ -171,6 +172,7 @@ def _notes(comparison: Comparison, shown: Callable[[str], str]) -> str:
 
 def _provenance(comparison: Comparison) -> str:
     titles = [f"{name}, version {version}" for name, version in comparison.suites]
+    titles += ["all examples"] if comparison.all_examples else []
     limit = [] if comparison.limit is None else [f"first {comparison.limit} examples"]
     facts = [f"{name} {text}" for name, text in comparison.provenance.items()]
     return clipped("; ".join([*titles, *limit, *facts, "shares and their differences in per cent"]), NOTE_WIDTH)

@@ -23,6 +23,7 @@ class Protocol:
         models: names of the models.
         conditions: key of the dataset and perturbation of each condition, by its name.
         columns: keys of the columns.
+        all_examples: whether conditions cover whole datasets in place of numbers of examples that the suite states.
         plugins: version, or digest of the code, of every plug-in of others that decides conditions or metrics, by its
             distribution or module.
     """
@@ -38,6 +39,7 @@ class Protocol:
     conditions: Mapping[str, str]
     columns: tuple[str, ...]
     plugins: Mapping[str, str]
+    all_examples: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
-_SEED_MARK = "@"
+SEED_MARK = "@"
 
 
 def seed_name(entry: str, seed: int) -> str:
@@ -21,7 +21,7 @@ def seed_name(entry: str, seed: int) -> str:
     >>> seed_name("digits-vit", 3)
     'digits-vit@3'
     """
-    return f"{entry}{_SEED_MARK}{seed}"
+    return f"{entry}{SEED_MARK}{seed}"
 
 
 def entry_name(checkpoint: str) -> str:
@@ -30,7 +30,7 @@ def entry_name(checkpoint: str) -> str:
     >>> entry_name("digits-vit@3"), entry_name("digits-vit")
     ('digits-vit', 'digits-vit')
     """
-    return checkpoint.partition(_SEED_MARK)[0]
+    return checkpoint.partition(SEED_MARK)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

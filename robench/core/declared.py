@@ -173,6 +173,10 @@ class DatasetDeclaration(Declaration, Protocol):
         """Return the size of the evaluation split; None if only the files contain it."""
 
     @property
+    def known_fingerprint(self) -> str | None:
+        """Return the fingerprint of the evaluation split as published; None if unknown."""
+
+    @property
     def evaluation_split(self) -> str:
         """Return the name of the split that is measured."""
 
@@ -244,6 +248,10 @@ class Recipe(Declaration, Protocol):
     @property
     def seed(self) -> int:
         """Return the seed of all random numbers of the training."""
+
+    @property
+    def total_epochs(self) -> int:
+        """Return the number of epochs of the whole training."""
 
     def shortened(self, num_epochs: int) -> Self:
         """Return the recipe with the given total number of epochs."""

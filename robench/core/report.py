@@ -74,6 +74,7 @@ class Row:
 
     Attributes:
         limit: number of examples, if only the first were requested.
+        all_examples: whether all examples were requested in place of the number that the suite states.
         batch_size: batch size of a coupled model, whose numbers hold at it only; None for all others.
         precision: number format of the model's passes; None for float32.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
@@ -90,6 +91,7 @@ class Row:
     seeds: tuple[str, ...] = ()
     standings: Mapping[str, Standing] = field(default_factory=dict)
     precision: str | None = None
+    all_examples: bool = False
 
     @property
     def title(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -233,6 +233,7 @@ class Suite:
         audit: whether every model is also audited for signs that its numbers under attack are unreliable.
         lacks_dataset: whether the conditions use a stand-in, because the suite names no dataset and none was given.
         given_dataset: name of the dataset given to a suite that names none.
+        all_examples: whether conditions cover whole datasets in place of numbers of examples that the suite states.
     """
 
     name: str
@@ -248,6 +249,14 @@ class Suite:
     description: str = ""
     lacks_dataset: bool = False
     given_dataset: str | None = None
+    all_examples: bool = False
+
+    def whole(self) -> Suite:
+        """Return the suite with every condition on all examples of its dataset; itself if it states no number."""
+        if all(condition.num_examples is None for condition in self.conditions):
+            return self
+        conditions = tuple(replace(condition, num_examples=None) for condition in self.conditions)
+        return replace(self, conditions=conditions, all_examples=True)
 
     def check_dataset(self) -> None:
         """Refuse a suite without a dataset.

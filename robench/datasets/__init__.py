@@ -12,7 +12,7 @@ from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
 from robench.datasets.arrays import Arrays
 from robench.datasets.base import DatasetBase, opened_by_others
-from robench.datasets.cifar import Cifar10, Cifar100
+from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
 from robench.datasets.image_folder import ImageFolder
 from robench.datasets.image_list import ImageList
@@ -47,7 +47,7 @@ __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared
     for declared in (
-        *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *IMAGENET_SETS),
+        *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *CIFAR_SETS, *IMAGENET_SETS),
         *(SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_ERAS_VALID, SOTU_ERAS_TRAIN, SOTU_DELIVERY),
         *(WIKITEXT_103, WIKITEXT_103_VALID, WIKITEXT_2, WIKITEXT_2_VALID, *SENTIMENT_SETS),
     )

@@ -15,13 +15,15 @@ from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_floats, one_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from robench.declarations.preprocessing import ImagePreprocessing
 
 
 class ArrayImages(OrderedImages):
-    """Images in the order of the ids' SHA-256; example 42 of the arrays has the id ``name/000042``.
+    """Images in the order of the ids' SHA-256.
 
     Args:
         name: of the dataset.
@@ -30,6 +32,7 @@ class ArrayImages(OrderedImages):
         fingerprint: content digest.
         num_classes: number of classes.
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
+        ids: id of each in the order of the arrays; None for ``name/000042`` of example 42.
 
     Raises:
         DeclarationError: the preprocessing resizes floats, or crops more than there is.
@@ -44,9 +47,10 @@ class ArrayImages(OrderedImages):
         fingerprint: str,
         num_classes: int,
         preprocessing: ImagePreprocessing,
+        ids: Sequence[str] | None = None,
     ) -> None:
         self.num_classes = num_classes
-        ids = [f"{name}/{number:06d}" for number in range(len(targets))]
+        ids = [f"{name}/{number:06d}" for number in range(len(targets))] if ids is None else ids
         self._order = hash_positions(ids)
         super().__init__(
             DatasetIdentity(name=name, fingerprint=fingerprint, num_examples=len(ids)),

@@ -90,6 +90,11 @@ class DatasetBase(DeclarationBase):
         """Return the classes that may be predicted, ascending; None for all."""
         return None if self.class_subset is None else class_indices_of(self.class_subset)
 
+    @property
+    def known_fingerprint(self) -> str | None:
+        """Return the fingerprint of the evaluation split as published; None if unknown."""
+        return None
+
     def contradictions(self) -> list[FieldProblem]:
         """Refuse resize rule none without the size of the images, and to measure a split that does not exist."""
         problems: list[FieldProblem] = []

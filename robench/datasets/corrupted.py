@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from robench.core.suite import Condition
 
-PUBLISHED = "imagenet-c"
-# Images corrupted on the fly are never called ImageNet-C.
-LIVE = {"imagenet-1k": "imagenet-c-live", "digits": "digits-c"}
+# Images corrupted on the fly have another family than published ones: they are never called ImageNet-C.
+LIVE = {
+    "imagenet-1k": "imagenet-c-live",
+    "digits": "digits-c",
+    "cifar-10": "cifar-10-c-live",
+    "cifar-100": "cifar-100-c-live",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,8 @@ def corrupted_of(condition: Condition) -> Corrupted | None:
         return Corrupted(LIVE.get(name, f"{name}-c"), *condition.perturbation.corruption)
     if published.corruption is None or published.severity is None:
         return None
-    return Corrupted(PUBLISHED, published.corruption, published.severity)
+    # The family of ``imagenet-c/fog/3`` is its first part.
+    return Corrupted(name.partition("/")[0], published.corruption, published.severity)
 
 
 def uncorrupted_of(condition: Condition) -> str:

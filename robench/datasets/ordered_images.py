@@ -38,6 +38,11 @@ class OrderedImages:
         """Return one id per example, such as ``digits/0042``."""
         return self._ids
 
+    @property
+    def targets(self) -> NDArray[np.int64]:
+        """Return (N,) class of each, in the same order."""
+        return self._targets
+
     def __len__(self) -> int:
         return len(self._ids)
 

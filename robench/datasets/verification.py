@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +13,8 @@ from robench.core.errors import DeclarationError, MissingDataError, UnknownNameE
 from robench.core.inert import printable
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
+from robench.datasets.array_images import ArrayImages
+from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.decoding import examine
 from robench.datasets.imagenet_folder import (
     class_folders,
@@ -81,6 +84,8 @@ class Verification:
         num_texts, num_tokens: numbers of texts and their tokens, None for images; without a file both are 0. Tokens are
             counted where their number is published, otherwise None.
         split: split of the file that was read; None for all others.
+        images_per_class: number of images of each class, if all have the same and were counted; None otherwise.
+        sha256: digest of arrays of images and their labels; None for all others.
     """
 
     dataset: str
@@ -92,6 +97,8 @@ class Verification:
     num_texts: int | None = None
     num_tokens: int | None = None
     split: str | None = None
+    images_per_class: int | None = None
+    sha256: str | None = None
 
     @property
     def is_absent(self) -> bool:
@@ -113,7 +120,7 @@ def verify(
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 
-    Each split of texts is a result of its own.
+    Each split of texts, and of arrays of images, is a result of its own.
 
     Args:
         name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
@@ -143,6 +150,8 @@ def verify(
             yield _verify_embedded(each)
         elif isinstance(each, TokenFiles | LabelledFiles):
             yield from (_verify_texts(each, data_root, split) for split in each.splits)
+        elif isinstance(each, PublishedCifar | CorruptedCifar):
+            yield from (_verify_arrays(each, data_root, split) for split in each.splits)
         else:
             yield verify_folder(layout_of(each), data_root, decode=decode)
 
@@ -218,6 +227,36 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
         num_texts=num_texts,
         num_tokens=num_tokens if isinstance(declared, TokenFiles) else None,
         split=split,
+    )
+
+
+def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | None, split: str) -> Verification:
+    """Verify the arrays of one split by reading them."""
+    folder = None if data_root is None else data_root.expanduser() / str(declared.folder)
+    found = Verification(
+        dataset=declared.name,
+        folder=folder if folder is not None and folder.is_dir() else None,
+        num_images=0,
+        num_classes=0,
+        is_decoded=False,
+        findings=(),
+        split=split if len(declared.splits) > 1 else None,
+    )
+    try:
+        dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
+    except MissingDataError as error:
+        # Only the message about absent files has several lines, which list them.
+        kind: Kind = "absent" if folder is None or len(error.lines) > 1 else "wrong-file"
+        return replace(found, findings=(Finding(kind=kind, message="\n".join(map(printable, error.lines))),))
+    assert isinstance(dataset, ArrayImages)  # what both open
+    counts = Counter(dataset.targets.tolist())
+    return replace(
+        found,
+        num_images=len(dataset),
+        num_classes=len(counts),
+        is_decoded=True,
+        images_per_class=min(counts.values()) if len(set(counts.values())) == 1 else None,
+        sha256=dataset.identity.fingerprint,
     )
 
 

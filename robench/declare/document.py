@@ -24,7 +24,7 @@ class Document:
         source: file or kind of declaration, as named in messages.
         text: the file's text; empty if there is none.
         lines: line of each place, counted from 1.
-        spans: first character and the one after the last of each scalar in ``text``.
+        spans: first character and the one after the last of each scalar and each empty mapping or list in ``text``.
         problems: problems found while reading, before any field was checked.
     """
 

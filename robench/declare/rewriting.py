@@ -25,8 +25,9 @@ WRITTEN_LAYOUT = "plain"
 def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float], *, uri: str | None = None) -> None:
     """Write digest, scores and, if given, ``uri`` of a checkpoint's weights into its entry of a registry file.
 
-    Only these scalars change; comments, order and layout stay. ``expected`` contains proportions in [0, 1] by metric;
-    metrics missing in the entry are not added. A ``layout`` in the entry becomes ``plain``, which robench writes.
+    Only these values change; comments, order and layout stay. ``expected`` contains proportions in [0, 1] by metric;
+    metrics missing in the entry are added to an empty mapping alone. A ``layout`` in the entry becomes ``plain``, which
+    robench writes.
 
     Raises:
         UsageError: there is no such file.
@@ -41,9 +42,11 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
         edits[(*weights, "uri")] = _scalar(uri)
     if document.at(*weights, "layout") is not None:
         edits[(*weights, "layout")] = WRITTEN_LAYOUT
-    for metric, share in expected.items():
+    if not checkpoint.expected and document.at(*entry, "expected") is not None:
+        edits[(*entry, "expected")] = f"{{{_scores(expected)}}}"
+    for metric, score in expected.items():
         if metric in checkpoint.expected:
-            edits[(*entry, "expected", metric)] = repr(float(share))
+            edits[(*entry, "expected", metric)] = repr(float(score))
     _write(path, _edited(document, edits), "the new values")
 
 
@@ -59,8 +62,7 @@ def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: 
         OSError: it could not be written; it is unchanged.
     """
     document, _ = _declared(path, name)
-    scores = ", ".join(f"{metric}: {float(share)!r}" for metric, share in expected.items())
-    item = f"{{seed: {seed}, uri: {_scalar(uri)}, expected: {{{scores}}}", f"sha256: {_scalar(sha256)}}}"
+    item = f"{{seed: {seed}, uri: {_scalar(uri)}, expected: {{{_scores(expected)}}}", f"sha256: {_scalar(sha256)}}}"
     _write(path, _with_seed(document, name, item), f"seed {seed} of {name}")
 
 
@@ -112,6 +114,10 @@ def _edited(document: Document, edits: Mapping[Place, str]) -> str:
         # An empty value directly follows its colon.
         text = f"{text[:start]}{' ' if start == end else ''}{new}{text[end:]}"
     return text
+
+
+def _scores(expected: Mapping[str, float]) -> str:
+    return ", ".join(f"{metric}: {float(score)!r}" for metric, score in expected.items())
 
 
 def _scalar(text: str) -> str:

@@ -68,9 +68,15 @@ def find_suite(
 
 
 def find_suites(
-    names: Sequence[str], registry_files: Sequence[Path] = (), dataset: str | None = None
+    names: Sequence[str],
+    registry_files: Sequence[Path] = (),
+    dataset: str | None = None,
+    *,
+    all_examples: bool = False,
 ) -> tuple[Suite, ...]:
     """Return suites to measure or report, each once, with every dataset known.
+
+    With ``all_examples`` every condition covers its whole dataset, whatever number of examples a suite states.
 
     Raises:
         UsageError: one names no dataset and none is given, or see ``find_suite``.
@@ -81,7 +87,7 @@ def find_suites(
     suites = tuple(find_suite(name, datasets, dataset) for name in dict.fromkeys(names))
     for suite in suites:
         suite.check_dataset()
-    return suites
+    return tuple(suite.whole() for suite in suites) if all_examples else suites
 
 
 def find_datasets(registry_files: Sequence[Path] = ()) -> Mapping[str, DatasetDeclaration]:

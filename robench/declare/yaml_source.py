@@ -106,13 +106,14 @@ class _Reader:
             self.refuse(place, wrong)
         if wrong := self.remarks.fatal.get(id(node)):
             return self.refuse(place, wrong)
+        if not node.value or isinstance(node, yaml.ScalarNode):
+            self.spans[place] = (node.start_mark.index, node.end_mark.index)
         match node:
             case yaml.MappingNode():
                 return self._read_mapping(node, place)
             case yaml.SequenceNode():
                 items = enumerate(node.value)
                 return [self.read(item, (*place, index), item.start_mark.line + 1) for index, item in items]
-        self.spans[place] = (node.start_mark.index, node.end_mark.index)
         return self._read_scalar(node, place)
 
     def _read_mapping(self, node: yaml.MappingNode, place: Place) -> Value:

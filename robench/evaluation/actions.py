@@ -35,7 +35,7 @@ class Audit(DeclarationBase, Action):
     """
 
     kind: ClassVar[str] = "audit"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     implementation: ClassVar[str] = "robench.evaluation.audit:measure"
     runs_attack: ClassVar[bool] = False
     goes_first: ClassVar[bool] = True

@@ -50,6 +50,7 @@ def manifest_of(
                 "task": suite.task,
                 "batch_size": suite.batch_size,
                 "dataset": suite.given_dataset,
+                "all_examples": suite.all_examples,
             }
             for suite in suites
         ],

@@ -123,6 +123,7 @@ class BoardRow:
     Attributes:
         entry: None for a model that no registry has.
         limit: number of examples asked for, None for all.
+        all_examples: whether all examples were asked for in place of the number that a suite states.
         batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
         cells: by key of the column; ``standings``: likewise, of columns whose number it has.
         measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
@@ -141,6 +142,7 @@ class BoardRow:
     notes: tuple[str, ...] = ()
     flags: tuple[SuiteFlag, ...] | None = None
     seeds: tuple[str, ...] = ()
+    all_examples: bool = False
 
     @property
     def raised(self) -> tuple[SuiteFlag, ...]:

@@ -169,6 +169,7 @@ def _row(
         model=model,
         entry=None if checkpoint is None else entry_of(checkpoint),
         limit=first.limit,
+        all_examples=any(row.all_examples for row in rows.values()),
         batch_size=next((row.batch_size for row in rows.values() if row.batch_size is not None), None),
         cells={
             each.key: rows[each.suite].cells[each.column.key] if each.suite in rows else _UNKNOWN for each in columns

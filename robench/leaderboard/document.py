@@ -81,6 +81,8 @@ def _row(row: BoardRow, board: Leaderboard) -> Json:
         document["entry"] = asdict(row.entry)
     if row.limit is not None:
         document["limit"] = row.limit
+    if row.all_examples:
+        document["all_examples"] = True
     if row.batch_size is not None:
         document["batch_size"] = row.batch_size
     if row.seeds:

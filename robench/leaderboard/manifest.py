@@ -34,7 +34,13 @@ def render_manifest(board: Leaderboard, files: Mapping[str, str]) -> str:
             for suite in board.suites
         ],
         "measurements": [
-            {"model": row.model, "limit": row.limit, "suite": key.partition("/")[0], **_measurement(each)}
+            {
+                "model": row.model,
+                "limit": row.limit,
+                "all_examples": row.all_examples,
+                "suite": key.partition("/")[0],
+                **_measurement(each),
+            }
             for row in board.rows
             for key, found in row.measured.items()
             for each in found

@@ -26,7 +26,8 @@ CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({
 UNTESTED = "No mark: distinguishable from the best, or not testable."
 _HEADER = (
     *("model", "family", "attention", "architecture", "limit", "suite", "column", "metric", "conditions"),
-    *("value", "low", "high", "num_examples", "missing", "batch_size", "p", "p_holm", "is_best", "is_close"),
+    *("value", "low", "high", "num_examples", "missing", "all_examples", "batch_size"),
+    *("p", "p_holm", "is_best", "is_close"),
 )
 
 
@@ -111,7 +112,7 @@ def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[str | int | floa
     if row.flags is not None:
         suites = "+".join(dict.fromkeys(suite for each in row.flags for suite in each.suites))
         of_row = (inert_text(suites), "flags", "num_raised", "", len(row.raised))
-        yield (*start, *of_row, *[None] * 4, row.batch_size, *[None] * 4)
+        yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 4)
 
 
 def _fields(row: BoardRow, column: BoardColumn) -> tuple[str | int | float | None, ...]:
@@ -127,6 +128,7 @@ def _fields(row: BoardRow, column: BoardColumn) -> tuple[str | int | float | Non
         *numbers,
         cell.num_examples,
         cell.missing,
+        row.all_examples or None,
         row.batch_size,
         *told,
     )
@@ -137,6 +139,7 @@ def _plain_row(row: BoardRow) -> Row:
         model=row.model,
         cells=row.cells,
         limit=row.limit,
+        all_examples=row.all_examples,
         batch_size=row.batch_size,
         seeds=row.seeds,
         notes=row.notes,

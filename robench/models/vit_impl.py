@@ -9,13 +9,19 @@ DeiT's distilled form (section 4 there) has a second token, ``dist_token``, afte
 predicts (RegNetY-16GF, hard labels, each head's loss weighing half), the mean serving the test alone. Here a model
 gives the mean in training too, and so learns from labels without a teacher, unless ``set_distilled_training(True)``
 (timm's) makes it return both heads' logits as a pair.
+
+``embedding: convolutions`` is the stem of Xiao et al. 2021, arXiv:2106.14881: 3x3 convolutions of stride 2, whose width
+doubles up to that of a token. GELU takes the place of batch norm and ReLU, so that no row depends on another.
+``pooling: mean`` leaves the class token out and averages the tokens after the last norm.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
+from timm.layers.patch_embed import PatchEmbed
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
@@ -65,6 +71,27 @@ class DeclaredDistilledTransformer(DeclaredVisionTransformer, VisionTransformerD
     """Vision transformer with DeiT's distillation token and its head, as in timm."""
 
 
+class ConvolutionalEmbedding(nn.Module):
+    """Patch embedding by 3x3 convolutions of stride 2 with GELU between them, in the place of timm's ``PatchEmbed``."""
+
+    def __init__(self, img_size: int, patch_size: int, in_chans: int, embed_dim: int, **options: object) -> None:
+        del options  # of timm's PatchEmbed
+        super().__init__()
+        self.grid_size = (img_size // patch_size, img_size // patch_size)
+        self.num_patches = self.grid_size[0] * self.grid_size[1]
+        steps = patch_size.bit_length() - 1
+        widths = [in_chans, *(embed_dim >> (steps - 1 - step) for step in range(steps))]
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            layers += [nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1), nn.GELU()]
+        self.layers = nn.Sequential(*layers[:-1])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return tokens (B, N, C) of images (B, channels, side, side)."""
+        tokens_BCGG: Tensor = self.layers(images)
+        return tokens_BCGG.flatten(2).transpose(1, 2)
+
+
 def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared vision transformer: images (B, channels, side, side) -> logits (B, num_classes).
 
@@ -74,7 +101,12 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
         UnknownNameError: it declares an unknown attention or residual connection.
     """
     kind = DeclaredDistilledTransformer if architecture.distilled else DeclaredVisionTransformer
+    has_class_token = architecture.pooling == "class-token"
     model = kind(
+        class_token=has_class_token,
+        global_pool="token" if has_class_token else "avg",
+        fc_norm=False,
+        embed_layer=PatchEmbed if architecture.embedding == "patches" else ConvolutionalEmbedding,
         img_size=architecture.image_size,
         patch_size=architecture.patch_size,
         in_chans=architecture.num_channels,

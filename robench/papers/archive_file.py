@@ -14,11 +14,15 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from robench.core.errors import StoreError
+from robench.core.errors import StoreError, StoreUnwritableError, UsageError
+from robench.core.files import write_whole
 from robench.core.inert import printable
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from robench.core.records import Record
 
 SUFFIX = ".tar.xz"
 # A measurement's folder, and a file in it.
@@ -43,6 +47,33 @@ def packed(results: Path) -> bytes:
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
     return file.getvalue()
+
+
+def add_records(records: Iterable[Record], archive: Path) -> tuple[int, int]:
+    """Add records to an archive, which is made where there is none; return their number and the file's size in bytes.
+
+    A record that is there already stays as it is.
+
+    Raises:
+        UsageError: the path does not end in the suffix of archives.
+        StoreError: the archive cannot be read.
+        StoreUnwritableError: it cannot be written.
+    """
+    if not is_archive(archive):
+        raise UsageError(f"--archive must be a file ending in {SUFFIX}, got {archive.name!r}")
+    kept = unpacked(archive) if archive.exists() else TemporaryDirectory(prefix="robench-archive-")
+    with kept as folder:
+        store = FolderStore(Path(folder))
+        count = 0
+        for record in records:
+            store.put(record)
+            count += 1
+        content = packed(Path(folder))
+    try:
+        write_whole(archive, content)
+    except OSError as error:
+        raise StoreUnwritableError(f"cannot write the archive to {archive}: {error.strerror}") from error
+    return count, len(content)
 
 
 @contextmanager

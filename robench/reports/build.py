@@ -194,6 +194,7 @@ def row_of(
         model=model,
         cells=cells,
         limit=limit,
+        all_examples=suite.all_examples,
         batch_size=suite.batch_size if is_coupled else None,
         notes=(*coupled, *notes_of(columns, {**coverages, **audits}, suite.conditions), *reasons),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),

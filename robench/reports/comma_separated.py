@@ -28,6 +28,7 @@ _HEADER = (
     "high",
     "num_examples",
     "missing",
+    "all_examples",
     "batch_size",
     "seeds",
 )
@@ -37,8 +38,9 @@ _FORMULA_STARTS = ("=", "+", "-", "@")
 def render_csv(report: Report) -> str:
     """Render the report as CSV: missing numbers are empty fields, conditions are joined by ``+``.
 
-    ``batch_size`` is given for coupled models, and empty for all others; ``seeds`` is the number of averaged training
-    seeds, and empty for one checkpoint. Names of models end in their precision if that is not float32.
+    ``all_examples`` is True where they replace a number that the suite states, and else empty. ``batch_size`` is given
+    for coupled models, and empty for all others; ``seeds`` is the number of averaged training seeds, and empty for one
+    checkpoint. Names of models end in their precision if that is not float32.
 
     An audited model has one more line, ``flags``, with the number of raised flags.
     """
@@ -48,7 +50,7 @@ def render_csv(report: Report) -> str:
     for row in report.rows:
         writer.writerows(_line(row, column) for column in report.columns)
         if row.flags is not None:
-            flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4)
+            flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4, _is_whole(row))
             writer.writerow((inert_text(row.title), row.limit, *flags, row.batch_size, len(row.seeds) or None))
     return file.getvalue()
 
@@ -65,9 +67,14 @@ def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
         *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
         cell.num_examples,
         cell.missing,
+        _is_whole(row),
         row.batch_size,
         len(row.seeds) or None,
     )
+
+
+def _is_whole(row: Row) -> bool | None:
+    return row.all_examples or None
 
 
 def inert_text(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
 from robench.core.records import Failure, Record, join
-from robench.reports.selection import newest, source_of_condition, source_of_shard, tile
+from robench.reports.selection import newest, source_of_data, source_of_shard, sources_of, tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,8 +140,9 @@ def _of_newest_weights_and_data(results: Sequence[Record | Failure]) -> list[Rec
 
 
 def _serving(condition: Condition, results: Sequence[Record | Failure]) -> list[Record | Failure]:
-    source = source_of_condition(condition)
-    return [result for result in results if source_of_shard(result.shard) == source]
+    named, *same_data = sources_of(condition)
+    found = [result for result in results if source_of_shard(result.shard) == named]
+    return found or [result for result in results if source_of_data(result.shard) in same_data]
 
 
 def _num_wanted(condition: Condition, dataset_size: int | None, limit: int | None) -> int | None:

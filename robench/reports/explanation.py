@@ -67,6 +67,7 @@ class Explanation(Rendered):
 
     Attributes:
         limit: number of first examples of each condition; None for all.
+        all_examples: whether conditions cover whole datasets in place of numbers that the suite states.
         views: conditions in the suite's order, each budget of a sweep apart.
         combined: columns over several conditions, with their numbers.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
@@ -89,6 +90,7 @@ class Explanation(Rendered):
     notes: tuple[str, ...]
     example: str | None
     outcomes: Mapping[str, Outcome]
+    all_examples: bool = False
 
 
 def explain(
@@ -146,6 +148,7 @@ def explain(
         notes=row.notes,
         example=example,
         outcomes=outcomes,
+        all_examples=suite.all_examples,
     )
 
 

@@ -26,6 +26,7 @@ _WIDTH, _DONE_WIDTH = 116, 44
 def render_text(explanation: Explanation) -> str:
     """Render an explanation as tables and sentences, without colours."""
     limit = "" if explanation.limit is None else f", first {explanation.limit} examples of each condition"
+    limit = ", all examples" * explanation.all_examples + limit
     title = f"{explanation.model} under {explanation.suite}, version {explanation.version}, seed {explanation.seed}"
     parts = [[clipped(title + limit, NOTE_WIDTH)], [_conditions_table(explanation)], *_sections(explanation)]
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
@@ -39,6 +40,7 @@ def render_json(explanation: Explanation) -> str:
         "version": explanation.version,
         "seed": explanation.seed,
         "limit": explanation.limit,
+        "all_examples": explanation.all_examples,
         "conditions": [_plain_view(view) for view in explanation.views],
         "combined": {column.key: plain_cell(cell) for column, cell in explanation.combined},
         "flags": None if explanation.flags is None else [dataclasses.asdict(flag) for flag in explanation.flags],

@@ -130,10 +130,14 @@ def number_text(number: float, unit: str) -> str:
 
 
 def _row_name(row: Row, says_one: bool = False) -> str:
-    """Return the model's name with the scope of its numbers, such as ``vit (bfloat16, 5 seeds, first 100)``."""
+    """Return the model's name with the scope of its numbers, such as ``vit (bfloat16, 5 seeds, first 100)``.
+
+    Where all examples replace the number that the suite states: ``vit (all examples)``.
+    """
     one = ["one checkpoint"] if says_one else []
     seeds = [f"{len(row.seeds)} seeds"] if row.seeds else one
-    limit = [] if row.limit is None else [f"first {row.limit}"]
+    of_all = ["all examples"] if row.all_examples else []
+    limit = of_all if row.limit is None else [" of ".join([f"first {row.limit}", *of_all])]
     batch_size = [] if row.batch_size is None else [f"batch size {row.batch_size}"]
     precision = [] if row.precision is None else [row.precision]
     restrictions = ", ".join([*precision, *seeds, *limit, *batch_size])

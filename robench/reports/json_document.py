@@ -21,12 +21,12 @@ Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 def render_json(report: Report) -> str:
     """Render the report as JSON.
 
-    A row has ``limit`` only if one was requested, ``batch_size`` only if its model is coupled, ``seeds`` (names of
-    checkpoints) only if it is a mean over them, its cells then ``of_seeds``, ``notes`` only if there are any, and
-    ``flags``, raised or not, only if its model was checked. ``value``, ``low`` and ``high`` are null if examples are
-    missing; ``num_examples`` is then the number of measured ones. They are also null if infinite, as a median distance
-    can be, which JSON cannot represent: ``missing`` is then 0. The report has ``notes`` only if there are any. Raises
-    ValueError for NaN.
+    A row has ``limit`` only if one was requested, ``all_examples`` only if they replace a number that the suite states,
+    ``batch_size`` only if its model is coupled, ``seeds`` (names of checkpoints) only if it is a mean over them, its
+    cells then ``of_seeds``, ``notes`` only if there are any, and ``flags``, raised or not, only if its model was
+    checked. ``value``, ``low`` and ``high`` are null if examples are missing; ``num_examples`` is then the number of
+    measured ones. They are also null if infinite, as a median distance can be, which JSON cannot represent: ``missing``
+    is then 0. The report has ``notes`` only if there are any. Raises ValueError for NaN.
     """
     document: dict[str, Json] = {
         "suite": report.suite,
@@ -44,6 +44,8 @@ def _row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
     document: dict[str, Json] = {"model": row.model}
     if row.limit is not None:
         document["limit"] = row.limit
+    if row.all_examples:
+        document["all_examples"] = True
     if row.batch_size is not None:
         document["batch_size"] = row.batch_size
     if row.precision is not None:

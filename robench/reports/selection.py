@@ -28,12 +28,13 @@ def needs(
         seed: required root seed; None for any, which ``build_report`` filters later.
         precision: required number format of the model's passes, so that no table mixes several; None for any.
     """
-    sources = {(source_of_condition(condition), suite.batch_size) for condition in suite.conditions}
-    sources |= {(source_of_condition(condition), AUDIT_EXAMPLES) for condition in audits_of(suite)}
+    sources = {(each, suite.batch_size) for condition in suite.conditions for each in sources_of(condition)}
+    sources |= {(each, AUDIT_EXAMPLES) for condition in audits_of(suite) for each in sources_of(condition)}
 
     def is_needed(shard: ShardHeader) -> bool:
+        size = shard.batch_size
         return (
-            (source_of_shard(shard), shard.batch_size) in sources
+            ((source_of_shard(shard), size) in sources or (source_of_data(shard), size) in sources)
             and shard.task == suite.task
             and (seed is None or shard.seed == seed)
             and (precision is None or shard.dtype == precision)
@@ -45,6 +46,21 @@ def needs(
 def source_of_condition(condition: Condition) -> tuple[str, str]:
     """Return the dataset's name and the perturbation's key that a shard of the condition must have."""
     return condition.dataset.name, condition.perturbation_key
+
+
+def sources_of(condition: Condition) -> tuple[tuple[str, str], ...]:
+    """Return the sources of a condition: its dataset by name, and the same data under any name if they are known.
+
+    The same published data may have been measured as one of robench's datasets and as a user's.
+    """
+    fingerprint = condition.dataset.known_fingerprint
+    named = source_of_condition(condition)
+    return (named,) if fingerprint is None else (named, (fingerprint, condition.perturbation_key))
+
+
+def source_of_data(shard: ShardHeader) -> tuple[str, str]:
+    """Return the fingerprint of the data in place of their name."""
+    return shard.dataset.fingerprint, shard.perturbation_key
 
 
 def source_of_shard(shard: ShardHeader) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robench.comparison.baseline import check_protocol
 from robench.core.errors import UsageError
 from robench.declare import find_checkpoints, find_suites
 from robench.runs.request import RunRequest
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def suites_to_check(
-    baseline: Baseline, names: Sequence[str], registries: Sequence[Path] = (), dataset: str | None = None
+    baseline: Baseline,
+    names: Sequence[str],
+    registries: Sequence[Path] = (),
+    dataset: str | None = None,
+    *,
+    all_examples: bool = False,
 ) -> tuple[Suite, ...]:
     """Return suites of a baseline as they are declared now.
 
@@ -26,6 +32,7 @@ def suites_to_check(
         names: names or files; none for all suites of the baseline, which must then be shipped.
         registries: registry files that declare datasets.
         dataset: that of suites that name none; None for the one of the baseline.
+        all_examples: whether conditions cover whole datasets, whatever number of examples a suite states.
 
     Raises:
         UsageError: there is no such file; or a dataset is given, and a suite names its own.
@@ -35,10 +42,11 @@ def suites_to_check(
     given = {protocol.suite: protocol.dataset for protocol in baseline.protocols}
     datasets = {each for each in given.values() if each is not None}
     only = datasets.pop() if len(datasets) == 1 and None not in given.values() else None
+    dataset_of = {name: given.get(name, only) if dataset is None else dataset for name in names or given}
     return tuple(
         suite
-        for name in dict.fromkeys(names or given)
-        for suite in find_suites([name], registries, given.get(name, only) if dataset is None else dataset)
+        for name, each in dataset_of.items()
+        for suite in find_suites([name], registries, each, all_examples=all_examples)
     )
 
 
@@ -58,7 +66,13 @@ def check_request(
     Raises:
         UsageError: the suites of the baseline were limited differently.
         UnknownNameError: no registry file has a model.
+        IncomparableError: a suite is another one than the baseline's, see ``comparison.baseline.check_protocol``.
     """
+    protocols = {protocol.suite: protocol for protocol in baseline.protocols}
+    for suite in suites:
+        # Refused now, since measuring may take hours.
+        if suite.name in protocols:
+            check_protocol(protocols[suite.name], suite, suite.seed if seed is None else seed)
     names = dict.fromkeys(models or (model for protocol in baseline.protocols for model in protocol.models))
     limits = {protocol.limit for protocol in baseline.protocols}
     if len(limits) != 1:

@@ -46,7 +46,7 @@ def encode_baseline(baseline: Baseline) -> bytes:
         }
         for record in baseline.records
     ]
-    members = {"protocols": [asdict(each) for each in baseline.protocols], "cells": cells}
+    members = {"protocols": [_members_of(each) for each in baseline.protocols], "cells": cells}
     text = with_blank_seal(json.dumps(members, sort_keys=True, separators=(",", ":")))
     tables = [table_of(record) for record in baseline.records]
     return sealed(pa.concat_tables(tables).unify_dictionaries().combine_chunks(), text)
@@ -113,6 +113,12 @@ def _rows(cell: Mapping[str, Any]) -> int:
     if not isinstance(rows, int) or rows < 0:
         raise DamagedError(f"the number of rows must be a whole number, got {rows!r}")
     return rows
+
+
+def _members_of(protocol: Protocol) -> dict[str, Any]:
+    """Return the fields of a protocol; releases that do not know ``all_examples`` read a baseline without it."""
+    members = asdict(protocol)
+    return members if protocol.all_examples else {name: members[name] for name in members if name != "all_examples"}
 
 
 def _protocol(members: Any) -> Protocol:

@@ -7,6 +7,7 @@ from robench.training.base import TrainingBase
 from robench.training.deit import DeitTraining
 from robench.training.embedded import Training
 from robench.training.language import LanguageTraining
+from robench.training.one_cycle import OneCycleTraining
 from robench.training.text import TextTraining
 
 __all__ = ["TRAININGS"]
@@ -15,6 +16,7 @@ __all__ = ["TRAININGS"]
 _BUILTIN: dict[str, type[TrainingBase]] = {
     "training": Training,
     "deit": DeitTraining,
+    "one-cycle": OneCycleTraining,
     "language-training": LanguageTraining,
     "text-training": TextTraining,
 }

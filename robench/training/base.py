@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 from annotated_types import Ge, Le
 
-from robench.declarations.base import LARGEST, DeclarationBase
+from robench.core.spelling import spelling_of
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Share = Annotated[float, Ge(0), Le(1)]
+Pixels = Annotated[Fraction, Ge(0), Le(1)]
 
 
 class TrainingBase(DeclarationBase):
@@ -43,6 +46,11 @@ class TrainingBase(DeclarationBase):
         return False
 
     @property
+    def total_epochs(self) -> int:
+        """Return the number of epochs of the whole training."""
+        return self.num_epochs
+
+    @property
     def variant(self) -> str:
         """Return a phrase that tells this training from the usual one of its kind; empty for the usual one."""
         return ""
@@ -55,6 +63,52 @@ class TrainingBase(DeclarationBase):
     def seeded(self, seed: int) -> Self:
         """Return the training with another seed."""
         return cast("Self", replace(cast("Any", self), seed=seed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTraining(TrainingBase):
+    """Fields of trainings on images in memory.
+
+    Attributes:
+        label_smoothing: fraction of the target spread over all classes.
+        auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
+        adversarial_epsilon: budget in l-infinity, in pixel units, of adversarial examples that replace the images in
+            training (``adversarial.py``); 0 for training on the images.
+        adversarial_step_size: step length of the search for them, in pixel units; ``adversarial_num_steps``: number of
+            steps.
+        saved_as: type of the numbers in the file of weights. Half precision halves the file; accuracies of the entry
+            are those of the rounded weights.
+    """
+
+    # Longest step over the budget.
+    longest_step: ClassVar[int] = 1
+
+    label_smoothing: Share = 0.0
+    auxiliary_weight: NotNegative = 0.0
+    adversarial_epsilon: Pixels = Fraction(0)
+    adversarial_step_size: Pixels = Fraction(0)
+    adversarial_num_steps: Annotated[int, Ge(0), Le(1000)] = 0
+    saved_as: Literal["float32", "float16"] = "float32"
+
+    @property
+    def variant(self) -> str:
+        """Return the budget of adversarial training."""
+        if not self.adversarial_epsilon:
+            return ""
+        return f"adversarial training within {spelling_of(self.adversarial_epsilon)}"
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Adversarial examples need a budget, a step that is not too long, and a number of steps; or none of them."""
+        epsilon, step_size = self.adversarial_epsilon, self.adversarial_step_size
+        fields = (epsilon, step_size, self.adversarial_num_steps)
+        if any(fields) and not all(fields):
+            names = "adversarial_epsilon, adversarial_step_size and adversarial_num_steps"
+            return [("", f"{names} must all be positive, or all be left out, got {', '.join(map(str, fields))}")]
+        if step_size > self.longest_step * epsilon:
+            times = "" if self.longest_step == 1 else f"{self.longest_step} times "
+            message = f"must be at most {times}adversarial_epsilon {epsilon}, got {step_size}"
+            return [("adversarial_step_size", message)]
+        return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,26 +7,24 @@ and one release of torch it then gives the same bytes as an uninterrupted one.
 
 from __future__ import annotations
 
-import time
-from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from timm.loss.cross_entropy import SoftTargetCrossEntropy
 from timm.utils.model_ema import ModelEmaV3
 
-from robench.core.errors import ContractError, DeclarationError, UsageError
+from robench.core.errors import DeclarationError, UsageError
 from robench.core.identity import key_of
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.auxiliary import check_auxiliary, with_auxiliary
-from robench.training.base import EpochReport
+from robench.training.auxiliary import check_auxiliary
 from robench.training.deit import DeitTraining
+from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
+from robench.training.optimization import reproducible
 from robench.training.randomness import seed_for
 from robench.training.recipe import Mixing, optimizer_of, schedule_of
-from robench.training.state_file import TrainingState, read_state, write_state
 from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
@@ -35,8 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from robench.core.checkpoint import Checkpoint
-    from robench.training.base import Host
-    from robench.training.validation import Validation
+    from robench.training.base import EpochReport, Host
 
 
 def train_deit(
@@ -57,64 +54,34 @@ def train_deit(
     if not isinstance(training, DeitTraining) or not isinstance(preprocessing, ImagePreprocessing):
         raise DeclarationError(f"checkpoint {checkpoint.name!r} has no 'training' of kind 'deit'; add it to its entry")
     device = torch.device(host.device)
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(training.seed)
-        if device.type == "cpu":
-            # One thread: sums in a fixed order, so that the bytes are reproducible.
-            torch.set_num_threads(1)
-        try:
-            model = build(checkpoint.architecture, training.drop_path_rate).to(device)
-            _check_fit(checkpoint.name, model, training, preprocessing, device)
-            images = TrainingImages(host.data_root, training, preprocessing)
-            _check_size(training, images)
-            learner = Learner(model, training, device, host.micro_batch_size)
-            key = key_of([checkpoint.architecture, preprocessing, training, len(images)])
-            validation = validation_on(
+    with reproducible(training.seed, device):
+        model = build(checkpoint.architecture, training.drop_path_rate).to(device)
+        _check_fit(checkpoint.name, model, training, preprocessing, device)
+        images = TrainingImages(host.data_root, training, preprocessing)
+        _check_size(training, images)
+        learner = Learner(model, training, device, host.micro_batch_size)
+
+        def learn(epoch: int) -> tuple[float, int]:
+            keys = EpochKeys(images, training, epoch)
+            loss = learner.epoch(epoch, batches(keys, images, host.decode_workers, pin=device.type == "cuda"))
+            return loss, len(keys) * training.batch_size
+
+        run_epochs(
+            learner,
+            learn,
+            training.total_epochs,
+            host=host,
+            key=key_of([checkpoint.architecture, preprocessing, training, len(images)]),
+            validation=validation_on(
                 training.dataset,
                 preprocessing,
                 data_root=host.data_root,
                 device=device,
                 decode_workers=host.decode_workers,
-            )
-            _train(learner, images, host, key, validation, on_epoch)
-            return learner.weights()
-        finally:
-            torch.set_num_threads(threads)
-
-
-def _train(
-    learner: Learner,
-    images: TrainingImages,
-    host: Host,
-    key: str,
-    validation: Validation | None,
-    on_epoch: Callable[[EpochReport], None],
-) -> None:
-    kept = None if host.state_path is None else read_state(host.state_path, key)
-    if kept is not None:
-        learner.restore(kept.parts)
-    training = learner.training
-    for epoch in range(0 if kept is None else kept.num_epochs_done, training.total_epochs):
-        started = time.perf_counter()
-        keys = EpochKeys(images, training, epoch)
-        loss = learner.epoch(epoch, batches(keys, images, host.decode_workers, pin=learner.device.type == "cuda"))
-        if not isfinite(loss):
-            raise ContractError(
-                f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or set clip_grad"
-            )
-        seconds = time.perf_counter() - started
-        if host.state_path is not None:
-            write_state(host.state_path, TrainingState(key=key, num_epochs_done=epoch + 1, parts=learner.parts()))
-        on_epoch(
-            EpochReport(
-                epoch=epoch + 1,
-                num_epochs=training.total_epochs,
-                loss_nats=loss,
-                examples_per_second=len(keys) * training.batch_size / seconds,
-                validation=None if validation is None else validation.scores(learner.published),
-            )
+            ),
+            on_epoch=on_epoch,
         )
+        return learner.weights()
 
 
 class Learner:
@@ -151,16 +118,14 @@ class Learner:
     def _step(self, images: Tensor, classes: Tensor, seed: int) -> Tensor:
         targets = self._mixing(images, classes, seed)
         self._optimizer.zero_grad(set_to_none=True)
-        total = torch.zeros((), device=self.device)
-        micro_batches = zip(images.split(self._micro_batch_size), targets.split(self._micro_batch_size), strict=True)
-        for part, part_targets in micro_batches:
-            logits, auxiliary = with_auxiliary(self._model, part, self.training.auxiliary_weight)
-            loss = self._loss(logits, part_targets)
-            if auxiliary is not None:
-                loss = loss + auxiliary.mean()
-            share = loss * (len(part) / len(images))
-            share.backward()
-            total += share.detach()
+        total = accumulate_gradients(
+            self._model,
+            images,
+            targets,
+            self._loss,
+            micro_batch_size=self._micro_batch_size,
+            auxiliary_weight=self.training.auxiliary_weight,
+        )
         if self.training.clip_grad is not None:
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.training.clip_grad)
         self._optimizer.step()
@@ -168,12 +133,12 @@ class Learner:
             self._average.update(self._model)
         return total
 
-    def parts(self) -> dict[str, dict[str, object]]:
+    def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
         average = {} if self._average is None else self._average.module.state_dict()
         return {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(), "average": average}
 
-    def restore(self, parts: dict[str, dict[str, object]]) -> None:
+    def restore(self, parts: dict[str, dict[str, Any]]) -> None:
         """Restore the state from ``parts``."""
         self._model.load_state_dict(parts["model"])
         self._optimizer.load_state_dict(parts["optimizer"])
@@ -182,7 +147,7 @@ class Learner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return the published state dict, on the CPU."""
-        return {name: value.detach().cpu().contiguous() for name, value in self.published.state_dict().items()}
+        return weights_of(self.published)
 
     @property
     def published(self) -> nn.Module:

@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+# Parameters of vision transformers, by timm's names, without weight decay.
+UNDECAYED = ("pos_embed", "cls_token", "dist_token")
+
 
 @contextmanager
-def reproducible(seed: int) -> Iterator[None]:
-    """Seed torch's generator and compute with one thread, so that sums have a fixed order; restore both at the end."""
+def reproducible(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed torch's generators; on a CPU, the default, compute with one thread, so that sums have a fixed order.
+
+    Generators and number of threads are restored at the end.
+    """
     threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
+    is_on_gpu = device is not None and device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if is_on_gpu else []):
         torch.manual_seed(seed)
-        torch.set_num_threads(1)
+        if not is_on_gpu:
+            torch.set_num_threads(1)
         try:
             yield
         finally:

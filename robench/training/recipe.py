@@ -14,14 +14,13 @@ from timm.data.mixup import Mixup, mixup_target
 from timm.optim._param_groups import param_groups_weight_decay
 from timm.scheduler.cosine_lr import CosineLRScheduler
 
+from robench.training.optimization import UNDECAYED
 from robench.training.randomness import seeded
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from robench.training.deit import DeitTraining
-
-UNDECAYED = ("pos_embed", "cls_token", "dist_token")
 
 
 def optimizer_of(model: nn.Module, training: DeitTraining) -> torch.optim.Optimizer:

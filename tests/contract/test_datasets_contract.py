@@ -17,6 +17,7 @@ from robench.datasets import DATASETS, open_dataset, sotu_impl
 from robench.datasets import digits_impl as digits
 from robench.datasets import rendered_digits_impl as rendered_digits
 from robench.datasets.base import DatasetBase
+from robench.datasets.cifar import PublishedCifar
 from robench.datasets.glyphs import fit
 from robench.datasets.layouts import layout_of
 from robench.datasets.sentiment import LabelledFiles
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 
 SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40, crop=32)
 # The 95 of ImageNet-C differ in nothing but their folders, and so do resize rules in one word: one of each is enough.
-# Files of texts have fixtures of their own: tests/unit/test_datasets_wikitext.py and test_datasets_sentiment.py.
-TEXT_FILES = (TokenFiles, LabelledFiles)
+# Files of texts and arrays have fixtures of their own: tests/unit/test_datasets_wikitext.py, test_datasets_sentiment.py
+# and test_datasets_cifar.py.
+OTHER_FILES = (TokenFiles, LabelledFiles, PublishedCifar)
 NAMES = [
-    *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, TEXT_FILES)),
+    *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, OTHER_FILES)),
     *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3"),
 ]
 

@@ -151,6 +151,14 @@ class TestRendererContract:
         assert wanted in text
         assert wanted not in RENDERERS[name](whole)
 
+    @pytest.mark.parametrize(("limit", "scope"), [(None, "all examples"), (100, "first 100 of all examples")])
+    def test_a_row_of_all_examples_says_so(self, name: str, limit: int | None, scope: str):
+        stated = report_of("vit")
+        whole = Row(model="vit", cells={"clean": FULL, "pgd": FULL}, limit=limit, all_examples=True)
+        wanted = {"json": '"all_examples": true', "csv": ",True,"}.get(name, f"vit ({scope})")
+        assert wanted in RENDERERS[name](replace(stated, rows=(whole,)))
+        assert wanted not in RENDERERS[name](stated)
+
     @pytest.mark.parametrize(("limit", "restrictions"), [(None, "batch size 20"), (100, "first 100, batch size 20")])
     def test_a_coupled_row_says_at_which_batch_size_it_holds(self, name: str, limit: int | None, restrictions: str):
         coupled = Row(model="vit", cells={"clean": FULL, "pgd": FULL}, limit=limit, batch_size=20)
@@ -222,9 +230,9 @@ class TestHostileNames:
         # After \\ or a rule, LaTeX takes these for an argument.
         assert not re.search(r"(\\\\|rule)\s*[\[*]", hostile)
 
-    def test_csv_has_no_formula_and_its_twelve_fields(self, kind: str):
+    def test_csv_has_no_formula_and_its_thirteen_fields(self, kind: str):
         lines = list(csv.reader(io.StringIO(RENDERERS["csv"](everywhere(HOSTILE[kind])))))
-        assert [len(line) for line in lines] == [12] * 5
+        assert [len(line) for line in lines] == [13] * 5
         assert not any(re.match(r"\s*[=+@\uff1d-]", field) for line in lines for field in line)
 
     def test_json_gives_the_name_back_as_it_was(self, kind: str):

@@ -48,9 +48,9 @@ def test_stored_examples_are_scored_under_the_keys_of_when_they_were_perturbatio
 def test_predictions_have_the_perturbation_s_key_and_audits_their_own() -> None:
     assert condition(PGD, PREDICT).identity == {"perturbation": condition(PGD, PREDICT).action.identity_with(PGD)}
     assert condition(PGD, PREDICT).perturbation_key == key_of(PGD)
-    assert condition(Clean(), Audit()).identity == {"perturbation": {"kind": "audit", "version": 3}}
+    assert condition(Clean(), Audit()).identity == {"perturbation": {"kind": "audit", "version": 4}}
     assert condition(Clean(), Audit(epsilon=Fraction(1, 255))).identity == {
-        "perturbation": {"kind": "audit", "version": 3, "epsilon": "1/255"}
+        "perturbation": {"kind": "audit", "version": 4, "epsilon": "1/255"}
     }
 
 

@@ -175,11 +175,11 @@ class TestFormats:
 
     def test_csv(self):
         assert RENDERERS["csv"](REPORT) == (
-            "model,limit,column,metric,conditions,value,low,high,num_examples,missing,batch_size,seeds\n"
-            "digits-vit,,clean/top1_accuracy,top1_accuracy,clean,0.465,0.4254397266753681,0.505005592395591,600,0,,\n"
-            "digits-vit,,robust,robust_accuracy,clean+pgd,,,,400,200,,\n"
-            "digits-rpc_symvit,100,clean/top1_accuracy,top1_accuracy,clean,1.0,0.99,1.0,100,0,,\n"
-            "digits-rpc_symvit,100,robust,robust_accuracy,clean+pgd,,,,0,,,\n"
+            "model,limit,column,metric,conditions,value,low,high,num_examples,missing,all_examples,batch_size,seeds\n"
+            "digits-vit,,clean/top1_accuracy,top1_accuracy,clean,0.465,0.4254397266753681,0.505005592395591,600,0,,,\n"
+            "digits-vit,,robust,robust_accuracy,clean+pgd,,,,400,200,,,\n"
+            "digits-rpc_symvit,100,clean/top1_accuracy,top1_accuracy,clean,1.0,0.99,1.0,100,0,,,\n"
+            "digits-rpc_symvit,100,robust,robust_accuracy,clean+pgd,,,,0,,,,\n"
         )
 
     def test_a_coupled_models_flags_have_its_batch_size_in_csv_too(self):

@@ -21,6 +21,8 @@ TYPES = {
     "imagenet-c-live": COMMON_CORRUPTIONS,
     "digits-c": (*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS),
     "digits-c-extra": EXTRA_CORRUPTIONS,
+    "cifar10-c": COMMON_CORRUPTIONS,
+    "cifar10-c-published": COMMON_CORRUPTIONS,
     "corruptions-live": COMMON_CORRUPTIONS,
     "corruptions-live-224": COMMON_CORRUPTIONS,
 }
@@ -50,8 +52,13 @@ def test_every_type_has_five_severities_beside_the_clean_images(name: str) -> No
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_published_files_alone_are_called_imagenet_c(name: str) -> None:
-    families = {"corruptions-live": "any-c", "corruptions-live-224": "any-c"}
+def test_the_published_files_alone_have_the_published_name(name: str) -> None:
+    families = {
+        "corruptions-live": "any-c",
+        "corruptions-live-224": "any-c",
+        "cifar10-c": "cifar-10-c-live",
+        "cifar10-c-published": "cifar-10-c",
+    }
     family = families.get(name, name.removesuffix("-extra"))
     assert {column.key.partition("/")[0] for column in suite(name).columns} == {family}
 

@@ -116,9 +116,9 @@ class TestHints:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "mine.yaml").write_text("datasets:\n  photos: {kind: image-folder, path: photos, image_size: 32}\n")
-        given = ("--suite", "smoke", "--dataset", "photos", "--registry", "mine.yaml", "--seed", 3, "--all-seeds")
-        words = self.hint(robench, "report", *given, "--results", "r")
-        options = ["--suite", "smoke", "--dataset", "photos", "--registry", "mine.yaml", "--seed", "3", "--all-seeds"]
+        given = ("--suite", "smoke", "--dataset", "photos", "--all-examples", "--registry", "mine.yaml", "--seed", 3)
+        words = self.hint(robench, "report", *given, "--all-seeds", "--results", "r")
+        options = [*map(str, given), "--all-seeds"]
         assert words == ["robench", "run", *options, "--results", "r", "--model", "NAME"]
         assert CliRunner().invoke(cli, [*words[1:], "--help"]).exit_code == 0
 

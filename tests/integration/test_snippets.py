@@ -90,11 +90,11 @@ def test_the_tutorial_leads_from_nothing_to_a_table_of_ones_own() -> None:
         *("make_shapes.py", "shapes_net.py", "train_shapes_net.py", "shapes.yaml", "in_memory.py"),
         *("corners.py", "corners_impl.py", "check_corners.py", "my-suite.yaml"),
     ]
-    shown = [each for each in runnable(PAGES["tutorial"]) if each.language == "sh"]
+    shown = [each for each in snippets(PAGES["tutorial"]) if each.language == "sh"]
     commands = [command for each in shown for command, _ in each.commands]
     run = [command for command in commands if command[:2] == ["robench", "run"]]
-    assert run[-1][-4:] == ["--registry", "shapes.yaml", "--model", "shapes-net"]
-    assert "my-suite.yaml" in run[-1]
+    assert ["--registry", "shapes.yaml", "--model", "shapes-net"] in [each[-4:] for each in run]
+    assert run[-1][2:] == ["--suite", "my-suite.yaml", "--model", "cifar10-vit", "--data-root", "DATA"]
 
 
 def test_commands_are_quickened_and_otherwise_as_they_are_shown() -> None:
@@ -136,7 +136,7 @@ def test_a_command_with_another_end_than_the_page_says_fails(
 
 # The suites of a page's tables, each with the dataset that it is given there.
 SHOWN = {
-    "tutorial": {"smoke": "digits", "pgd-standard": "digits", "my-suite.yaml": None},
+    "tutorial": {"smoke": "digits", "pgd-standard": "digits", "cifar10-adv": None, "my-suite.yaml": None},
     "reading-tables": {"digits-adv": None},
 }
 

@@ -49,13 +49,13 @@ def test_an_array_and_a_job_of_tables_after_it_are_submitted(
 
 
 def test_all_options_reach_the_jobs(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
-    what = ("--limit", 5, "--seed", 3, "--all-seeds")
+    what = ("--limit", 5, "--seed", 3, "--all-examples", "--all-seeds")
     run = ("--no-audit", "--keep-adversarial", "float32", "--data-root", "d", "--device", "cuda")
     workers = ("--workers", 3, "--shard-timeout", 60)
     tables = ("--tables", "t.md", "--tables", "a b.html")
     assert robench(*ASKED, *what, *run, *workers, *tables, "--python", slurm.program, "--output", "scripts").code == 0
-    common = ["--suite", "digits-adv", "--model", "digits-vit", "--limit", "5", "--seed", "3", "--all-seeds"]
-    common += ["--results", f"{tmp_path}/results"]
+    common = ["--suite", "digits-adv", "--model", "digits-vit", "--limit", "5", "--seed", "3"]
+    common += ["--all-examples", "--all-seeds", "--results", f"{tmp_path}/results"]
     assert slurm.run_task(tmp_path / "scripts" / "measure.sbatch", 2).returncode == 0
     measured = ["--data-root", f"{tmp_path}/d", "--keep-adversarial", "float32", "--no-audit", "--device", "cuda"]
     measured += ["--workers", "3", "--shard-timeout", "60.0", "--part", "2/2", "--take-over"]

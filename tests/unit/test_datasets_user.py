@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import sys
@@ -18,7 +17,7 @@ from user_data import CLASSES, declared, scans, write_arrays, write_cifar, write
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, UsageError
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASET_KINDS, image_folder_impl, open_dataset
-from robench.datasets.cifar_impl import ArraysUnpickler
+from robench.datasets.cifar_forms import ArraysUnpickler
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
 
@@ -480,15 +479,6 @@ class TestCifar:
         opened(cifar_of(tmp_path))
         assert "is not the published file" in caplog.text
         assert "compares with nothing published" in caplog.text
-
-    def test_the_published_file_is_known_by_its_md5(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        declaration: Any = cifar_of(tmp_path)
-        content = (tmp_path / "data" / "cifar-10-batches-py" / "test_batch").read_bytes()
-        monkeypatch.setattr(type(declaration.content), "file", ("test_batch", hashlib.md5(content).hexdigest()))
-        opened(declaration)
-        assert not caplog.text
 
     @pytest.mark.parametrize("inside", [False, True])
     def test_the_folder_itself_may_be_named(self, tmp_path: Path, inside: bool) -> None:

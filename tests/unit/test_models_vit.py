@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import timm
@@ -19,6 +20,7 @@ from robench.attention.softmax_impl import SoftmaxAttention
 from robench.attention.symmetric import Symmetric
 from robench.attention.symmetric_impl import SymmetricAttention
 from robench.core.errors import UnknownNameError
+from robench.core.identity import to_plain
 from robench.declarations.base import DeclarationBase, FieldsError
 from robench.models import BACKBONES
 from robench.models.build import build
@@ -166,3 +168,60 @@ class TestInitialWeights:
     def test_layers_do_not_share_them(self) -> None:
         state = seeded(SMALL).state_dict()
         assert not torch.equal(state["blocks.0.attn.qkv.weight"], state["blocks.1.attn.qkv.weight"])
+
+
+class TestConvolutionsAndMean:
+    DECLARED = replace(SMALL, dim=8, num_heads=2, embedding="convolutions", pooling="mean")
+
+    def test_logits_are_those_of_the_definition(self) -> None:
+        """Write the whole pass from state dict and equations, for the sizes of CIFAR-10's models in small."""
+        model = perturbed(seeded(self.DECLARED).double().eval())
+        state = {name: value.detach() for name, value in model.state_dict().items()}
+
+        def linear(x: Tensor, name: str) -> Tensor:
+            return x @ state[f"{name}.weight"].T + state[f"{name}.bias"]
+
+        def norm(x: Tensor, name: str) -> Tensor:
+            centred = x - x.mean(-1, keepdim=True)
+            scaled = centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+            return scaled * state[f"{name}.weight"] + state[f"{name}.bias"]
+
+        def convolved(x: Tensor, name: str) -> Tensor:
+            columns = nn.functional.unfold(x, 3, padding=1, stride=2)
+            values = state[f"{name}.weight"].flatten(1) @ columns + state[f"{name}.bias"][:, None]
+            return values.unflatten(2, (x.shape[2] // 2, x.shape[3] // 2))
+
+        x = nn.functional.gelu(convolved(images(), "patch_embed.layers.0"))
+        assert x.shape[1] == 4
+        x = convolved(x, "patch_embed.layers.2").flatten(2).mT + state["pos_embed"]
+        assert x.shape[1:] == (4, 8)
+        for block in range(3):
+            q, k, v = (
+                linear(norm(x, f"blocks.{block}.norm1"), f"blocks.{block}.attn.qkv").unflatten(2, (3, 2, 4)).unbind(2)
+            )
+            weights = torch.einsum("bnhd,bmhd->bhnm", q, k).div(2).softmax(-1)
+            mixed = torch.einsum("bhnm,bmhd->bnhd", weights, v).flatten(2)
+            x = x + linear(mixed, f"blocks.{block}.attn.proj")
+            hidden = nn.functional.gelu(linear(norm(x, f"blocks.{block}.norm2"), f"blocks.{block}.mlp.fc1"))
+            x = x + linear(hidden, f"blocks.{block}.mlp.fc2")
+        wanted = linear(norm(x, "norm").mean(1), "head")
+        assert torch.allclose(model(images()), wanted, atol=1e-12)
+        assert not {"cls_token"} & state.keys()
+
+    def test_entries_without_them_keep_their_keys_and_tokens(self) -> None:
+        assert "embedding" not in to_plain(SMALL)
+        assert "pooling" not in to_plain(SMALL)
+        assert (SMALL.num_tokens, self.DECLARED.num_tokens) == (5, 4)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"distilled": True}, "distilled must be false with pooling mean"),
+            ({"patch_size": 1}, "patch_size must be a power of two from 2 with embedding convolutions, got 1"),
+            ({"image_size": 12, "patch_size": 6}, "patch_size must be a power of two from 2"),
+            ({"image_size": 16, "patch_size": 16}, "dim must be a multiple of 8"),
+        ],
+    )
+    def test_sizes_that_do_not_fit_are_refused(self, changes: dict[str, Any], message: str) -> None:
+        with pytest.raises(FieldsError, match=message):
+            replace(self.DECLARED, dim=12, **changes)

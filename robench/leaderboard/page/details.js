@@ -76,6 +76,7 @@ function showNumber(row, column) {
     ["beside the others", cell.value === null ? "" : standingText(cell)],
     ["suite", `${suite.name}, version ${suite.version}`],
     ["restricted to", row.limit === undefined ? "" : `the first ${row.limit} examples`],
+    ["measured on", row.all_examples ? "all examples, whatever number the suite states" : ""],
     ["batch size", row.batch_size === undefined ? "" : `holds at ${row.batch_size} only: its rows are coupled`],
   ]);
   openDialog(byId("details"), `${row.model}: ${column.label}`, number,

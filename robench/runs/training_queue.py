@@ -1,0 +1,197 @@
+"""Training of a checkpoint to its file of weights, and of many side by side in processes of low priority.
+
+Each process of a queue trains one checkpoint at a time and stores its state after every epoch. A queue that was stopped
+in any way therefore goes on after the last complete epoch of each.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from robench.core.containment import Contained, blamed
+from robench.core.errors import RobenchError
+from robench.core.providers import foreign_in
+from robench.core.script import refers_to_script
+from robench.executors import Death
+from robench.executors.warden import Warden
+from robench.executors.worker_process import WorkerProcess, wait_for
+from robench.training.history import History, read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.training.base import EpochReport, Host
+    from robench.training.history import Epoch
+
+# Of a queue's processes, so that other work on the machine goes first.
+NICENESS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Training to be done: a checkpoint, where it computes, and the file of its history, which grows by epochs."""
+
+    checkpoint: Checkpoint
+    host: Host
+    history: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """Finished training: its file of weights (safetensors), and the reason why it did not finish otherwise."""
+
+    content: bytes = b""
+    error: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class QueueProgress:
+    """Progress of a queue.
+
+    Attributes:
+        num_jobs: number of trainings; ``num_ended``: of those that have ended.
+        running: number of epochs, and those completed, of each training in progress, by its checkpoint's name.
+        seconds_left: estimate for the rest of the queue; None before the first epoch has been timed.
+    """
+
+    num_jobs: int
+    num_ended: int = 0
+    running: dict[str, tuple[int, tuple[Epoch, ...]]] = field(default_factory=dict)
+    seconds_left: float | None = None
+
+
+def weights_of(job: Job, on_epoch: Callable[[EpochReport], None] = lambda report: None) -> bytes:
+    """Train a checkpoint in this process and return the content of its file of weights.
+
+    Raises:
+        RobenchError: it cannot be trained.
+    """
+    from safetensors.torch import save
+
+    checkpoint = job.checkpoint
+    training = checkpoint.training
+    assert training is not None  # jobs are of checkpoints with training fields
+    architecture = checkpoint.architecture
+    is_users = architecture.runs_user_code or foreign_in((architecture, training)) is not None
+    containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
+    history = History(job.history, checkpoint=checkpoint.name, dataset=training.dataset)
+
+    def reported(report: EpochReport) -> None:
+        history.add(report)
+        on_epoch(report)
+
+    with containment:
+        return save(training.implemented()(checkpoint, job.host, reported))
+
+
+def _answer(job: Job) -> Trained:
+    os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+    try:
+        return Trained(content=weights_of(job))
+    except RobenchError as error:
+        return Trained(error="\n".join(error.lines))
+
+
+def run_queue(
+    jobs: Sequence[Job], num_processes: int, on_progress: Callable[[QueueProgress], None]
+) -> Iterator[tuple[Job, Trained]]:
+    """Yield trainings as they end; at most ``num_processes`` are in progress, and they begin in the order of ``jobs``.
+
+    A training that fails, or whose process dies, stops no other one.
+    """
+    waiting, clock = deque(jobs), _Clock(jobs, num_processes)
+    imports_script = refers_to_script(jobs)
+    # Each process has one training at a time.
+    busy: dict[WorkerProcess, Job] = {}
+    with Warden() as warden:
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < num_processes:
+                    process = WorkerProcess(_answer, warden, inf, imports_script=imports_script)
+                    _hand_next(process, waiting, busy)
+                wait_for(list(busy))
+                for process, job in list(busy.items()):
+                    if (found := process.look()) is None:
+                        continue
+                    del busy[process]
+                    if waiting and isinstance(found, Trained):
+                        _hand_next(process, waiting, busy)
+                    else:
+                        process.end()
+                    clock.ended(job)
+                    yield job, found if isinstance(found, Trained) else Trained(error=_how(found))
+                if clock.moved(busy.values()):
+                    on_progress(clock.progress)
+        finally:
+            for process in busy:
+                process.end()
+
+
+def _hand_next(process: WorkerProcess, waiting: deque[Job], busy: dict[WorkerProcess, Job]) -> None:
+    busy[process] = waiting.popleft()
+    process.hand(busy[process])
+
+
+def _how(found: object) -> str:
+    what, advice = (
+        (found.what, found.advice) if isinstance(found, Death) else ("sent an invalid answer", "run it again")
+    )
+    return f"its process {what}; {advice}"
+
+
+class _Clock:
+    """Progress of a queue, read off the histories of its trainings."""
+
+    def __init__(self, jobs: Sequence[Job], num_processes: int) -> None:
+        self._num_processes = num_processes
+        self._left = {job.checkpoint.name: _num_epochs(job) - len(_epochs(job)) for job in jobs}
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._seconds: list[float] = []
+        self._has_moved = False
+        self.progress = QueueProgress(num_jobs=len(jobs))
+
+    def ended(self, job: Job) -> None:
+        """Count a training that has ended."""
+        self._left.pop(job.checkpoint.name, None)
+        self.progress.running.pop(job.checkpoint.name, None)
+        self.progress.num_ended += 1
+        self._has_moved = True
+
+    def moved(self, running: Iterable[Job]) -> bool:
+        """Read the histories; return whether an epoch or a training was begun or ended since the last call."""
+        has_moved, now = self._has_moved, time.monotonic()
+        self._has_moved = False
+        for job in running:
+            name, epochs = job.checkpoint.name, _epochs(job)
+            before, since = self._seen.get(name, (-1, now))
+            if len(epochs) == before:
+                continue
+            if before >= 0:
+                self._seconds.append((now - since) / (len(epochs) - before))
+            has_moved = True
+            self._seen[name] = len(epochs), now
+            self._left[name] = _num_epochs(job) - len(epochs)
+            self.progress.running[name] = _num_epochs(job), epochs
+        if self._seconds:
+            mean = sum(self._seconds) / len(self._seconds)
+            self.progress.seconds_left = mean * sum(self._left.values()) / self._num_processes
+        return has_moved
+
+
+def _num_epochs(job: Job) -> int:
+    assert job.checkpoint.training is not None
+    return job.checkpoint.training.total_epochs
+
+
+def _epochs(job: Job) -> tuple[Epoch, ...]:
+    try:
+        return read_history(job.history).epochs
+    except RobenchError:
+        return ()

