@@ -48,7 +48,8 @@ def plain_epoch(model, optimizer, images: Images, mean, std, rate: float) -> Non
         columns = torch.where(torch.rand(len(rows), 1) < 0.5, columns.flip(1), columns)
         index = torch.arange(len(rows))[:, None, None]
         batch = batch.permute(0, 2, 3, 1)[index, lines[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-        batch = (batch.to(torch.float32).div(255) - mean) / std
+        # In the memory format that images have when they are measured.
+        batch = (batch.contiguous().to(torch.float32).div(255) - mean) / std
         loss = cross_entropy(model(batch), images.targets[rows], label_smoothing=0.1)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

@@ -15,7 +15,7 @@ from robench.cli.options import AbsolutePath, data_root_option, option, registry
 from robench.cli.patterns import expanded
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import SEED_MARK, Weights, seed_name
-from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError
+from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError, WeightsError
 from robench.core.files import write_whole
 from robench.declare import add_seed, read_registry, set_weights, shipped_registry
 from robench.tasks import TASKS
@@ -240,7 +240,7 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
         return
     if weights.uri.startswith("hf-hub:"):
         raise UsageError(f"the weights of {checkpoint.name!r} have no path to be written to: {weights.uri}")
-    if not training.is_embedded and weights.sha256 is not None:
+    if not training.is_embedded and weights.sha256 is not None and not _is_remade(checkpoint, asked):
         raise UsageError(
             f"the registry vouches for weights of {checkpoint.name!r} already (sha256 {weights.sha256:.8}), and"
             " training does not overwrite them; give --output FILE to train it beside them"
@@ -261,6 +261,13 @@ def _check_seeds(names: Sequence[str], entries: Mapping[str, Entry], output: Pat
 
 def _is_embedded(checkpoint: Checkpoint) -> bool:
     return checkpoint.training is not None and checkpoint.training.is_embedded
+
+
+def _is_remade(checkpoint: Checkpoint, asked: Asked) -> bool:
+    """Return whether a registered file is missing, which training makes again: its digest must come out."""
+    sha256 = checkpoint.weights.sha256
+    is_whole = sha256 is not None and len(sha256) == 2 * hashlib.sha256().digest_size
+    return asked.output is None and not _is_embedded(checkpoint) and is_whole and not _path(checkpoint, asked).exists()
 
 
 def _path(checkpoint: Checkpoint, asked: Asked) -> Path:
@@ -332,16 +339,21 @@ def _keep(registry: Path, job: Job, content: bytes, asked: Asked) -> None:
     from robench.training.history import history_path
 
     checkpoint = job.checkpoint
-    path = _path(checkpoint, asked)
+    path, digest = _path(checkpoint, asked), hashlib.sha256(content).hexdigest()
+    is_remade = _is_remade(checkpoint, asked)
+    if is_remade and digest != checkpoint.weights.sha256:
+        raise WeightsError(
+            f"training {checkpoint.name!r} gave weights of the sha256 {digest}, wanted the"
+            f" {checkpoint.weights.sha256} of the registry: another kind of CPU or release of torch rounds differently. Give --output FILE to keep them"
+        )
     try:
         write_whole(path, content)
         if job.history != history_path(path):
             write_whole(history_path(path), job.history.read_bytes())
     except OSError as error:
         raise StoreUnwritableError(f"cannot write the weights to {path}: {error.strerror}") from error
-    digest = hashlib.sha256(content).hexdigest()
     score = _clean_score(replace(checkpoint, weights=Weights(uri=str(path), sha256=digest)), asked)
-    if asked.output is None:
+    if asked.output is None and not is_remade:
         # Expected scores from papers stay; those of robench's own weights are replaced by the measured ones.
         is_own = _is_embedded(checkpoint) or not checkpoint.expected
         expected = {str(TASKS[checkpoint.task].metric): round(score.value, 4)} if score is not None and is_own else {}

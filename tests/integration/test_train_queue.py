@@ -9,7 +9,7 @@ import pytest
 from queue_examples import DIVERGING, FIELDS, write_registry
 
 from robench.cli.train_command import _trainings
-from robench.core.errors import UsageError
+from robench.core.errors import UsageError, WeightsError
 from robench.declare import read_registry
 from robench.training.history import read_history
 
@@ -40,17 +40,25 @@ def test_a_queue_trains_what_has_no_weights_and_one_that_fails_stops_no_other(
     assert len(read_history(weights.with_suffix(".history.json")).epochs) == 3
     # Nothing is left of a training that ended, and of one that failed its last whole epoch.
     assert [path.name for path in (tmp_path / "state").iterdir() if "first" in path.name] == []
-    # Without a queue, in this process, the weights are the same bytes.
+    # Missing weights are made again, here in this process without a queue: the same bytes.
+    registered = registry.read_text()
     weights.unlink()
-    registry.write_text("\n".join(line for line in registry.read_text().split("\n") if "seed1" not in line))
-    registry.write_text(
-        registry.read_text().replace("    seeds:\n", "").replace(f"         sha256: {entry.weights.sha256}}}\n", "")
-    )
     assert robench("train", "first@1", "--registry", registry).code == 0
     assert sha256(weights.read_bytes()).hexdigest() == entry.weights.sha256
+    assert registry.read_text() == registered
     again = robench("train", "first@1", "--jobs", 1, *options)
     assert (again.code, again.stdout) == (0, "")
     assert "1 of 1 models have weights already: first@1" in again.stderr
+
+
+def test_weights_that_come_out_otherwise_than_registered_are_not_written(robench: Robench, registry: Path) -> None:
+    text, weights = registry.read_text(), registry.parent / "weights" / "second.safetensors"
+    head, tail = text.split("  second:")
+    registry.write_text(f"{head}  second:{tail.replace('sha256: null', 'sha256: ' + 32 * 'ab')}")
+    ended = robench("train", "second", "--registry", registry)
+    assert ended.code == WeightsError.exit_code
+    assert f"wanted the {32 * 'ab'} of the registry" in ended.stderr
+    assert not weights.exists()
 
 
 def test_an_entry_without_expected_scores_gets_the_measured_ones(robench: Robench, registry: Path) -> None:
