@@ -344,7 +344,8 @@ def _keep(registry: Path, job: Job, content: bytes, asked: Asked) -> None:
     if is_remade and digest != checkpoint.weights.sha256:
         raise WeightsError(
             f"training {checkpoint.name!r} gave weights of the sha256 {digest}, wanted the"
-            f" {checkpoint.weights.sha256} of the registry: another kind of CPU or release of torch rounds differently. Give --output FILE to keep them"
+            f" {checkpoint.weights.sha256} of the registry: another kind of CPU or release of torch rounds"
+            " differently. Give --output FILE to keep them"
         )
     try:
         write_whole(path, content)
