@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.core.containment import Contained, blamed
@@ -24,7 +26,6 @@ from robench.training.history import History, read_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from robench.core.checkpoint import Checkpoint
     from robench.training.base import EpochReport, Host
@@ -36,7 +37,7 @@ NICENESS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Training to be done: a checkpoint, where it computes, and the file of its history, which grows by epochs."""
+    """Training to be done: a checkpoint, its device and state, and the file of its history."""
 
     checkpoint: Checkpoint
     host: Host
@@ -45,7 +46,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """Finished training: its file of weights (safetensors), and the reason why it did not finish otherwise."""
+    """Result of a training: the content of its file of weights (safetensors), or the error that ended it."""
 
     content: bytes = b""
     error: str = ""
@@ -91,8 +92,15 @@ def weights_of(job: Job, on_epoch: Callable[[EpochReport], None] = lambda report
         return save(training.implemented()(checkpoint, job.host, reported))
 
 
-def _answer(job: Job) -> Trained:
+def _lower_priority() -> None:
     os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+    # Linux may share processors among sessions first, and each worker process is one.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(NICENESS))
+
+
+def _answer(job: Job) -> Trained:
+    _lower_priority()
     try:
         return Trained(content=weights_of(job))
     except RobenchError as error:

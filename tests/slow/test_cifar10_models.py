@@ -28,7 +28,7 @@ ATTACKS = {
         "torchattacks",
     ),
     "square": ("{kind: square, epsilon: 2/255, num_queries: 1000, p_init: 0.8", "torchattacks"),
-    "autoattack": ("{kind: autoattack, variant: standard, epsilon: 1/255", "pyautoattack"),
+    "autoattack": ("{kind: autoattack, variant: standard, epsilon: 1/255", "autoattack"),
 }
 PLAIN = ["cifar10-vit", "cifar10-rpc-symvit"]
 

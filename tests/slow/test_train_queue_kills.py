@@ -14,6 +14,7 @@ from pathlib import Path
 from queue_examples import write_registry
 
 from robench.declare import read_registry
+from robench.runs.training_queue import NICENESS
 
 FIELDS = "num_epochs: 80, batch_size: 20, learning_rate: 0.01, crop_padding: 2"
 NAMES = ("first", "second", "third")
@@ -55,6 +56,8 @@ def test_killed_and_moved_it_ends_in_the_same_weights(tmp_path: Path) -> None:
         time.sleep(generator.random())
         # The command itself, or one of its trainings, without which it goes on with the others.
         trainings = trainings_of(running.pid)
+        # At first a state is there once a training is under way.
+        assert number or NICENESS in {os.getpriority(os.PRIO_PROCESS, each) for each in trainings}
         victim = running.pid if number % 2 or not trainings else generator.choice(trainings)
         os.kill(victim, generator.choice([signal.SIGKILL, signal.SIGTERM]))
         running.wait()

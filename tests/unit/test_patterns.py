@@ -120,11 +120,14 @@ class TestCommands:
 class TestLists:
     def test_large_families_are_one_row_each_with_their_number(self, robench: Robench) -> None:
         names = [entry["name"] for entry in json.loads(robench("list", "datasets", "--json").stdout)]
-        family = [name for name in names if name.startswith("imagenet-c/")]
+        families = ("imagenet-c", "cifar-10-c", "cifar-100-c")
+        folded = [name for name in names if name.partition("/")[0] in families]
+        assert len(folded) == 3 * 95
         lines = robench("list", "datasets").stdout.splitlines()[1:]
-        (folded,) = [line for line in lines if line.startswith("imagenet-c")]
-        assert folded.split()[:2] == ["imagenet-c/*/*", f"{len(family)},"]
-        assert len(lines) == len(names) - len(family) + 1
+        for family in families:
+            (line,) = [line for line in lines if line.startswith(f"{family}/")]
+            assert line.split()[:2] == [f"{family}/*/*", "95,"]
+        assert len(lines) == len(names) - len(folded) + len(families)
         shown = [line.split()[0] for line in robench("list", "datasets", "--all").stdout.splitlines()[1:]]
         assert shown == names
 
