@@ -61,7 +61,7 @@ def _tables(results: Path) -> Iterator[str]:
             cells = [_shown(row.cells[column.key].estimate) for row in report.rows]
             yield f"| {column.label} | {' | '.join(cells)} |"
         yield ""
-    yield from ("Core-minutes per suite on one core of the machine that measured them:", "")
+    yield from ("Minutes that the measurements took, on one core beside other work:", "")
     yield f"| | {' | '.join(measured)} |"
     yield "|---|" + "---:|" * len(measured)
     for suite, seconds in costs.items():

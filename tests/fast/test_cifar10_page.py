@@ -1,0 +1,69 @@
+"""The page on CIFAR-10: its tables are those of the committed results, its suites and models those that there are."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+from robench.declare import read_registry, shipped_registry
+from robench.training.history import history_path, read_history
+
+SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_page.py"))
+PAGE = (ROOT / "docs" / "cifar10.md").read_text()
+ENTRIES = {name: each for name, each in read_registry(shipped_registry()).items() if name.startswith("cifar10-")}
+PUBLISHED = [name for name, each in ENTRIES.items() if each.weights.sha256]
+
+
+def test_the_tables_are_those_of_the_committed_results() -> None:
+    """To write them anew: ``make docs``."""
+    assert SCRIPT["page"](PAGE) == PAGE
+
+
+def test_every_suite_of_the_page_is_described_and_measured_for_softmax_and_rpc() -> None:
+    assert {*re.findall(r"`(cifar10-[a-z]+)`", PAGE)} >= SCRIPT["SUITES"].keys()
+    (tables,) = re.findall(r"<!-- tables -->\n(.*)<!-- /tables -->", PAGE, re.DOTALL)
+    assert "| cifar10-vit | cifar10-rpc-symvit |" in tables
+    assert "not measured" not in tables
+
+
+def test_all_entries_have_one_backbone_and_one_recipe() -> None:
+    assert len(ENTRIES) >= 10
+    first = ENTRIES["cifar10-vit"]
+    differing = {"attention", "auxiliary_weight", "seed"}
+    for name, each in ENTRIES.items():
+        adversarial = {field for field in FIELDS if field.startswith("adversarial")} if "adversarial" in name else set()
+        for ours, theirs in ((each.architecture, first.architecture), (each.training, first.training)):
+            assert fields_that_differ(ours, theirs) <= differing | adversarial, name
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_weights_have_a_whole_history_and_a_score(name: str) -> None:
+    entry = ENTRIES[name]
+    assert entry.training is not None
+    path = ROOT / entry.weights.uri
+    assert path.exists() is (entry.seed_of is None)
+    history = read_history(history_path(path))
+    assert (history.checkpoint, len(history.epochs)) == (name, entry.training.total_epochs)
+    last = history.epochs[-1].validation
+    assert last is not None
+    # The stored weights are rounded.
+    assert last.top1_accuracy == pytest.approx(entry.expected["top1_accuracy"], abs=0.002)
+
+
+def test_clean_accuracies_are_within_5_points_of_softmax() -> None:
+    """Of models that are trained on clean images."""
+    softmax = ENTRIES["cifar10-vit"].expected["top1_accuracy"]
+    for name in PUBLISHED:
+        if "adversarial" not in name:
+            assert ENTRIES[name].expected["top1_accuracy"] == pytest.approx(softmax, abs=0.05), name
+
+
+FIELDS = list(type(ENTRIES["cifar10-vit"].training).__dataclass_fields__)  # type: ignore[union-attr]
+
+
+def fields_that_differ(ours: Any, theirs: Any) -> set[str]:
+    return {name for name in ours.__dataclass_fields__ if getattr(ours, name) != getattr(theirs, name)}
