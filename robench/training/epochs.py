@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from robench.training.base import Host, ValidationScores
+    from robench.training.base import Host
+    from robench.training.validation import Validation
 
 
 class Learner(Protocol):
@@ -35,13 +36,6 @@ class Learner(Protocol):
         """Restore the state from ``parts``."""
 
 
-class Scored(Protocol):
-    """Validation data that score a model."""
-
-    def scores(self, model: nn.Module) -> ValidationScores:
-        """Return the scores of a model."""
-
-
 def run_epochs(
     learner: Learner,
     learn: Callable[[int], tuple[float, int]],
@@ -49,7 +43,7 @@ def run_epochs(
     *,
     host: Host,
     key: str,
-    validation: Scored | None,
+    validation: Validation | None,
     on_epoch: Callable[[EpochReport], None],
 ) -> None:
     """Train until ``num_epochs`` are complete, from the stored state if there is one.
@@ -77,7 +71,8 @@ def run_epochs(
         loss, num_examples = learn(epoch)
         if not isfinite(loss):
             raise ContractError(
-                f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or set clip_grad"
+                f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or"
+                " set clip_grad if the recipe has it"
             )
         seconds = time.perf_counter() - started
         # Before the state is stored, so that an interruption leaves no epoch without its scores.
