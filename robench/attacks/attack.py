@@ -76,8 +76,11 @@ def attack(
 def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, batch_size: int) -> Problem:
     """Return the problem of a declared attack on a batch."""
     scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
-    limits = domain_of(batch).rules.limits
-    clean = batch.inputs if declaration.space == "pixel" else (batch.inputs - shift) / scale
+    domain = domain_of(batch)
+    if problems := declaration.problems_of_budget(domain):
+        raise ContractError("; ".join(f"{declaration.kind}: {field} {message}" for field, message in problems))
+    limits = domain.rules.limits
+    clean = batch.inputs if declaration.space == "input" else (batch.inputs - shift) / scale
     inputs = clean.clamp(0, 1) if declaration.clip == "unit" else clean
     problem = Problem(
         victim=victim if declaration.gradients == "own" else victim.through_solvers(),
@@ -115,7 +118,7 @@ def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor,
 
 
 def _scale_and_shift(declaration: Attack, victim: Model, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    if declaration.space == "pixel":
+    if declaration.space == "input":
         return inputs.new_ones(()), inputs.new_zeros(())
     mean, std = victim.normalisation
     return std, mean

@@ -15,6 +15,8 @@ from robench.declarations.base import DeclarationBase, FieldProblem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from robench.core.declared import DatasetDeclaration
+
 MOST_TARGETS, MOST_L1_TARGETS = 9, 5
 CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}
 SHARED_FIELDS = ("norm", "space", "clip", "labels")
@@ -47,6 +49,13 @@ class AutoAttack(BoundedAttack):
     variant: Literal["standard", "plus", "rand", "standard-rescaled", "custom"]
     members: tuple[DeclarationBase, ...] = ()
     returns: Literal["best", "published"] = "best"
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the ensemble cannot be applied to a dataset, including the reasons of its members."""
+        if problems := BoundedAttack.problems_on(self, dataset):
+            return problems
+        found = [each for attack in self._attacks(MOST_TARGETS) for each in attack.problems_on(dataset)]
+        return [("variant", message) for _, message in found[:1]]
 
     @property
     def stop(self) -> Stop:

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.identity import Plain
+    from robench.domains import Domain
 
 Epsilon = Annotated[Fraction, Ge(0), Le(LARGEST)]
 StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 Norm = Literal["linf", "l2", "l1"]
 Stop = Literal["never", "at_success"]
+# Limits that other libraries' attacks assume.
+UNIT_INTERVAL = (0.0, 1.0)
 # The objective of the task: cross-entropy in classification.
 Loss = Literal["ce", "margin", "dlr", "objective"]
 
@@ -39,8 +42,9 @@ class Attack(PerturbationBase):
 
     Attributes:
         reads_outputs: whether the attack queries the model; noise does not.
-        space: space of budgets, steps and distances: pixels in [0, 1], or pixels normalised by the victim's mean and
-            standard deviation (``normalised``), as in the code of some papers.
+        needed_axes: axes of the inputs that the attack works on, such as those of images; () for inputs of any shape.
+        space: space of budgets, steps and distances: that of the dataset's inputs, such as pixels in [0, 1]; or inputs
+            normalised by the victim's mean and standard deviation (``normalised``), as in the code of some papers.
         clip: clip to the domain's limits, [0, 1] for pixels (``box``), or not at all (``none``), so that the result may
             not be a valid image; or clip all points, including the clean input, to [0, 1] after normalisation
             (``unit``), as attacks written for images do with inputs that are already normalised. A value outside by
@@ -56,8 +60,9 @@ class Attack(PerturbationBase):
     version: ClassVar[int] = 2
     is_attack: ClassVar[bool] = True
     reads_outputs: ClassVar[bool] = True
+    needed_axes: ClassVar[tuple[str, ...]] = ()
 
-    space: Literal["pixel", "normalised"] = "pixel"
+    space: Literal["input", "normalised"] = "input"
     clip: Literal["box", "none", "unit"] = "box"
     labels: Literal["true", "predicted"] = "true"
     backend: Backend = "robench"
@@ -73,8 +78,8 @@ class Attack(PerturbationBase):
     def __post_init__(self) -> None:
         """Check the fields, and then whether space, limits and backend are compatible."""
         PerturbationBase.__post_init__(self)
-        if self.clip == "unit" and self.space == "pixel":
-            raise FieldsError([("clip", "must be box with space pixel, where that is [0, 1], got unit")])
+        if self.clip == "unit" and self.space == "input":
+            raise FieldsError([("clip", "must be box with space input, where that is [0, 1], got unit")])
         if self.clip == "unit" and self.budget[0] != "linf":
             raise FieldsError([("norm", f"must be linf with clip unit, got {self.budget[0]}")])
         if problems := backend_problems(self):
@@ -85,20 +90,31 @@ class Attack(PerturbationBase):
         """Return the name of the loss to maximise; empty for attacks without this field."""
         return ""
 
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return why the attack cannot be applied to a dataset: no real-valued inputs, or a task without the loss."""
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the attack cannot be applied to a dataset: its domain, its task, or a budget too large."""
         domain, task = DOMAINS.get(dataset.domain), TASKS.get(dataset.task)
         if domain is None or task is None:
             # Unknown names are reported elsewhere.
-            return ""
+            return []
+        subject = f"must be no {self.kind} on {dataset.name}, whose inputs ({dataset.domain})"
         if not domain.is_real_valued:
-            return f"must be no {self.kind} on {dataset.name}, whose inputs ({dataset.domain}) have no small changes"
+            return [("", f"{subject} have no small changes")]
+        if self.needed_axes not in ((), domain.axes):
+            axes, needed = (", ".join(each) or "unknown" for each in (domain.axes, self.needed_axes))
+            return [("", f"{subject} have the axes {axes}; it needs {needed}")]
+        if self.backend != "robench" and domain.limits != UNIT_INTERVAL:
+            message = f"must be robench on {dataset.name}, whose inputs ({dataset.domain}) are not limited to [0, 1]"
+            return [("backend", f"{message}, got {self.backend}")]
         # Attacks without a field for the loss read class scores.
-        needed = self.loss.removesuffix("-targeted") or "margin"
-        if self.reads_outputs and needed not in ("objective", *task.losses):
+        needed_loss = self.loss.removesuffix("-targeted") or "margin"
+        if self.reads_outputs and needed_loss not in ("objective", *task.losses):
             wanted = "have loss objective" if self.loss else f"be another attack than {self.kind}"
-            return f"must {wanted} on {dataset.name}, whose task is {dataset.task}"
-        return ""
+            return [("", f"must {wanted} on {dataset.name}, whose task is {dataset.task}")]
+        return self.problems_of_budget(domain)
+
+    def problems_of_budget(self, domain: Domain) -> list[FieldProblem]:
+        """Return why the budget cannot be meant in a domain; empty for attacks without one."""
+        return []
 
     @property
     def stop(self) -> Stop:
@@ -215,13 +231,15 @@ class BoundedAttack(Attack):
         return longer
 
     def contradictions(self) -> list[FieldProblem]:
-        """Return problems between fields: the norm must be supported, and in pixel space the budget is at most 1."""
-        problems: list[FieldProblem] = []
-        if self.norm not in self.norms:
-            problems.append(("norm", f"must be {' or '.join(self.norms)} for {self.kind}, got {self.norm}"))
-        if self.norm == "linf" and self.space == "pixel" and self.epsilon > 1:
-            problems.append(("epsilon", f"must be at most 1 in pixel space, got {self.epsilon}; such as 8/255"))
-        return problems
+        """Return problems between fields: the norm must be supported."""
+        if self.norm in self.norms:
+            return []
+        return [("norm", f"must be {' or '.join(self.norms)} for {self.kind}, got {self.norm}")]
+
+    def problems_of_budget(self, domain: Domain) -> list[FieldProblem]:
+        """Return the problem of a budget in the space of inputs that is larger than their range."""
+        problem = domain.budget_problem(self.norm, self.epsilon) if self.space == "input" else ""
+        return [("epsilon", problem)] if problem else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

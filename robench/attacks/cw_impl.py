@@ -173,7 +173,7 @@ class _Limits:
         if declaration.clip_min is not None and declaration.clip_max is not None:
             like = problem.inputs
             return cls(torch.full_like(like, declaration.clip_min), torch.full_like(like, declaration.clip_max))
-        if declaration.clip == "none":
+        if declaration.clip == "none" or not problem.is_limited:
             return cls(None, None)
         return cls(problem.region.lower, problem.region.upper)
 

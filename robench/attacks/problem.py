@@ -13,6 +13,7 @@ without an address is refused, even if the victim is deterministic.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import torch
@@ -157,7 +158,7 @@ class Problem:
         uncut: (B, ...) the clean inputs before clipping; None if they are within the limits.
         address: address of passes; None until set by ``at``.
         task: rules of the task.
-        limits: minimum and maximum of the domain's inputs, in their own units.
+        limits: minimum and maximum of the domain's inputs, in their own units; infinite for none.
     """
 
     victim: Model
@@ -183,6 +184,11 @@ class Problem:
     def clean(self) -> Tensor:
         """Return the clean inputs (B, ...) before any clipping, in the attack's space."""
         return self.inputs if self.uncut is None else self.uncut
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether the domain has a smallest and a largest value."""
+        return all(map(isfinite, self.limits))
 
     def pixels(self, points: Tensor) -> Tensor:
         """Convert points in the attack's space to the victim's inputs."""

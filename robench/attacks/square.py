@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Gt, Le
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
+from robench.domains.images import IMAGES
 
 if TYPE_CHECKING:
     from robench.declarations.base import FieldProblem
@@ -34,6 +35,7 @@ class Square(SearchingAttack):
     kind: ClassVar[str] = "square"
     implementation: ClassVar[str] = "robench.attacks.square_impl:square"
     is_gradient_free: ClassVar[bool] = True
+    needed_axes: ClassVar[tuple[str, ...]] = IMAGES.axes
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
     published_stop: ClassVar[Literal["at_success"]] = "at_success"
 

@@ -16,7 +16,7 @@ from robench.comparison.holm import holm
 from robench.comparison.measured import measured
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
-from robench.metrics import METRICS
+from robench.metrics import METRICS, unit_of
 from robench.reports.results import Given, Stored
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _checked(
         suite=before.suite.name,
         model=before.model,
         column=column,
-        unit=metric.unit,
+        unit=unit_of(column),
         before=before.cell(column),
         after=after.cell(column),
     )

@@ -11,7 +11,7 @@ from robench.comparison.holm import holm
 from robench.comparison.measured import check_known, check_same_data, measured
 from robench.comparison.seeds import WELCH, difference_over_seeds
 from robench.core.errors import UsageError
-from robench.metrics import METRICS
+from robench.metrics import METRICS, unit_of
 from robench.reports.notes import provenance_of
 from robench.reports.results import Stored
 from robench.reports.seeds import mean_cell
@@ -160,7 +160,7 @@ def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults]
     (one,), (other,) = first, second
     metric = METRICS[column.metric]
     found = ComparedColumn(
-        suite=one.suite.name, column=column, unit=metric.unit, first=one.cell(column), second=other.cell(column)
+        suite=one.suite.name, column=column, unit=unit_of(column), first=one.cell(column), second=other.cell(column)
     )
     if found.first.estimate is None or found.second.estimate is None:
         return found
@@ -179,7 +179,7 @@ def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults]
 def compare_means(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
     """Return one column of the means over two models' training seeds, not yet corrected for the others."""
     one, other = (mean_cell([each.cell(column) for each in side]) for side in (first, second))
-    unit = METRICS[column.metric].unit
+    unit = unit_of(column)
     found = ComparedColumn(suite=first[0].suite.name, column=column, unit=unit, first=one, second=other)
     values = [() if cell.estimate is None else cell.estimate.of_seeds for cell in (one, other)]
     if not all(each and all(map(isfinite, each)) for each in values):

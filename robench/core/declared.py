@@ -52,8 +52,12 @@ class PerturbationDeclaration(Declaration, Protocol):
     def implemented(cls) -> Any:
         """Import and return the implementation: a ``Perturbation`` or the family's equivalent."""
 
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return why the perturbation cannot be applied to a dataset, such as ``must serve ...``; empty if it can."""
+    def problems_on(self, dataset: DatasetDeclaration) -> Sequence[tuple[str, str]]:
+        """Return why the perturbation cannot be applied to a dataset: fields, empty for the whole, with messages."""
+        return []
+
+    def problem_with_shape(self, shape: tuple[int, ...]) -> str:
+        """Return why it cannot be applied to inputs of a shape, known once a dataset is open; empty if it can."""
         return ""
 
     @property
@@ -232,6 +236,14 @@ class Preprocessing(Declaration, Protocol):
     @property
     def domain(self) -> str:
         """Return the name of the domain of the model's inputs."""
+
+    @property
+    def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return mean and standard deviation of each channel; one number stands for every channel."""
+
+    @property
+    def num_channels(self) -> int | None:
+        """Return the number of channels of the model's inputs; None for any."""
 
 
 class Recipe(Declaration, Protocol):

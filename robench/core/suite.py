@@ -25,7 +25,7 @@ class ThreatModel:
     """Threat model: an input may be moved by at most ``epsilon`` in ``norm``.
 
     Attributes:
-        space: unit of the budget: ``pixel``, or ``normalised`` by the model's mean and standard deviation.
+        space: space of the budget: that of the ``input``, or ``normalised`` by the model's mean and standard deviation.
         clip: range of the returned inputs: [0, 1] (``box``), [0, 1] after normalisation, to which the clean input is
             clipped first (``unit``), or unlimited (``none``).
         labels: whether the attack moves away from the ``true`` classes or from the model's ``predicted`` ones.
@@ -33,7 +33,7 @@ class ThreatModel:
 
     norm: str
     epsilon: Fraction
-    space: str = "pixel"
+    space: str = "input"
     clip: str = "box"
     labels: str = "true"
 
@@ -54,7 +54,7 @@ class ThreatModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distance:
-    """Length in a norm, in pixel units."""
+    """Length in a norm, in units of the inputs."""
 
     norm: str
     value: Fraction
@@ -201,9 +201,10 @@ class Column:
     Attributes:
         conditions: names of conditions, or of single budgets of a sweep.
         roles: role of each condition; empty where all are measured.
-        distance: distance of a metric within a distance, in pixel units of the attack's norm.
+        distance: distance of a metric within a distance, in units of the inputs, in the attack's norm.
         norm: norm of the attack, for metrics of minimum-norm attacks.
         family: family of corrupted images, such as ``imagenet-c``, for metrics over corruptions.
+        unit: unit of a distance in the dataset's domain; empty for the unit of the metric.
     """
 
     key: str
@@ -214,6 +215,7 @@ class Column:
     distance: Distance | None = None
     norm: str | None = None
     family: str = ""
+    unit: str = ""
 
     @property
     def reads(self) -> tuple[tuple[str, Role], ...]:

@@ -3,10 +3,10 @@
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, and the code published with it: ``make_imagenet_c.py`` for 224
 pixels, ``make_cifar_c.py`` for 32.
 
-Every function takes images (B, 3, H, W) in levels, which are whole numbers from 0 to 255 kept as float32, and returns
-levels that may be fractions or lie outside; shared steps are in ``corruption_impl``. Lengths are constants in pixels
-and do not scale with the image: an image of another size is corrupted with the strengths chosen by the authors for 224
-or 32 pixels.
+Every function takes images (B, C, H, W) in levels, which are whole numbers from 0 to 255 kept as float32, and returns
+levels that may be fractions or lie outside; shared steps are in ``corruption_impl``. Types in ``COLOUR_TYPES`` take
+three channels, all others any number. Lengths are constants in pixels and do not scale with the image: an image of
+another size is corrupted with the strengths chosen by the authors for 224 or 32 pixels.
 
 No sum depends on its order: weights of filters are rounded to binary fractions so short that every partial sum is exact
 (see ``weights``). All else is one rounded operation after another, element by element. So neither the batch nor the
@@ -48,5 +48,7 @@ TYPES: Mapping[str, str] = {
     "spatter": "robench.corruptions.spatter_impl:spatter",
     "saturate": "robench.corruptions.colours_impl:saturate",
 }
+# Types that compute with red, green and blue together; all others treat each channel alike, of any number.
+COLOUR_TYPES = frozenset({"snow", "frost", "spatter", "saturate", "jpeg_compression"})
 _BUILTIN: dict[str, type[PerturbationBase]] = {}
 CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TYPES, overrides=("corruption",))

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.corruptions import TYPES
+from robench.corruptions import COLOUR_TYPES, TYPES
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.domains.images import IMAGES
+
+NUM_COLOURS = 3
 
 if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
@@ -51,11 +53,20 @@ class Corruption(PerturbationBase):
         """Return type and severity."""
         return self.type, self.severity
 
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
         """Return why the corruption cannot be applied to a dataset: it is not of images."""
         if dataset.domain == IMAGES.name:
+            return []
+        message = f"must be no corruption of images on {dataset.name}, whose inputs are of the domain {dataset.domain}"
+        return [("", message)]
+
+    def problem_with_shape(self, shape: tuple[int, ...]) -> str:
+        """Return why the corruption cannot be applied to images of a shape: it mixes red, green and blue."""
+        needs_colour = self.type in COLOUR_TYPES or self.saved_as != "float"
+        if len(shape) == len(IMAGES.axes) and (shape[0] == NUM_COLOURS or not needs_colour):
             return ""
-        return f"must be no corruption of images on {dataset.name}, whose inputs are of the domain {dataset.domain}"
+        wanted = "colour images (3, height, width)" if needs_colour else "images (channels, height, width)"
+        return f"corruption {self.type!r} needs {wanted}, got {shape}; leave it out"
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse an undefined type."""

@@ -39,17 +39,14 @@ PORTION_ON_OTHERS = 2**25
 
 
 def corrupt(declaration: Corruption, batch: Batch, model: Model, draws: Draws) -> Perturbed:
-    """Return images (B, 3, H, W) in [0, 1] with the corruption, all multiples of 1/255.
+    """Return images (B, C, H, W) in [0, 1] with the corruption, all multiples of 1/255.
 
     Raises:
-        ContractError: inputs are not (B, 3, H, W).
+        ContractError: inputs are no images, or not of red, green and blue and the type needs these.
     """
     images = batch.inputs
-    if images.ndim != 4 or images.shape[1] != 3:
-        raise ContractError(
-            f"corruption {declaration.type!r} met inputs of shape {tuple(images.shape)}, wanted colour images "
-            "(B, 3, height, width): use it on a dataset of images"
-        )
+    if problem := declaration.problem_with_shape(tuple(images.shape[1:])):
+        raise ContractError(problem)
     portion = PORTION_ON_CPU if images.device.type == "cpu" else PORTION_ON_OTHERS
     step = max(1, portion // max(1, images[0].numel()))
     with torch.no_grad():

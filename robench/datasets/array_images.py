@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from PIL import Image
 
 from robench.core.shard import DatasetIdentity
-from robench.datasets.decoding import pixels_of
+from robench.datasets.decoding import resized_pixels
 from robench.datasets.order import hash_positions
 from robench.datasets.ordered_images import OrderedImages
-from robench.datasets.user_impl import check_floats, one_size
+from robench.datasets.user_impl import check_floats, num_channels_of, one_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +26,16 @@ class ArrayImages(OrderedImages):
 
     Args:
         name: of the dataset.
-        pixels: (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1]; C is 3, or 1 for three equal channels.
+        pixels: (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1].
         targets: (N,) class of each, int64.
         fingerprint: content digest.
         num_classes: number of classes.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
+        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model. A model of
+            several channels is given grey images with equal channels.
         ids: id of each in the order of the arrays; None for ``name/000042`` of example 42.
 
     Raises:
-        DeclarationError: the preprocessing resizes floats, or crops more than there is.
+        DeclarationError: the preprocessing is of another number of channels, resizes floats, or crops too much.
     """
 
     def __init__(
@@ -60,6 +60,8 @@ class ArrayImages(OrderedImages):
         self._pixels = pixels
         self._is_bytes = pixels.dtype == np.uint8
         self._preprocessing = preprocessing
+        found = pixels.shape[3 if self._is_bytes else 1]
+        self._repeats = num_channels_of(f"dataset {name!r}", found, preprocessing) // found
         height, width = pixels.shape[1:3] if self._is_bytes else pixels.shape[2:]
         size = one_size(f"dataset {name!r}", [("each image", (width, height))], preprocessing)
         self._is_resized = size != (width, height)
@@ -69,13 +71,12 @@ class ArrayImages(OrderedImages):
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         chosen = self._pixels[self._order[start:stop]]
         if not self._is_bytes:
-            return torch.from_numpy(chosen).repeat(1, 3 // chosen.shape[1], 1, 1)
-        chosen = chosen.repeat(3 // chosen.shape[3], axis=3)
+            return torch.from_numpy(chosen).repeat(1, self._repeats, 1, 1)
         if self._is_resized:
             resized = [
-                pixels_of(Image.fromarray(each), f"example {example_id}", self._preprocessing)
+                resized_pixels(each, f"example {example_id}", self._preprocessing)
                 for each, example_id in zip(chosen, self._ids[start:stop], strict=True)
             ]
             chosen = np.stack(resized)
-        pixels = torch.from_numpy(chosen).permute(0, 3, 1, 2).contiguous()
+        pixels = torch.from_numpy(chosen.repeat(self._repeats, axis=3)).permute(0, 3, 1, 2).contiguous()
         return pixels.to(torch.float32).div_(255)

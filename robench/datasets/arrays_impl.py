@@ -6,27 +6,36 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from robench.core.errors import DeclarationError, MissingDataError, described, did_you_mean
+from robench.core.errors import ContractError, DeclarationError, MissingDataError, described, did_you_mean
 from robench.core.files import open_regular
+from robench.core.shard import DatasetIdentity
 from robench.datasets.array_images import ArrayImages
+from robench.datasets.order import hash_positions
+from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_classes, fingerprint_of
+from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
+from robench.domains import DOMAINS
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
     from numpy.typing import NDArray
 
+    from robench.core.protocols import Dataset
     from robench.datasets.arrays import Arrays
     from robench.datasets.user import UserDataset
-    from robench.declarations.preprocessing import ImagePreprocessing
+
+# Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.
+USUAL_CHANNELS = (1, 3, 4)
 
 
-def open_arrays(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> ArrayImages:
-    """Open the images of an npz file.
+def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int) -> Dataset:
+    """Open the inputs of an npz file.
 
     Raises:
-        MissingDataError: the file is missing, or its arrays are not images and labels.
+        MissingDataError: the file is missing, or its arrays are not inputs of the domain and labels.
         DeclarationError: it lacks the arrays, has classes other than the entry's, or its images must not be resized.
     """
     del decode_workers  # No image file is decoded.
@@ -41,18 +50,60 @@ def open_arrays(declared: UserDataset, *, preprocessing: ImagePreprocessing, dec
         raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
     except OSError as error:
         raise MissingDataError(f"cannot read {content.path} of dataset {declared.name!r}: {error.strerror}") from error
-    pixels = checked_images(inputs, f"{title}: {content.inputs}")
-    labels = checked_labels(targets, len(pixels), f"{title}: {content.targets}")
+    labels = checked_labels(targets, len(inputs), f"{title}: {content.targets}")
     num_classes = declared.num_classes or int(labels.max(initial=-1)) + 1
     check_classes(declared, labels, num_classes, content.path)
+    fingerprint = fingerprint_of(declared, sha256=digest, inputs=content.inputs, targets=content.targets)
+    if not isinstance(preprocessing, ImagePreprocessing):
+        return ArrayInputs(declared, inputs, labels, fingerprint, num_classes)
     return ArrayImages(
         declared.name,
-        pixels=pixels,
+        pixels=checked_images(inputs, f"{title}: {content.inputs}"),
         targets=labels,
-        fingerprint=fingerprint_of(declared, sha256=digest, inputs=content.inputs, targets=content.targets),
+        fingerprint=fingerprint,
         num_classes=num_classes,
         preprocessing=preprocessing,
     )
+
+
+class ArrayInputs(OrderedImages):
+    """Inputs of any domain of real numbers, in the order of the ids' SHA-256.
+
+    Args:
+        declared: the dataset.
+        inputs: (N, ...) numbers.
+        targets: (N,) class of each, int64.
+        fingerprint: content digest.
+        num_classes: number of classes.
+
+    Raises:
+        MissingDataError: the inputs are no floats, or violate the rules of the domain.
+    """
+
+    def __init__(
+        self,
+        declared: UserDataset,
+        inputs: NDArray[Any],
+        targets: NDArray[np.int64],
+        fingerprint: str,
+        num_classes: int,
+    ) -> None:
+        title, domain = f"dataset {declared.name!r}", DOMAINS[declared.domain]
+        if not np.issubdtype(inputs.dtype, np.floating):
+            raise MissingDataError(f"{title} must have inputs of floats ({domain.title}), got {inputs.dtype}")
+        ids = [f"{declared.name}/{number:06d}" for number in range(len(targets))]
+        order = hash_positions(ids)
+        self.num_classes, self.domain = num_classes, domain.name
+        self._values = inputs[order].astype(np.float32)
+        try:
+            domain.rules.check_clean(torch.from_numpy(self._values), declared.name)
+        except ContractError as error:
+            raise MissingDataError(str(error)) from error
+        identity = DatasetIdentity(name=declared.name, fingerprint=fingerprint, num_examples=len(ids))
+        super().__init__(identity, tuple(ids[position] for position in order), targets[order])
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        return torch.from_numpy(self._values[start:stop].copy())
 
 
 def _read(file: BufferedReader, title: str, content: Arrays) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -76,7 +127,7 @@ def _read(file: BufferedReader, title: str, content: Arrays) -> tuple[NDArray[An
 
 
 def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDArray[np.float32]:
-    """Return images as (N, H, W, C) uint8 or (N, C, H, W) float32; C is 1 or 3.
+    """Return images as (N, H, W, C) uint8 or (N, C, H, W) float32.
 
     Raises:
         MissingDataError: the array has another shape or type, or values that are not in [0, 1].
@@ -84,15 +135,14 @@ def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDAr
     shape = images.shape
     if images.dtype == np.uint8:
         pixels = images[..., None] if images.ndim == 3 else images
-        if pixels.ndim != 4 or pixels.shape[3] not in (1, 3) or 0 in pixels.shape[1:]:
-            wanted = "(N, height, width) or (N, height, width, channels) with 1 or 3 channels"
+        if pixels.ndim != 4 or 0 in pixels.shape[1:] or _has_its_channels_in(1, not_in=3, shape=pixels.shape):
+            wanted = "(N, height, width) or (N, height, width, channels)"
             raise MissingDataError(f"{title} must have the shape {wanted}, got uint8 {shape}")
         return pixels
     if not np.issubdtype(images.dtype, np.floating):
         raise MissingDataError(f"{title} must be uint8, or floats in [0, 1], got {images.dtype}")
-    if images.ndim != 4 or shape[1] not in (1, 3) or 0 in shape[1:]:
-        wanted = "(N, channels, height, width) with 1 or 3 channels"
-        raise MissingDataError(f"{title} must have the shape {wanted}, got {images.dtype} {shape}")
+    if images.ndim != 4 or 0 in shape[1:] or _has_its_channels_in(3, not_in=1, shape=shape):
+        raise MissingDataError(f"{title} must have the shape (N, channels, height, width), got {images.dtype} {shape}")
     # Written so that NaN is outside as well.
     outside = ~((images >= 0) & (images <= 1)).reshape(len(images), -1).all(axis=1)
     if outside.any():
@@ -102,6 +152,11 @@ def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDAr
             f"{title} must lie in [0, 1], got {value:g} in image {number}; divide 8-bit values by 255"
         )
     return images.astype(np.float32)
+
+
+def _has_its_channels_in(axis: int, *, not_in: int, shape: tuple[int, ...]) -> bool:
+    """Return whether a shape has a usual number of channels in one axis, and none in that of the channels."""
+    return shape[axis] in USUAL_CHANNELS and shape[not_in] not in USUAL_CHANNELS
 
 
 def checked_labels(labels: NDArray[Any], num_images: int, title: str) -> NDArray[np.int64]:

@@ -91,7 +91,7 @@ class DecodedImages(OrderedImages):
         return pixels
 
     def _stack(self, paths: Sequence[Path], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
-        """Return (B, 3, H, W) bytes."""
+        """Return (B, C, H, W) bytes."""
         for path, pixels in zip(paths, decoded, strict=True):
             if self._size is not None and pixels.shape[1::-1] != self._size:
                 raise ExampleError(
@@ -126,7 +126,7 @@ class _OneBatch(Generic[T]):
         self._kept = None
 
 
-# Bytes (B, 3, H, W), read-only: all conditions on a dataset may read a batch one after the other.
+# Bytes (B, C, H, W), read-only: all conditions on a dataset may read a batch one after the other.
 _LAST: Final[_OneBatch[torch.Tensor]] = _OneBatch()
 # What was begun for the batch that comes next.
 _NEXT: Final[_OneBatch[Begun]] = _OneBatch()

@@ -1,4 +1,4 @@
-"""Decoding of image files: Pillow to RGB, then torchvision's Resize (shorter side) and CenterCrop.
+"""Decoding of image files by Pillow, then torchvision's Resize (shorter side) and CenterCrop.
 
 Resizing is done by Pillow, on 8-bit images and always antialiased, as in the evaluation of timm and torchvision; on
 tensors the same functions give different pixels. As there, an EXIF orientation is not followed, transparency is
@@ -22,7 +22,11 @@ from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvis
 from robench.core.errors import ExampleError
 from robench.core.files import open_regular
 
+# Modes of Pillow by their number of channels.
+MODES: Mapping[int, str] = {1: "L", 3: "RGB", 4: "RGBA"}
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -31,12 +35,22 @@ if TYPE_CHECKING:
 
 
 def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return the image as (H, W, 3), resized and cropped as required by ``preprocessing``.
+    """Return the image as (H, W, C), resized and cropped as required by ``preprocessing``.
+
+    It has the channels of ``preprocessing``: 1 for grey, 4 with transparency; 3 where none are stated.
 
     Raises:
-        ExampleError: it cannot be read, or is smaller than the crop; the message names file and reason.
+        ExampleError: it cannot be read, or is smaller than the crop, or files have no such number of channels; the
+            message names file and reason.
     """
-    return pixels_of(_read(path), f"image {path}", preprocessing)
+    mode = MODES.get(preprocessing.num_channels or 3)
+    if mode is None:
+        known = ", ".join(map(str, MODES))
+        raise ExampleError(
+            f"image {path} cannot be given with {preprocessing.num_channels} channels: image files have {known}; give"
+            " such images as arrays (npz), or state the mean and std of another number of channels"
+        )
+    return pixels_of(_read(path, mode), f"image {path}", preprocessing)
 
 
 def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
@@ -65,7 +79,7 @@ def examine(path: Path) -> Oddity | None:
     try:
         with open_regular(path) as opened, Image.open(opened) as file:
             oddity = _conversion(path, file)
-            to_rgb(file)
+            converted(file, MODES[3])
     except UnidentifiedImageError as error:
         return Oddity(kind="no-image", message=_unreadable(path, error))
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
@@ -84,7 +98,7 @@ def _conversion(path: Path, image: Image.Image) -> Oddity | None:
 
 
 def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return an RGB image as (H, W, 3), resized and cropped as required by ``preprocessing``.
+    """Return an image as (H, W, C), resized and cropped as required by ``preprocessing``.
 
     Raises:
         ExampleError: it is smaller than the crop; the message calls it ``title``.
@@ -100,7 +114,20 @@ def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing)
                 " the checkpoint's preprocessing must set resize to at least crop"
             )
         image = CenterCrop(preprocessing.crop)(image)
-    return np.array(image, dtype=np.uint8)
+    pixels = np.array(image, dtype=np.uint8)
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def resized_pixels(pixels: NDArray[np.uint8], title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
+    """Return 8-bit pixels (H, W, C) resized and cropped; each channel alone, except for colour.
+
+    Raises:
+        ExampleError: as of ``pixels_of``.
+    """
+    if pixels.shape[2] == 3:
+        return pixels_of(Image.fromarray(pixels), title, preprocessing)
+    planes = [pixels_of(Image.fromarray(plane), title, preprocessing) for plane in np.moveaxis(pixels, 2, 0)]
+    return np.concatenate(planes, axis=2)
 
 
 def size_after(width: int, height: int, preprocessing: ImagePreprocessing) -> tuple[int, int]:
@@ -128,10 +155,10 @@ def size_of(path: Path) -> tuple[int, int] | None:
         return None
 
 
-def _read(path: Path) -> Image.Image:
+def _read(path: Path, mode: str) -> Image.Image:
     try:
         with open_regular(path) as opened, Image.open(opened) as file:
-            return to_rgb(file)
+            return converted(file, mode)
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
         raise ExampleError(_unreadable(path, error)) from None
 
@@ -143,8 +170,8 @@ def _unreadable(path: Path, error: Exception) -> str:
     )
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
-    """Convert an image to RGB; see the module for other modes.
+def converted(image: Image.Image, mode: str) -> Image.Image:
+    """Convert an image to a mode of Pillow, such as RGB; see the module for what is lost.
 
     Raises:
         ValueError: its greyscale values have no known white.
@@ -156,7 +183,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
         raise ValueError(f"its greyscale values (Pillow's mode {image.mode}) have no known white")
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    return image.convert("RGB")
+    return image.convert(mode)
 
 
 def _reason(path: Path, error: Exception) -> str:

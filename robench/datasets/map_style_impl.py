@@ -15,10 +15,10 @@ from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, described
 from robench.core.shard import DatasetIdentity
 from robench.core.user_code import module_of, what_was_raised
-from robench.datasets.decoding import pixels_of, to_rgb
+from robench.datasets.decoding import MODES, converted, resized_pixels
 from robench.datasets.order import hash_positions
 from robench.datasets.ordered_images import OrderedImages
-from robench.datasets.user_impl import check_classes, check_floats, fingerprint_of, one_size
+from robench.datasets.user_impl import check_classes, check_floats, fingerprint_of, num_channels_of, one_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +40,12 @@ def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, 
     del decode_workers  # The class decodes.
     content: MapStyle = declared.content  # type: ignore[assignment]  # the format of this implementation
     title = f"dataset {declared.name!r}"
-    items, labels, sizes, digest, has_floats = _read(content, title)
+    items, labels, shapes, digest, has_floats = _read(content, title)
     num_classes = declared.num_classes or int(labels.max(initial=-1)) + 1
     check_classes(declared, labels, num_classes, content.target)
     if has_floats:
-        check_floats(title, sizes[0], preprocessing)
-    return MapStyleImages(declared, items, labels, sizes, digest, num_classes, preprocessing)
+        check_floats(title, shapes[0][:2], preprocessing)
+    return MapStyleImages(declared, items, labels, shapes, digest, num_classes, preprocessing)
 
 
 class MapStyleImages(OrderedImages):
@@ -55,13 +55,13 @@ class MapStyleImages(OrderedImages):
         declared: the dataset.
         items: instance of the class; Any, since it is third-party code.
         targets: (N,) label of each.
-        sizes: width, height of each.
+        shapes: width, height and number of channels of each.
         digest: SHA-256 over the content of all items.
         num_classes: number of classes.
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
 
     Raises:
-        DeclarationError: images differ in size, or are smaller than the crop.
+        DeclarationError: images differ in size or channels, do not fit the preprocessing, or are smaller than the crop.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MapStyleImages(OrderedImages):
         declared: UserDataset,
         items: Any,
         targets: NDArray[np.int64],
-        sizes: Sequence[tuple[int, int]],
+        shapes: Sequence[tuple[int, int, int]],
         digest: str,
         num_classes: int,
         preprocessing: ImagePreprocessing,
@@ -83,7 +83,13 @@ class MapStyleImages(OrderedImages):
         super().__init__(identity, tuple(ids[position] for position in self._order), targets[self._order])
         self._items = items
         self._preprocessing = preprocessing
-        one_size(f"dataset {declared.name!r}", zip(ids, sizes, strict=True), preprocessing)
+        title = f"dataset {declared.name!r}"
+        self._num_channels = max(num_channels_of(title, each[2], preprocessing) for each in shapes)
+        if others := {each[2] for each in shapes} - {1, self._num_channels}:
+            raise DeclarationError(
+                f"{title} has images of {min(others)} and of {self._num_channels} channels; give all images one number"
+            )
+        one_size(title, zip(ids, (each[:2] for each in shapes), strict=True), preprocessing)
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         return torch.stack([self._image(position) for position in range(start, stop)])
@@ -94,14 +100,16 @@ class MapStyleImages(OrderedImages):
         except Exception as error:  # code of others
             raise ExampleError(f"example {self._ids[position]} cannot be read: {described(error)}") from error
         if pixels.dtype == np.float32:
-            return torch.from_numpy(pixels)
-        resized = pixels_of(Image.fromarray(pixels), f"example {self._ids[position]}", self._preprocessing)
-        return torch.from_numpy(resized).permute(2, 0, 1).to(torch.float32).div_(255).contiguous()
+            planes = torch.from_numpy(pixels)
+        else:
+            resized = resized_pixels(pixels, f"example {self._ids[position]}", self._preprocessing)
+            planes = torch.from_numpy(resized).permute(2, 0, 1).to(torch.float32).div_(255)
+        return planes.expand(self._num_channels, -1, -1).contiguous()
 
 
 @lru_cache(maxsize=4)
-def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[tuple[int, int], ...], str, bool]:
-    """Return the instance, labels, sizes, a digest of the content, and whether some images are floats."""
+def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[tuple[int, int, int], ...], str, bool]:
+    """Return the instance, labels, (width, height, channels), a digest of the content, and whether some are floats."""
     made = getattr(module_of(content.target), content.target.partition(":")[2], None)
     if not callable(made):
         raise DeclarationError(f"{title}: target {content.target!r} is not a class; write package.module:Class")
@@ -112,7 +120,7 @@ def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[
     except Exception as error:  # code of others
         raised = what_was_raised(error)
         raise MissingDataError(f"{title}: {content.target} raised {described(raised)}. Check its arguments") from error
-    digest, labels, sizes, has_floats = hashlib.sha256(), list[int](), list[tuple[int, int]](), False
+    digest, labels, shapes, has_floats = hashlib.sha256(), list[int](), list[tuple[int, int, int]](), False
     for number in range(count):
         try:
             with Contained(keeps_environment=True):
@@ -122,14 +130,15 @@ def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[
             raise MissingDataError(f"{title}: item {number} of {content.target}: {described(raised)}") from error
         is_float = pixels.dtype == np.float32
         has_floats = has_floats or is_float
-        sizes.append((pixels.shape[2], pixels.shape[1]) if is_float else (pixels.shape[1], pixels.shape[0]))
+        height, width, channels = (*pixels.shape[1:], pixels.shape[0]) if is_float else pixels.shape
+        shapes.append((width, height, channels))
         labels.append(label)
         digest.update(f"{label} {pixels.dtype} {pixels.shape}\n".encode() + pixels.tobytes())
-    return items, np.array(labels, dtype=np.int64), tuple(sizes), digest.hexdigest(), has_floats
+    return items, np.array(labels, dtype=np.int64), tuple(shapes), digest.hexdigest(), has_floats
 
 
 def _item(items: Any, number: int) -> tuple[NDArray[Any], int]:
-    """Return an item's image, (H, W, 3) uint8 or (3, H, W) float32, and its label.
+    """Return an item's image, (H, W, C) uint8 or (C, H, W) float32, and its label.
 
     Raises:
         RobenchError: it is not a pair of image and label.
@@ -147,14 +156,16 @@ def _item(items: Any, number: int) -> tuple[NDArray[Any], int]:
 
 def _pixels(image: object) -> NDArray[Any]:
     if isinstance(image, Image.Image):
-        return np.array(to_rgb(image), dtype=np.uint8)
-    if not isinstance(image, torch.Tensor) or image.ndim != 3 or image.shape[0] not in (1, 3):
+        is_grey = image.mode in ("1", "L", "LA") or image.mode.startswith("I;16")
+        pixels = np.array(converted(image, MODES[1 if is_grey else 3]), dtype=np.uint8)
+        return pixels[..., None] if is_grey else pixels
+    if not isinstance(image, torch.Tensor) or image.ndim != 3 or 0 in image.shape:
         shape = f" {tuple(image.shape)}" if isinstance(image, torch.Tensor) else ""
-        wanted = "an image of Pillow's, or a tensor (channels, height, width) with 1 or 3 channels"
+        wanted = "an image of Pillow's, or a tensor (channels, height, width)"
         raise RobenchError(f"must have {wanted}, got {type(image).__name__}{shape}")
-    rgb = image.detach().cpu().expand(3, -1, -1)
-    if rgb.dtype == torch.uint8:
-        return rgb.permute(1, 2, 0).contiguous().numpy().copy()
-    if not rgb.is_floating_point() or not bool(((rgb >= 0) & (rgb <= 1)).all()):
-        raise RobenchError(f"must have uint8 values, or floats in [0, 1], got {rgb.dtype} values outside")
-    return rgb.to(torch.float32).contiguous().numpy().copy()
+    planes = image.detach().cpu()
+    if planes.dtype == torch.uint8:
+        return planes.permute(1, 2, 0).contiguous().numpy().copy()
+    if not planes.is_floating_point() or not bool(((planes >= 0) & (planes <= 1)).all()):
+        raise RobenchError(f"must have uint8 values, or floats in [0, 1], got {planes.dtype} values outside")
+    return planes.to(torch.float32).contiguous().numpy().copy()

@@ -1,4 +1,4 @@
-"""Base class of datasets of images in a fixed order."""
+"""Base class of datasets of tensors of one shape, such as images, in a fixed order."""
 
 from __future__ import annotations
 
@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 
 
 class OrderedImages:
-    """Base class of datasets of images; subclasses provide the pixels.
+    """Base class of datasets of images, or of inputs of another domain; subclasses provide the inputs.
+
+    Attributes:
+        domain: name of the domain; None for images.
 
     Args:
         identity: name, content digest and size.
         ids: one id per example, in the order of the dataset.
         targets: (N,) class of each, int64, in the same order.
     """
+
+    domain: str | None = None
 
     def __init__(self, identity: DatasetIdentity, ids: tuple[str, ...], targets: NDArray[np.int64]) -> None:
         self._identity, self._ids, self._targets = identity, ids, targets
@@ -51,7 +56,7 @@ class OrderedImages:
         return self._inputs(position, position + 1)[0], int(self._targets[position])
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, 3, H, W) float32 in [0, 1], targets (B,) int64.
+        """Return examples [start, stop): inputs (B, ...), such as images (B, C, H, W) in [0, 1]; targets (B,) int64.
 
         Raises:
             ExampleError: one cannot be read, or they differ in size.
@@ -62,8 +67,9 @@ class OrderedImages:
             ids=self._ids[start:stop],
             inputs=self._inputs(start, stop),
             targets=torch.from_numpy(self._targets[start:stop].copy()),
+            domain=self.domain,
         )
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
-        """Return images [start, stop) as a new tensor (B, 3, H, W)."""
+        """Return inputs [start, stop) as a new tensor (B, ...), float32."""
         raise NotImplementedError

@@ -12,6 +12,7 @@ from robench.core.errors import did_you_mean
 from robench.core.files import absolute
 from robench.datasets.base import DatasetBase
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
+from robench.domains.images import IMAGES
 from robench.tasks import DEFAULT_TASK, TASKS
 
 NOT_STATED = "not stated"
@@ -92,6 +93,11 @@ class StatedFormat(FormatBase):
         """Return the side of the square images in pixels, if the declaration fixes it."""
         return None
 
+    @property
+    def input_domain(self) -> str:
+        """Return the name of the domain of the inputs."""
+        return IMAGES.name
+
     def located(self, folder: Path) -> Self:
         """Return the same format with absolute paths; relative ones are relative to ``folder``."""
         return self
@@ -103,6 +109,7 @@ class StatedFormat(FormatBase):
             name=name,
             title=content.title or content.summary,
             task=content.task,
+            domain=content.input_domain,
             num_classes=content.known_classes,
             source=content.source,
             licence=content.licence,

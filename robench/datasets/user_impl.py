@@ -14,7 +14,7 @@ from robench.core.shard import DatasetIdentity
 from robench.datasets.decoded_images import DecodedImages
 from robench.datasets.decoding import size_after, size_of
 from robench.datasets.order import hash_positions
-from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset
     from robench.datasets.user import UserDataset
 
-AS_THEY_ARE: Final = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+AS_THEY_ARE: Final = ImagePreprocessing(mean=(), std=())
 # Number of files whose image sizes are compared on opening; the others are compared when decoded.
 NUM_COMPARED: Final = 100
 
@@ -34,7 +34,7 @@ def open_user(
     declared: UserDataset,
     *,
     data_root: Path | None,
-    preprocessing: ImagePreprocessing | None,
+    preprocessing: PreprocessingBase | None,
     decode_workers: int,
     split: str,
 ) -> Dataset:
@@ -201,6 +201,28 @@ def one_size(
                 " preprocessing"
             )
     return None if first is None else first[1]
+
+
+def num_channels_of(title: str, found: int, preprocessing: ImagePreprocessing) -> int:
+    """Return the number of channels of images as a model is given them: grey ones may serve a model of colour.
+
+    Args:
+        title: name of the dataset in messages.
+        found: number of channels of the images.
+        preprocessing: preprocessing of the model.
+
+    Raises:
+        DeclarationError: the preprocessing is of another number, and the images are not grey.
+    """
+    wanted = preprocessing.num_channels
+    if wanted is None or wanted == found:
+        return found
+    if found == 1:
+        return wanted
+    raise DeclarationError(
+        f"{title} has images of {found} channels, and the preprocessing has mean and std of {wanted}: give a model of"
+        f" {found} channels, or convert the images"
+    )
 
 
 def check_floats(title: str, size: tuple[int, int], preprocessing: ImagePreprocessing) -> None:

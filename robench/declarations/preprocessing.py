@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, MinLen
 
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LEVELS = 255
-Channels = tuple[float, float, float]
+# One number per channel; one alone stands for every channel.
+Channels = tuple[float, ...]
+IDENTITY: tuple[Channels, Channels] = (0.0,), (1.0,)
 
 
 class PreprocessingBase(DeclarationBase):
@@ -25,8 +27,13 @@ class PreprocessingBase(DeclarationBase):
         raise NotImplementedError
 
     @property
-    def normalisation(self) -> tuple[Channels, Channels] | None:
-        """Return mean and standard deviation of each channel; None if inputs are not normalised."""
+    def normalisation(self) -> tuple[Channels, Channels]:
+        """Return mean and standard deviation of each channel, which the model subtracts and divides by."""
+        return IDENTITY
+
+    @property
+    def num_channels(self) -> int | None:
+        """Return the number of channels of the model's inputs; None for any."""
         return None
 
 
@@ -49,11 +56,47 @@ class NoPreprocessing(PreprocessingBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Normalisation(PreprocessingBase):
+    """Normalisation of real-valued inputs of any domain by the model.
+
+    Attributes:
+        inputs: name of their domain, whose axes include ``channels``.
+        mean, std: per channel, in the unit of the inputs; applied inside the model, after any perturbation.
+    """
+
+    kind: ClassVar[str] = "normalise"
+
+    inputs: str
+    mean: Annotated[Channels, MinLen(1)]
+    std: Annotated[Channels, MinLen(1)]
+
+    @property
+    def domain(self) -> str:
+        """Return the name of the domain of the model's inputs."""
+        return self.inputs
+
+    @property
+    def normalisation(self) -> tuple[Channels, Channels]:
+        """Return mean and standard deviation of each channel."""
+        return self.mean, self.std
+
+    @property
+    def num_channels(self) -> int:
+        """Return the number of means."""
+        return len(self.mean)
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Return problems of std, which must be valid divisors, one per mean."""
+        return _std_problems(self.mean, self.std)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePreprocessing(PreprocessingBase):
     """Conversion of an image file to pixels in [0, 1], and normalisation of the pixels by the model.
 
     Attributes:
-        mean, std: per channel, in pixel units; applied inside the model, after any perturbation.
+        mean, std: per channel, in pixel units; applied inside the model, after any perturbation. Their number is that
+            of the channels: one for grey images, three for colour; () for images of any number, not normalised.
         resize: target length in pixels of the shorter side, None for images of the right size.
         crop: side in pixels of the central crop, None for none.
         interpolation: filter of the resize.
@@ -75,15 +118,16 @@ class ImagePreprocessing(PreprocessingBase):
     @property
     def normalisation(self) -> tuple[Channels, Channels]:
         """Return mean and standard deviation of each channel."""
-        return self.mean, self.std
+        return (self.mean, self.std) if self.mean else IDENTITY
+
+    @property
+    def num_channels(self) -> int | None:
+        """Return the number of means; None for any number of channels."""
+        return len(self.mean) or None
 
     def contradictions(self) -> list[FieldProblem]:
-        """Return problems of std, which must be a valid divisor, and of mean, which must be in pixel units."""
-        problems: list[FieldProblem] = []
-        if not all(deviation > 0 for deviation in self.std):
-            problems.append(("std", f"must be above 0 in every channel, got {list(self.std)}"))
-        elif max(self.std) > LARGEST:
-            problems.append(("std", f"must be at most {LARGEST} in every channel, got {list(self.std)}"))
+        """Return problems of std, which must be valid divisors, and of mean, which must be in pixel units."""
+        problems = _std_problems(self.mean, self.std)
         if not all(0 <= mean <= 1 for mean in self.mean):
             # Statistics of pixels from 0 to 255.
             advice = "; divide mean and std by 255" if 1 < max(self.mean) <= _LEVELS else ""
@@ -92,4 +136,18 @@ class ImagePreprocessing(PreprocessingBase):
         return problems
 
 
-PREPROCESSINGS: Mapping[str, type[PreprocessingBase]] = {"image": ImagePreprocessing, "none": NoPreprocessing}
+def _std_problems(mean: Channels, std: Channels) -> list[FieldProblem]:
+    if len(std) != len(mean):
+        return [("std", f"must have as many entries as mean ({len(mean)}), got {len(std)}")]
+    if not all(deviation > 0 for deviation in std):
+        return [("std", f"must be above 0 in every channel, got {list(std)}")]
+    if max(std, default=0) > LARGEST:
+        return [("std", f"must be at most {LARGEST} in every channel, got {list(std)}")]
+    return []
+
+
+PREPROCESSINGS: Mapping[str, type[PreprocessingBase]] = {
+    "image": ImagePreprocessing,
+    "none": NoPreprocessing,
+    "normalise": Normalisation,
+}

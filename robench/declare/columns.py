@@ -8,18 +8,21 @@ attack, or per distance listed by a condition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from robench.core.suite import CLEAN, MEASURED, Column
 from robench.declarations.views import View, views_of
 from robench.declare.searches import distances_of
 from robench.declare.shift_columns import corruption_columns, detection_columns
-from robench.metrics import METRICS
+from robench.domains import DOMAINS
+from robench.metrics import METRICS, title_of
+from robench.metrics.metric import DISTANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from robench.core.declared import DatasetDeclaration
     from robench.core.suite import Condition, Distance, ThreatModel
 
 
@@ -135,13 +138,21 @@ def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Co
 
 
 def _view_column(view: View, metric: str) -> Column:
-    return Column(
+    column = Column(
         key=f"{view.name}/{metric}",
-        label=f"{view.label} {METRICS[metric].title}",
+        label="",
         metric=metric,
         conditions=(view.name,),
         norm=view.attack.search_norm if METRICS[metric].scope == "search" else None,
+        unit=_unit_in(view.condition.dataset) if METRICS[metric].unit == DISTANCE else "",
     )
+    return replace(column, label=f"{view.label} {title_of(column)}")
+
+
+def _unit_in(dataset: DatasetDeclaration) -> str:
+    """Return the unit of distances between inputs of a dataset, in the plural; empty if it has none."""
+    domain = DOMAINS.get(dataset.domain)
+    return f"{domain.unit}s" if domain is not None and domain.unit else ""
 
 
 def _distance_column(condition: Condition, distance: Distance, metric: str) -> Column:

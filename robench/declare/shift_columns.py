@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from robench.core.suite import Condition
+    from robench.declarations.base import FieldProblem
 
 Types = dict[str, dict[int, "Condition"]]
 
@@ -107,18 +108,17 @@ def negatives_problem(condition: Condition, conditions: Sequence[Condition]) -> 
     return None
 
 
-def attack_problem(condition: Condition) -> str | None:
-    """Return why a condition's dataset cannot be attacked, or None."""
+def perturbation_problems(condition: Condition) -> Sequence[FieldProblem]:
+    """Return why a condition's dataset cannot be perturbed as stated, each with the field of the perturbation."""
     declared = condition.dataset
-    if wrong := condition.perturbation.problem_on(declared):
-        return wrong
-    if not condition.perturbation.is_attack:
-        return None
+    if (problems := condition.perturbation.problems_on(declared)) or not condition.perturbation.is_attack:
+        return problems
     if declared.is_out_of_distribution:
-        return f"must be no attack on {declared.name}, whose examples belong to no class"
+        return [("", f"must be no attack on {declared.name}, whose examples belong to no class")]
     if declared.class_subset is not None:
-        return f"must be no attack on {declared.name}, whose scores are masked after the model has given them"
-    return None
+        message = f"must be no attack on {declared.name}, whose scores are masked after the model has given them"
+        return [("", message)]
+    return []
 
 
 def _severity_problems(family: str, types: Types, metric: str) -> list[str]:

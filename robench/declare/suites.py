@@ -24,10 +24,10 @@ from robench.declare.scalars import RefusedError
 from robench.declare.schema import LONGEST, attempt, construct
 from robench.declare.searches import distance_problems
 from robench.declare.shift_columns import (
-    attack_problem,
     corruption_problems,
     detection_problems,
     negatives_problem,
+    perturbation_problems,
 )
 from robench.declare.values import show
 from robench.declare.yaml_source import read_yaml
@@ -245,9 +245,14 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
             yield document.problem(("conditions", index, "distances"), message)
         if wrong := negatives_problem(condition, tuple(conditions.values())):
             yield document.problem(("conditions", index, "negatives"), wrong)
-        if wrong := attack_problem(condition):
-            yield document.problem(("conditions", index, "perturbation"), wrong)
+        for place, message in perturbation_problems(condition):
+            yield document.problem(("conditions", index, "perturbation", *_steps_of(place)), message)
     yield from _task_problems(document, conditions)
+
+
+def _steps_of(place: str) -> Iterator[str | int]:
+    """Yield the keys and indices of a dotted field, such as ``epsilons.1``; none of the whole."""
+    yield from (int(part) if part.isdigit() else part for part in place.split(".") if part)
 
 
 def _missing_datasets(document: Document) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.plugins import Plugins
-from robench.domains.base import Domain
+from robench.domains.base import CHANNELS, Domain
 from robench.domains.images import IMAGES
 from robench.domains.texts import TEXTS
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _BUILTIN: dict[str, Domain] = {domain.name: domain for domain in (IMAGES, TEXTS)}
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)
 
-__all__ = ["DOMAINS", "Domain", "domain_of"]
+__all__ = ["CHANNELS", "DOMAINS", "Domain", "domain_of"]
 
 
 def domain_of(batch: Batch) -> Domain:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import isfinite
 from typing import TYPE_CHECKING, Protocol
 
-from robench.declarations.base import imported
+from robench.declarations.base import FieldProblem, FieldsError, imported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import torch
 
     from robench.core.declared import PerturbationDeclaration
     from robench.core.protocols import Model
+
+# Name of the axis along which inputs are normalised.
+CHANNELS = "channels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,22 +28,69 @@ class Domain:
 
     Attributes:
         name: name in registries and declarations; ``title``: name for readers.
+        implementation: ``module:name`` of a function of the domain that returns its ``DomainRules``, imported on first
+            use: ``robench.domains.real_valued:RealValued`` for arrays of real numbers.
+        axes: names of the axes of one input, such as ``("channels", "height", "width")``; attacks and corruptions state
+            the axes that they need.
         is_real_valued: inputs are real numbers, so that they can be moved by small distances in a norm.
+        limits: smallest and largest valid value of real-valued inputs, the limits of attacks with ``clip: box``; None
+            if every finite number is valid.
+        levels: number of steps between the limits in which budgets are written, such as 255 in 8/255; None if they are
+            written as plain numbers.
+        unit: unit of distances in a norm, such as ``pixel``, for the headers of tables; empty if they have none.
         is_drawable: inputs (1 or 3, H, W) in [0, 1] are images, of which pictures can be made.
-        implementation: ``module:name`` of its ``DomainRules``, imported on first use.
     """
 
     name: str
     title: str
     implementation: str
+    axes: tuple[str, ...] = ()
     is_real_valued: bool = False
+    limits: tuple[float, float] | None = None
+    levels: int | None = None
+    unit: str = ""
     is_drawable: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse limits that are not two ascending finite numbers, and repeated axes."""
+        problems: list[FieldProblem] = []
+        if self.limits is not None and not (all(map(isfinite, self.limits)) and self.limits[0] < self.limits[1]):
+            problems.append(("limits", f"must be two ascending finite numbers, or None, got {self.limits}"))
+        if len(set(self.axes)) < len(self.axes):
+            problems.append(("axes", f"must have different names, got {', '.join(self.axes)}"))
+        if problems:
+            raise FieldsError(problems)
 
     @property
     def rules(self) -> DomainRules:
         """Import and return the rules."""
-        rules: DomainRules = imported(self.implementation)
-        return rules
+        return _rules_of(self)
+
+    @property
+    def channel_shape(self) -> tuple[int, ...]:
+        """Return the shape of a value per channel beside one input, such as (-1, 1, 1); () without such an axis."""
+        if CHANNELS not in self.axes:
+            return ()
+        return -1, *(1 for _ in self.axes[self.axes.index(CHANNELS) + 1 :])
+
+    def budget_problem(self, norm: str, epsilon: Fraction) -> str:
+        """Return why a budget is too large to be meant, such as ``must be at most 1 ...``; empty if it is not.
+
+        A budget in l-infinity beyond the distance of the limits allows every input.
+        """
+        if self.limits is None or norm != "linf":
+            return ""
+        lower, upper = self.limits
+        if epsilon <= Fraction(upper) - Fraction(lower):
+            return ""
+        example = "" if self.levels is None else f"; such as 8/{self.levels}"
+        return f"must be at most {upper - lower:g} for {self.name} in [{lower:g}, {upper:g}], got {epsilon}{example}"
+
+
+@cache
+def _rules_of(domain: Domain) -> DomainRules:
+    make: Callable[[Domain], DomainRules] = imported(domain.implementation)
+    return make(domain)
 
 
 class DomainRules(Protocol):
@@ -49,7 +102,7 @@ class DomainRules(Protocol):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Return the minimum and maximum of real-valued inputs, the limits of attacks with ``clip: box``."""
+        """Return the minimum and maximum of real-valued inputs, infinite for none."""
 
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """Stack examples (...) into one batch (B, ...).

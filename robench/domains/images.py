@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from robench.domains.base import Domain
+from robench.domains.base import CHANNELS, Domain
 
 IMAGES = Domain(
     name="images",
     title="Images (C, H, W), float32 in [0, 1]",
-    implementation="robench.domains.real_valued:UNIT_INTERVAL",
+    implementation="robench.domains.real_valued:RealValued",
+    axes=(CHANNELS, "height", "width"),
     is_real_valued=True,
+    limits=(0.0, 1.0),
+    levels=255,
+    unit="pixel",
     is_drawable=True,
 )

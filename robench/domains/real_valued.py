@@ -1,11 +1,11 @@
-"""Rules of real-valued inputs of one shape within an interval: checks of plug-ins' outputs, and distances.
+"""Rules of real-valued inputs of one shape: checks of what plug-ins return, and distances.
 
 The harness does not trust plug-ins: a broken contract stops the shard.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -19,25 +19,21 @@ if TYPE_CHECKING:
     from robench.core.declared import PerturbationDeclaration
     from robench.core.protocols import Model
     from robench.core.suite import ThreatModel
+    from robench.domains.base import Domain
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
 # stay within the exact budget.
 BUDGET_TOLERANCE = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RealValued:
-    """Rules of a domain whose inputs are tensors of one shape with values in [lower, upper]; see ``domains.base``."""
+    """Rules of a domain whose inputs are tensors with its axes and values within its limits; see ``domains.base``."""
 
     dtype: ClassVar[torch.dtype] = torch.float32
 
-    lower: float
-    upper: float
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Return the minimum and maximum value."""
-        return self.lower, self.upper
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self.limits = domain.limits or (-inf, inf)
 
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """Stack examples (...) into one batch (B, ...).
@@ -54,11 +50,15 @@ class RealValued:
         return inputs
 
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
-        """Refuse inputs (B, ...) with values that are not finite or not in [lower, upper].
+        """Refuse inputs (B, ...) with other axes than the domain's, or values that are not finite or beyond its limits.
 
         Raises:
             ContractError: they are not; the message says what was found.
         """
+        axes = self._domain.axes
+        if axes and inputs.ndim != 1 + len(axes):
+            wanted = f"{self._domain.name} ({', '.join(('batch', *axes))})"
+            raise ContractError(f"dataset {dataset!r} gave inputs of shape {tuple(inputs.shape)}, wanted {wanted}")
         self._check_range(inputs, f"dataset {dataset!r} gave inputs")
 
     def check_perturbed(
@@ -92,15 +92,13 @@ class RealValued:
         return _distances(change)
 
     def _check_range(self, inputs: torch.Tensor, subject: str) -> None:
+        lower, upper = self.limits
         lowest, highest = inputs.min(), inputs.max()
-        # A NaN makes both comparisons false.
-        if not bool((lowest >= self.lower) & (highest <= self.upper)):
-            raise ContractError(
-                f"{subject} from {float(lowest):.6g} to {float(highest):.6g}, wanted [{self.lower:g}, {self.upper:g}]"
-            )
-
-
-UNIT_INTERVAL = RealValued(lower=0, upper=1)
+        # A NaN makes all comparisons false.
+        is_finite = (lowest > -inf) & (highest < inf)
+        if not bool(is_finite & (lowest >= lower) & (highest <= upper)):
+            wanted = "finite numbers" if self._domain.limits is None else f"[{lower:g}, {upper:g}]"
+            raise ContractError(f"{subject} from {float(lowest):.6g} to {float(highest):.6g}, wanted {wanted}")
 
 
 def _change_but_cut(

@@ -7,5 +7,6 @@ from robench.domains.base import Domain
 TEXTS = Domain(
     name="texts",
     title="Texts, code points (T,) int32",
-    implementation="robench.domains.texts_impl:RULES",
+    implementation="robench.domains.texts_impl:TextRules",
+    axes=("characters",),
 )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from robench.core.declared import PerturbationDeclaration
     from robench.core.protocols import Model
+    from robench.domains.base import Domain
 
 _LARGEST = 0x10FFFF
 # Words of an excerpt: whole texts can be long books.
@@ -29,6 +30,9 @@ class TextRules:
     """Rules of texts; see ``domains.base``."""
 
     dtype = torch.int32
+
+    def __init__(self, domain: Domain) -> None:
+        del domain  # Nothing of texts is a setting.
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -74,9 +78,6 @@ class TextRules:
             return {"num_changed": torch.zeros(len(clean), dtype=torch.int64)}
         pairs = zip(decoded(perturbed), decoded(clean), strict=True)
         return {"num_changed": torch.tensor([num_changed(*pair) for pair in pairs])}
-
-
-RULES = TextRules()
 
 
 def num_changed(first: str, second: str) -> int:

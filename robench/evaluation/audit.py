@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from robench.core.flags import Flag
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
-from robench.domains.images import IMAGES
+from robench.domains import domain_of
 from robench.evaluation.actions import Audit
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.comparisons import comparisons
@@ -46,17 +46,17 @@ def measure(
 
 
 def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:
-    """Return every check of a classifier at a budget in l-infinity (pixel units), on a batch of the dataset.
+    """Return every check of a classifier at a budget in l-infinity, in units of the inputs, on a batch of the dataset.
 
     Raises:
         ContractError: the dataset or the model broke its contract.
     """
-    IMAGES.rules.check_clean(batch.inputs, dataset.name)
+    domain_of(batch).rules.check_clean(batch.inputs, dataset.name)
     seeds = [example_seed(seed, dataset.fingerprint, Audit.kind, each) for each in batch.ids]
     prediction = Stream(purpose="prediction")
     of_prediction = [example_seed(seed, dataset.fingerprint, "prediction", each) for each in batch.ids]
     with fixed_arithmetic(model.device):
-        batch = Batch(ids=batch.ids, inputs=batch.inputs.to(model.device), targets=batch.targets.to(model.device))
+        batch = replace(batch, inputs=batch.inputs.to(model.device), targets=batch.targets.to(model.device))
         draws = ExampleDraws(seeds, model.device, [stream_seed(each, prediction) for each in of_prediction])
         probe = clean_correct(model, batch, draws, epsilon, BATCH_SIZE)
         if not len(probe):

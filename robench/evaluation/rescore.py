@@ -105,8 +105,9 @@ class NormalisedAs:
     def __init__(self, model: Model, mean: Sequence[float], std: Sequence[float]) -> None:
         self._model = model
         self._channels = tuple(mean), tuple(std)
+        shape = [-1, 1, 1][: model.normalisation[0].ndim]
         self._mean, self._std = (
-            torch.tensor(values, dtype=torch.float32, device=model.device).reshape(-1, 1, 1) for values in (mean, std)
+            torch.tensor(values, dtype=torch.float32, device=model.device).reshape(shape) for values in (mean, std)
         )
 
     @property

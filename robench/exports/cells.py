@@ -8,7 +8,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.core.checkpoint import entry_name
 from robench.exports.tables import LABEL
-from robench.metrics import METRICS
+from robench.metrics import METRICS, unit_of
 from robench.reports import over_seeds
 from robench.reports.seeds import SEED_INTERVAL
 
@@ -89,7 +89,7 @@ def _cell(
         "num_seeds": len(row.seeds) or 1,
         "column": column.key,
         "metric": column.metric,
-        "unit": metric.unit,
+        "unit": unit_of(column),
         "conditions": "+".join(column.conditions),
         "value": None if estimate is None else estimate.value,
         "low": None if estimate is None else estimate.low,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from robench.core.errors import IncompleteError
 from robench.core.spelling import Spelled
 from robench.declarations.views import View, views_of
+from robench.domains import DOMAINS
 from robench.leaderboard.board import Chart, Point
 from robench.tasks import TASKS
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from robench.core.suite import Suite
+    from robench.core.suite import Condition, Suite
     from robench.leaderboard.board import BoardColumn, BoardRow
     from robench.reports.coverage import Coverage
 
@@ -99,12 +100,24 @@ def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, st
     view = views[column.column.conditions[0]]
     if distance is not None:
         axis = f"distance, {distance.norm}"
-        return view.condition.name, axis, "pixel units", float(distance.value), _tick(distance.value)
+        return (
+            view.condition.name,
+            axis,
+            _unit_in(view.condition, "input"),
+            float(distance.value),
+            _tick(distance.value),
+        )
     threat_model = view.attack.threat_model
     if len(column.column.conditions) != 1 or view.epsilon is None or threat_model is None:
         return None
-    axis, unit = f"budget, {threat_model.norm}", f"{threat_model.space} units"
+    axis, unit = f"budget, {threat_model.norm}", _unit_in(view.condition, threat_model.space)
     return view.condition.name, axis, unit, float(threat_model.epsilon), threat_model.epsilon_text
+
+
+def _unit_in(condition: Condition, space: str) -> str:
+    """Return the unit of budgets in a space, such as ``pixel units``."""
+    domain = DOMAINS.get(condition.dataset.domain)
+    return f"{(domain.unit if space == 'input' and domain is not None else '') or space} units"
 
 
 def _tick(value: Fraction) -> str:

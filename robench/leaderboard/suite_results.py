@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from robench.declarations.views import views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
-from robench.metrics import METRICS
+from robench.metrics import METRICS, title_of, unit_of
 from robench.reports.coverage import Coverage, cover
 from robench.reports.estimates import readings_of
 from robench.reports.notes import releases_and_devices
@@ -78,8 +78,8 @@ class SuiteResults:
                 measurements=tuple(
                     dict.fromkeys(self._key(self._views[name].condition.name) for name in column.conditions)
                 ),
-                metric=METRICS[column.metric].title,
-                unit=METRICS[column.metric].unit,
+                metric=title_of(column),
+                unit=unit_of(column),
                 interval=METRICS[column.metric].interval,
                 lower_is_better=METRICS[column.metric].lower_is_better,
             )

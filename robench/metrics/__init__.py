@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from robench.core.plugins import Plugins
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
 from robench.metrics.corruptions import (
@@ -20,6 +22,9 @@ from robench.metrics.language import LANGUAGE_METRICS
 from robench.metrics.metric import Metric, Readings, Scope
 from robench.metrics.robust_accuracy import ROBUST_ACCURACY
 from robench.metrics.several_predictions import MEAN_ACCURACY, WORST_ACCURACY
+
+if TYPE_CHECKING:
+    from robench.core.suite import Column
 
 _BUILTIN: dict[str, Metric] = {
     metric.name: metric
@@ -47,4 +52,15 @@ _BUILTIN: dict[str, Metric] = {
 }
 METRICS = Plugins("metric", _BUILTIN, base=Metric, instances=True, by_target=True)
 
-__all__ = ["METRICS", "Metric", "Readings", "Scope"]
+__all__ = ["METRICS", "Metric", "Readings", "Scope", "title_of", "unit_of"]
+
+
+def unit_of(column: Column) -> str:
+    """Return the unit of a column's numbers; see ``core.report.Estimate``."""
+    return column.unit or METRICS[column.metric].unit
+
+
+def title_of(column: Column) -> str:
+    """Return the title of a column's metric, with the unit of distances, such as ``median distance (pixels)``."""
+    title = METRICS[column.metric].title
+    return f"{title} ({column.unit})" if column.unit else title

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robench.metrics.metric import Metric
+from robench.metrics.metric import DISTANCE, Metric
 
 ACCURACY_AT_DISTANCE = Metric(
     name="accuracy_at_distance",
@@ -16,8 +16,8 @@ ACCURACY_AT_DISTANCE = Metric(
 )
 MEDIAN_DISTANCE = Metric(
     name="median_distance",
-    title="median distance (pixels)",
-    unit="pixels",
+    title="median distance",
+    unit=DISTANCE,
     task="classification",
     scope="search",
     reads=("found", "linf", "l2", "l1"),

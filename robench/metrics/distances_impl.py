@@ -23,6 +23,7 @@ from robench.core.report import Estimate
 from robench.metrics.accuracy_impl import only_condition, proportion, verdicts_of
 from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.joining import ids_of
+from robench.metrics.metric import DISTANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ def accuracy_at_distance(readings: Readings) -> Estimate:
 def median_distance(readings: Readings) -> Estimate:
     """Return the median distance over the examples that are right when clean, infinite for those never fooled.
 
-    The unit is pixels. For an even number, it is the mean of the middle two. Bounds may be infinite, too.
+    It is in units of the inputs. For an even number, it is the mean of the middle two. Bounds may be infinite, too.
 
     Raises:
         IncompleteError: there are no outcomes, or no example is right when clean.
@@ -63,7 +64,7 @@ def median_distance(readings: Readings) -> Estimate:
     rank = _rank(count)
     low, high = (distances[rank - 1], distances[count - rank]) if rank else (None, None)
     value = (distances[(count - 1) // 2] + distances[count // 2]) / 2
-    return Estimate(value=value, low=low, high=high, num_examples=count, unit="pixels")
+    return Estimate(value=value, low=low, high=high, num_examples=count, unit=DISTANCE)
 
 
 def accuracy_contributions(readings: Readings) -> Contributions:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from robench.core.columns import Outcomes
     from robench.metrics.contributions import Contributions
 
+# Unit of metrics of distances, for which tables have that of the dataset's domain, such as pixels.
+DISTANCE = "distance"
 Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family"]
 
 
@@ -133,7 +135,7 @@ class Readings:
         negatives: outcomes of the in-distribution examples of out-of-distribution detection.
         corrupted: outcomes by type and severity of corruption.
         family: name of the family of the corruptions, such as ``imagenet-c``.
-        norm: norm of a minimum-norm attack. ``within``: distance of the column, in pixel units.
+        norm: norm of a minimum-norm attack. ``within``: distance of the column, in units of the inputs.
     """
 
     measured: tuple[Outcomes, ...] = ()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.containment import Contained
-from robench.core.errors import DeclarationError, UsageError, described
+from robench.core.errors import UsageError, described
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.batch_norm import guard_batch_norms
 from robench.models.fused_attention import without_fused_attention
@@ -52,10 +52,10 @@ def identity_of(name: str, module: nn.Module, key: str | None = None) -> str:
 
 
 def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
-    """Return the default normalisation of a module: timm's own for its models, none for all others.
+    """Return the default preprocessing of a module: timm's own normalisation for its models, none for all others.
 
     Raises:
-        UsageError: a model of timm whose mean or standard deviation is not of three channels in pixel units.
+        UsageError: a model of timm whose mean and standard deviation differ in their number of channels.
     """
     if type(module).__module__.partition(".")[0] == _TIMM and getattr(module, "pretrained_cfg", None):
         # Here because timm is heavy.
@@ -63,13 +63,13 @@ def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
 
         stated: dict[str, tuple[float, ...]] = resolve_model_data_config(module)  # type: ignore[no-untyped-call]
         mean, std = stated["mean"], stated["std"]
-        if len(mean) != 3 or len(std) != 3:
+        if len(mean) != len(std):
             raise UsageError(
-                f"model {name!r} of timm states the mean {mean} and the standard deviation {std}, expected three "
-                "channels each: give (module, preprocessing) with mean and std of red, green and blue"
+                f"model {name!r} of timm states the mean {mean} and the standard deviation {std}, expected as many "
+                "channels of both: give (module, preprocessing) with mean and std"
             )
-        return ImagePreprocessing(mean=(mean[0], mean[1], mean[2]), std=(std[0], std[1], std[2]))
-    return ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+        return ImagePreprocessing(mean=tuple(mean), std=tuple(std))
+    return ImagePreprocessing(mean=(), std=())
 
 
 def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | str = "cpu") -> LoadedModel:
@@ -77,19 +77,13 @@ def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | s
 
     Raises:
         UsageError: it cannot be copied.
-        DeclarationError: the preprocessing is not of images.
         ContractError: its own code tried to end the process.
     """
-    preprocessing = checkpoint.preprocessing
-    if not isinstance(preprocessing, ImagePreprocessing):
-        raise DeclarationError(
-            f"preprocessing of {checkpoint.name} must be of kind {ImagePreprocessing.kind}, got {preprocessing.kind}"
-        )
     with Contained(keeps_environment=True):
         copied = _copied(checkpoint.name, module)
         guard_batch_norms(copied)
         without_fused_attention(copied)
-        return LoadedModel(copied, preprocessing, device, TASKS[checkpoint.task])
+        return LoadedModel(copied, checkpoint.preprocessing, device, TASKS[checkpoint.task])
 
 
 def _copied(name: str, module: nn.Module) -> nn.Module:

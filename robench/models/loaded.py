@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.containment import KeptSettings
-from robench.core.errors import ContractError
+from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
-from robench.domains import DOMAINS
+from robench.domains import CHANNELS, DOMAINS
 from robench.models.compiled import CompiledPasses
 from robench.models.precision import Arithmetic, arithmetic_of, running_in, widened
 from robench.tasks.classification import CLASSIFICATION
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from robench.declarations.preprocessing import PreprocessingBase
+    from robench.core.declared import Preprocessing
     from robench.tasks.base import Task
 
 
@@ -38,7 +38,7 @@ class LoadedModel:
     def __init__(
         self,
         module: nn.Module,
-        preprocessing: PreprocessingBase,
+        preprocessing: Preprocessing,
         device: torch.device | str = "cpu",
         task: Task = CLASSIFICATION,
     ) -> None:
@@ -48,12 +48,9 @@ class LoadedModel:
         # A module declares it by an attribute; its output for a row may then depend on that row's seed.
         self._takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
-        self._is_of_images = preprocessing.normalisation is not None
-        self._domain = preprocessing.domain
-        self._mean_C11, self._std_C11 = (
-            torch.tensor(values, device=device, dtype=torch.float32).reshape(-1, 1, 1)
-            for values in preprocessing.normalisation or ((0.0,), (1.0,))
-        )
+        self._domain = DOMAINS[preprocessing.domain]
+        self._num_channels = preprocessing.num_channels
+        self._mean, self._std = normalisation_of(preprocessing, device)
         self._rules = task.rules
         self._arithmetic: Arithmetic | None = None
         # Shared by all copies, since compiling takes long.
@@ -67,12 +64,12 @@ class LoadedModel:
     @property
     def device(self) -> torch.device:
         """Return the device that inputs must be on."""
-        return self._mean_C11.device
+        return self._mean.device
 
     @property
     def normalisation(self) -> tuple[Tensor, Tensor]:
-        """Return mean and standard deviation of the normalisation, (C, 1, 1) each."""
-        return self._mean_C11, self._std_C11
+        """Return mean and standard deviation of the normalisation, in shapes that go with inputs, as (C, 1, 1)."""
+        return self._mean, self._std
 
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
@@ -87,7 +84,7 @@ class LoadedModel:
         if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         # A copy, since the model may write into its input.
-        normalised = (inputs - self._mean_C11) / self._std_C11 if self._is_of_images else inputs.clone()
+        normalised = (inputs - self._mean) / self._std if self._domain.is_real_valued else inputs.clone()
         with KeptSettings(), running_in(self._arithmetic, self.device):
             if self._arithmetic is not None and self._arithmetic.is_compiled:
                 output = self._compiled(normalised, seeds)
@@ -150,21 +147,50 @@ class LoadedModel:
         model = copy(self)
         model._arithmetic = None if dtype == EXACT_DTYPE else arithmetic_of(dtype)
         is_compiled = model._arithmetic is not None and model._arithmetic.is_compiled
-        if is_compiled and not DOMAINS[self._domain].is_real_valued:
-            raise ContractError(f"passes for {self._domain}, of any length, cannot be compiled, got precision {dtype}")
+        if is_compiled and not self._domain.is_real_valued:
+            raise ContractError(
+                f"passes for {self._domain.name}, of any length, cannot be compiled, got precision {dtype}"
+            )
         return model
 
     def _check_inputs(self, inputs: Tensor) -> None:
-        channels = len(self._mean_C11)
-        if self._is_of_images and (inputs.ndim != 4 or inputs.shape[1] != channels):
-            raise ContractError(f"inputs must be images (batch, {channels}, height, width), got {tuple(inputs.shape)}")
-        wanted = DOMAINS[self._domain].rules.dtype
+        domain, num_channels = self._domain, self._num_channels
+        place = 1 + domain.axes.index(CHANNELS) if CHANNELS in domain.axes else 0
+        fits = not domain.axes or inputs.ndim == 1 + len(domain.axes)
+        if not fits or (num_channels is not None and inputs.shape[place] != num_channels):
+            axes = ["batch", *domain.axes]
+            axes[place] = axes[place] if num_channels is None else str(num_channels)
+            raise ContractError(f"inputs must be {domain.name} ({', '.join(axes)}), got {tuple(inputs.shape)}")
+        wanted = domain.rules.dtype
         if inputs.dtype != wanted:
-            advice = ": convert them (bytes over 255)" if self._is_of_images else ""
-            scale = " in [0, 1]" if self._is_of_images else f", as those of {self._domain} are"
+            advice = f": convert them (bytes over {domain.levels})" if domain.levels else ""
+            scale = (
+                f", as those of {domain.name} are"
+                if domain.limits is None
+                else " in [{:g}, {:g}]".format(*domain.limits)
+            )
             raise ContractError(f"inputs must be {str(wanted)[6:]}{scale}, got {inputs.dtype}{advice}")
         if inputs.device != self.device:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
+
+
+def normalisation_of(preprocessing: Preprocessing, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation on a device, float32, in shapes that go with inputs, as (C, 1, 1) of images.
+
+    Raises:
+        DeclarationError: inputs of the domain have no channels, and there is more than one mean.
+    """
+    domain = DOMAINS[preprocessing.domain]
+    if preprocessing.num_channels not in (None, 1) and not domain.channel_shape:
+        raise DeclarationError(
+            f"preprocessing has mean and std of {preprocessing.num_channels} channels, and inputs of the domain "
+            f"{domain.name} have no axis of channels: give one mean and one std"
+        )
+    mean, std = (
+        torch.tensor(values, device=device, dtype=torch.float32).reshape(domain.channel_shape)
+        for values in preprocessing.normalisation
+    )
+    return mean, std
 
 
 class _Differentiable(LoadedModel):

@@ -40,12 +40,13 @@ class GreedyWordSwap(WordSearch):
     unknown: str = "[UNK]"
     backend: Literal["robench", "textattack"] = "robench"
 
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
         """Return why it cannot be applied to a dataset: of other inputs or another task, or of one TextAttack lacks."""
-        problem = TextPerturbation.problem_on(self, dataset)
-        if not problem and self.backend != "robench" and dataset.task != CLASSIFICATION.name:
-            return f"must serve {CLASSIFICATION.name} with backend {self.backend}, got dataset {dataset.name}"
-        return problem
+        problems = TextPerturbation.problems_on(self, dataset)
+        if not problems and self.backend != "robench" and dataset.task != CLASSIFICATION.name:
+            wanted = f"must serve {CLASSIFICATION.name} with backend {self.backend}"
+            return [("", f"{wanted}, got dataset {dataset.name}")]
+        return problems
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse what a search refuses, and more than one word in the place of a ranked one."""

@@ -67,9 +67,15 @@ class Sweep(PerturbationBase):
         """Return the kind whose name seeds the random numbers: that of the attack."""
         return self.first.kind
 
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return the reason why the attack cannot be applied to a dataset; empty if it can."""
-        return self.first.problem_on(dataset)
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the attack cannot be applied to a dataset, and which budgets are too large for it."""
+        problems = [each for each in self.first.problems_on(dataset) if each[0] != "epsilon"]
+        return problems + [
+            (f"epsilons.{place}", message)
+            for place, attack in enumerate(self.at_budgets)
+            for field, message in attack.problems_on(dataset)
+            if field == "epsilon"
+        ]
 
     @property
     def batch_dependence(self) -> str:

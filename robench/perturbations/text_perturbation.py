@@ -9,6 +9,7 @@ from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
+    from robench.declarations.base import FieldProblem
 
 
 class TextPerturbation(PerturbationBase):
@@ -21,10 +22,10 @@ class TextPerturbation(PerturbationBase):
     domain: ClassVar[str] = TEXTS.name
     tasks: ClassVar[tuple[str, ...]] = ()
 
-    def problem_on(self, dataset: DatasetDeclaration) -> str:
-        """Return why it cannot be applied to a dataset of other inputs, or of another task."""
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why it cannot be applied to a dataset: of other inputs, or of another task."""
         if dataset.domain != self.domain:
-            return f"must serve texts, got dataset {dataset.name} of {dataset.domain}"
+            return [("", f"must serve texts, got dataset {dataset.name} of {dataset.domain}")]
         if self.tasks and dataset.task not in self.tasks:
-            return f"must serve {' or '.join(self.tasks)}, got dataset {dataset.name} of {dataset.task}"
-        return ""
+            return [("", f"must serve {' or '.join(self.tasks)}, got dataset {dataset.name} of {dataset.task}")]
+        return []

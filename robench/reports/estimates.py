@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
 from robench.core.report import Cell
-from robench.metrics import METRICS, Readings
+from robench.metrics import METRICS, Readings, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,8 @@ def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
         IncompleteError: examples are missing, or those of two conditions do not belong together.
         ContractError: the outcomes do not fit the metric.
     """
-    return METRICS[column.metric].compute(readings_of(column, views, coverages))
+    estimate = METRICS[column.metric].compute(readings_of(column, views, coverages))
+    return replace(estimate, unit=unit_of(column))
 
 
 def readings_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Readings:

@@ -11,7 +11,7 @@ from robench.core.identity import to_plain
 from robench.core.rendered import Rendered
 from robench.core.spelling import spelling_of
 from robench.declarations.views import views_of
-from robench.metrics import METRICS
+from robench.metrics import title_of
 from robench.reports.build import report_of_store
 from robench.reports.coverage import cover
 from robench.reports.results import Stored
@@ -163,7 +163,7 @@ def _explained(view: View, suite: Suite, row: Row, coverages: Mapping[str, Cover
         settings={} if attack.is_clean else _settings(attack),
         budget="" if threat_model is None else str(threat_model),
         cells={
-            METRICS[column.metric].title: row.cells[column.key]
+            title_of(column): row.cells[column.key]
             for column in suite.columns
             if column.conditions == (view.name,) and column.distance is None
         },

@@ -116,7 +116,7 @@ def _expectation(stronger: Tried, weaker: Tried) -> Expectation | None:
 def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
     for each in tried:
         budget = each.threat_model
-        is_everything = budget.norm == "linf" and budget.space == "pixel" and budget.epsilon >= HALF
+        is_everything = budget.norm == "linf" and budget.space == "input" and budget.epsilon >= HALF
         # One in so many classes is chance where an example has one class, as in the tasks that audits are for.
         num_classes = each.dataset.num_classes if TASKS[each.dataset.task].is_audited else None
         if each.attack.is_iterated and is_everything and num_classes is not None:

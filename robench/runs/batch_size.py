@@ -70,5 +70,5 @@ def _example(checkpoint: Checkpoint, datasets: Mapping[str, DatasetDeclaration],
         if not isinstance(preprocessing, ImagePreprocessing) or preprocessing.crop is None:
             raise
     if isinstance(preprocessing, ImagePreprocessing) and preprocessing.crop is not None:
-        return torch.full((1, len(preprocessing.mean), preprocessing.crop, preprocessing.crop), 0.5)
+        return torch.full((1, preprocessing.num_channels or 3, preprocessing.crop, preprocessing.crop), 0.5)
     raise RobenchError("the size of its inputs is unknown: say trained_on in its entry")

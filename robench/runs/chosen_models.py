@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from robench.core.errors import UsageError
-from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_preprocessing
 from robench.declare.names import name_problem
 from robench.models.in_memory import in_memory_checkpoint
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import Preprocessing
 
-    InMemoryModel = nn.Module | tuple[nn.Module, ImagePreprocessing | Mapping[str, object]]
+    InMemoryModel = nn.Module | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
     Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
     Keys = str | Mapping[str, str]
 
@@ -144,7 +144,7 @@ def _parts(name: str, model: object) -> tuple[nn.Module, Preprocessing]:
         )
     if preprocessing is None:
         return module, preprocessing_of(name, module)
-    if isinstance(preprocessing, ImagePreprocessing):
+    if isinstance(preprocessing, PreprocessingBase):
         return module, preprocessing
     if isinstance(preprocessing, Mapping):
         fields = {"kind": ImagePreprocessing.kind, **preprocessing}

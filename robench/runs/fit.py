@@ -26,13 +26,14 @@ from robench.models.loading import load_model
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration
     from robench.core.protocols import Dataset, Model
+    from robench.core.suite import Condition
     from robench.tasks.base import Contradiction
 
 NUM_EXAMPLES = 32
@@ -74,6 +75,24 @@ def check_fit(
             if is_expected and bool(torch.isfinite(outputs).all()):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
     return None if checkpoint.coupled else _check_rows_are_apart(checkpoint, model, datasets)
+
+
+def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
+    """Refuse conditions whose perturbation cannot be applied to inputs of a dataset's shape.
+
+    Raises:
+        UsageError: the message names the condition, the dataset and the shape.
+    """
+    shapes: dict[DatasetDeclaration, tuple[int, ...] | None] = {}
+    for condition in conditions:
+        declared = condition.dataset
+        if declared not in shapes:
+            # Unreadable examples are reported when their shard fails.
+            found = _readable(datasets[declared], 0)
+            shapes[declared] = None if found is None else tuple(found[0].shape)
+        shape = shapes[declared]
+        if shape is not None and (problem := condition.perturbation.problem_with_shape(shape)):
+            raise UsageError(f"condition {condition.name!r} on dataset {declared.name!r}: {problem}")
 
 
 def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:

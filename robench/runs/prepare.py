@@ -21,7 +21,7 @@ from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, cost_of, measured_paces, work_of
-from robench.runs.fit import check_fit
+from robench.runs.fit import check_fit, check_shapes
 from robench.runs.fit_apart import check_fit_apart, checks_apart
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.smoke import NOTE
@@ -203,6 +203,9 @@ def prepare(request: RunRequest) -> PreparedRun:
             check_installed(condition.perturbation.backend)
     declared = request.datasets
     opened, digests = _found(request, declared)
+    conditions = [condition for suite in request.suites for condition in suite.conditions]
+    for preprocessing in dict.fromkeys(each.preprocessing for each in request.checkpoints):
+        check_shapes(conditions, {each: opened[each, preprocessing] for each in declared})
     apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
     seconds: dict[str, float] = {}
     for checkpoint in request.checkpoints:

@@ -18,7 +18,7 @@ from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.kept_examples import folder_of
 from robench.runs.prepare import PreparedRun, prepare
-from robench.runs.transfer_choice import check_same_pixels, choose, normalisation_of
+from robench.runs.transfer_choice import check_same_pixels, choose
 from robench.scheduling import plan
 from robench.tasks import TASKS
 
@@ -173,7 +173,7 @@ def _without_attacks_on(run: PreparedRun, targets_alone: set[str]) -> PreparedRu
 
 
 def _transferred(view: View, source: Measurement) -> Condition:
-    mean, std = normalisation_of(source.checkpoint)
+    mean, std = source.checkpoint.preprocessing.normalisation
     action = Rescore(source=source.key, mean=mean, std=std, budget=view.epsilon)
     name = f"{view.name} from {_marked(source.checkpoint, source.batch_size)}"
     return replace(view.condition, name=name, perturbation=view.attack, action=action, distances=())

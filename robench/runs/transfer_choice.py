@@ -60,14 +60,6 @@ def check_same_pixels(checkpoints: Sequence[Checkpoint]) -> None:
             )
 
 
-def normalisation_of(checkpoint: Checkpoint) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the mean and the standard deviation of each channel; 0 and 1 if the input is not normalised."""
-    preprocessing = checkpoint.preprocessing
-    if not isinstance(preprocessing, ImagePreprocessing):
-        return (0.0,), (1.0,)
-    return preprocessing.mean, preprocessing.std
-
-
 def _with_reduced_budget(name: str) -> str:
     condition, at, budget = name.rpartition("@")
     try:
@@ -79,7 +71,8 @@ def _with_reduced_budget(name: str) -> str:
 def _pixels_of(preprocessing: Declaration) -> Declaration:
     if not isinstance(preprocessing, ImagePreprocessing):
         return preprocessing
-    return replace(preprocessing, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+    same = (0.5,) * len(preprocessing.mean)
+    return replace(preprocessing, mean=same, std=same)
 
 
 def _shown(checkpoint: Checkpoint) -> str:

@@ -126,7 +126,7 @@ def gives_inputs_of_its_domain(opened: Opened) -> None:
     """Check that the rules of the domain accept its inputs; images have further checks."""
     domain = opened.declared.domain
     if domain == IMAGES.name:
-        gives_rgb_images_in_the_unit_range(opened)
+        gives_images_in_the_unit_range(opened)
         return
     batch = opened.dataset.batch(0, min(len(opened.dataset), MOST_READ))
     try:
@@ -135,7 +135,7 @@ def gives_inputs_of_its_domain(opened: Opened) -> None:
         require(False, opened.subject, f"is refused: {error}", f"inputs of the domain {domain}")
 
 
-def gives_rgb_images_in_the_unit_range(opened: Opened) -> None:
+def gives_images_in_the_unit_range(opened: Opened) -> None:
     """Check shapes, types and values of items and batches."""
     dataset, subject = opened.dataset, opened.subject
     image, label = dataset[0]
@@ -143,10 +143,10 @@ def gives_rgb_images_in_the_unit_range(opened: Opened) -> None:
     batch = dataset.batch(0, size)
     shape = tuple(batch.inputs.shape)
     require(
-        len(shape) == 4 and shape[:2] == (size, 3) and tuple(image.shape) == shape[1:],
+        len(shape) == 4 and shape[0] == size and tuple(image.shape) == shape[1:],
         subject,
         f"gives a batch of shape {shape} and an item of shape {tuple(image.shape)}",
-        f"({size}, 3, height, width) and (3, height, width)",
+        f"({size}, channels, height, width) and (channels, height, width)",
     )
     side = opened.declared.image_size if opened.declared.folder is None else None
     require(side is None or shape[2:] == (side, side), subject, f"gives images of {shape[2:]} pixels", f"{side} each")

@@ -11,7 +11,7 @@ import torch
 from robench.attacks.base import Attack
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.declarations.perturbation_base import PerturbationBase
-from robench.domains.real_valued import UNIT_INTERVAL
+from robench.domains.images import IMAGES
 from robench.testing.expectations import require, watched_generators
 from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
 
@@ -50,12 +50,12 @@ def keeps_shape_dtype_and_device(declaration: PerturbationBase) -> None:
 
 
 def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
-    """Check range and budget: with the harness's tolerance, and exactly for robench's own code in pixel space."""
+    """Check range and budget: with the harness's tolerance, and exactly for robench's own code."""
     batch, model = batch_of(num_examples=64, seed=2), LinearModel()
     made = perturbed(declaration, batch, model)
     result, subject = made.inputs, subject_of(declaration)
     try:
-        UNIT_INTERVAL.check_perturbed(result, batch.inputs, declaration, model)
+        IMAGES.rules.check_perturbed(result, batch.inputs, declaration, model)
     except (BudgetExceededError, ContractError) as error:
         raise AssertionError(f"{subject} breaks its promise: {error}; expected the declared limits") from error
     if declaration.backend != "robench":
@@ -68,7 +68,7 @@ def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
         "points of the region: project them by `problem.region.project`",
     )
     threat_model = declaration.threat_model
-    if threat_model is None or threat_model.space != "pixel":
+    if threat_model is None or threat_model.space != "input":
         return
     change = (result.double() - batch.inputs.double()).flatten(1)
     longest = float(change.norm(p=float(threat_model.norm[1:]), dim=1).max())

@@ -1,4 +1,4 @@
-"""Augmentation of embedded images: small shifts and noise."""
+"""Augmentation of embedded data: small shifts of images, and noise."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def shifted(images: Tensor, max_shift: int, generator: torch.Generator) -> Tenso
     return padded.permute(0, 2, 3, 1)[index, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
-def noisy(images: Tensor, scale: float, generator: torch.Generator) -> Tensor:
-    """Add Gaussian noise of standard deviation ``scale`` (pixel units) to each value, and clip to [0, 1]."""
+def noisy(inputs: Tensor, scale: float, generator: torch.Generator, limits: tuple[float, float] = (0.0, 1.0)) -> Tensor:
+    """Add Gaussian noise of standard deviation ``scale`` to each value, and clip to the limits."""
     if scale == 0:
-        return images
-    return (images + scale * torch.randn(images.shape, generator=generator)).clamp(0, 1)
+        return inputs
+    return (inputs + scale * torch.randn(inputs.shape, generator=generator)).clamp(*limits)

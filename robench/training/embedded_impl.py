@@ -16,8 +16,10 @@ from torch.nn.functional import cross_entropy
 
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
-from robench.declarations.preprocessing import ImagePreprocessing
+from robench.domains import DOMAINS
+from robench.domains.images import IMAGES
 from robench.models.build import build
+from robench.models.loaded import normalisation_of
 from robench.training.adversarial import adversarial
 from robench.training.augmentation import noisy, shifted
 from robench.training.auxiliary import check_auxiliary, with_auxiliary
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from robench.core.checkpoint import Checkpoint
+    from robench.domains import Domain
     from robench.training.base import Host
 
 
@@ -43,27 +46,42 @@ def train(
     Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
 
     Raises:
-        DeclarationError: the entry has no training fields, or weights auxiliary losses that the model does not have.
+        DeclarationError: the entry has no such training, its inputs are no real numbers, or it weights auxiliary losses
+            that the model does not have.
     """
     del host
     training = checkpoint.training
-    if not isinstance(training, Training) or not isinstance(checkpoint.preprocessing, ImagePreprocessing):
+    if not isinstance(training, Training):
+        found = "has no 'training' fields" if training is None else f"has a training of kind {training.kind!r}"
         raise DeclarationError(
-            f"checkpoint {checkpoint.name!r} has no 'training' fields; add them to its entry to train it"
+            f"checkpoint {checkpoint.name!r} {found}; add those of kind {Training.kind!r} to its entry"
+        )
+    domain = DOMAINS[checkpoint.preprocessing.domain]
+    if not domain.is_real_valued:
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} is of {domain.name}, and a training of kind {Training.kind!r} is of inputs"
+            " of real numbers: state the training of another kind"
+        )
+    if training.max_shift and domain.axes != IMAGES.axes:
+        axes = ", ".join(domain.axes) or "unknown"
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} has training.max_shift {training.max_shift}, which shifts images, and"
+            f" inputs of the axes {axes}: leave it out"
         )
     with reproducible(training.seed):
-        return _train(checkpoint, training, checkpoint.preprocessing, on_epoch)
+        return _train(checkpoint, training, domain, on_epoch)
 
 
 def _train(
     checkpoint: Checkpoint,
     training: Training,
-    preprocessing: ImagePreprocessing,
+    domain: Domain,
     on_epoch: Callable[[EpochReport], None],
 ) -> dict[str, Tensor]:
+    preprocessing, limits = checkpoint.preprocessing, domain.rules.limits
     dataset = open_dataset(training.dataset, data_root=None, preprocessing=preprocessing, split="train")
     everything = dataset.batch(0, len(dataset))
-    mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (preprocessing.mean, preprocessing.std))
+    mean, std = normalisation_of(preprocessing)
     model = build(checkpoint.architecture).train()
     check_auxiliary(model, (everything.inputs[:2] - mean) / std, training.auxiliary_weight)
     optimizer = _optimizer(model, training)
@@ -75,10 +93,10 @@ def _train(
         for i, rows in enumerate(batches):
             share = _share_of_peak(training, epoch + i / len(batches))
             set_learning_rate(optimizer, training.learning_rate * share)
-            images = shifted(everything.inputs[rows], training.max_shift, generator)
-            images, targets = noisy(images, training.noise_scale, generator), everything.targets[rows]
-            images = adversarial(images, partial(_loss_at, model, mean, std, targets), training, generator)
-            logits, auxiliary = with_auxiliary(model, (images - mean) / std, training.auxiliary_weight)
+            inputs = shifted(everything.inputs[rows], training.max_shift, generator)
+            inputs, targets = noisy(inputs, training.noise_scale, generator, limits), everything.targets[rows]
+            inputs = adversarial(inputs, partial(_loss_at, model, mean, std, targets), training, generator, limits)
+            logits, auxiliary = with_auxiliary(model, (inputs - mean) / std, training.auxiliary_weight)
             loss = cross_entropy(logits, targets, label_smoothing=training.label_smoothing)
             if auxiliary is not None:
                 loss = loss + auxiliary.mean()
@@ -99,8 +117,8 @@ def _train(
     return saved(model.state_dict(), training.saved_as)
 
 
-def _loss_at(model: nn.Module, mean: Tensor, std: Tensor, targets: Tensor, images: Tensor) -> Tensor:
-    return cross_entropy(model((images - mean) / std), targets)
+def _loss_at(model: nn.Module, mean: Tensor, std: Tensor, targets: Tensor, inputs: Tensor) -> Tensor:
+    return cross_entropy(model((inputs - mean) / std), targets)
 
 
 def _batches(num_examples: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:

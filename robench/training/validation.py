@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from robench.core.errors import MissingDataError
 from robench.datasets import open_dataset
+from robench.models.loaded import normalisation_of
 from robench.training.base import ValidationScores
 
 if TYPE_CHECKING:
@@ -19,27 +20,26 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from robench.core.declared import Preprocessing
     from robench.core.protocols import Dataset
-    from robench.declarations.preprocessing import ImagePreprocessing
 
 # As suites have, so that models whose rows influence each other are scored as they are measured.
 BATCH_SIZE = 100
 
 
 class Validation:
-    """Images of a dataset's evaluation split, normalised for a model."""
+    """Real-valued inputs of a dataset's evaluation split, normalised for a classifier."""
 
-    def __init__(self, dataset: Dataset, preprocessing: ImagePreprocessing, device: torch.device) -> None:
+    def __init__(self, dataset: Dataset, preprocessing: Preprocessing, device: torch.device) -> None:
         self._dataset = dataset
         self._device = device
-        mean, std = preprocessing.mean, preprocessing.std
-        self._mean, self._std = (torch.tensor(values, device=device).reshape(3, 1, 1) for values in (mean, std))
+        self._mean, self._std = normalisation_of(preprocessing, device)
 
     def scores(self, model: nn.Module) -> ValidationScores:
-        """Return the scores of a model that takes normalised images and is on this device.
+        """Return the scores of a model that takes normalised inputs and is on this device.
 
         Raises:
-            ExampleError: an image cannot be read.
+            ExampleError: an example cannot be read.
         """
         was_training, num_right, total = model.training, 0, 0.0
         model.eval()
@@ -48,8 +48,8 @@ class Validation:
             torch.manual_seed(0)
             for start in range(0, len(self._dataset), BATCH_SIZE):
                 batch = self._dataset.batch(start, min(start + BATCH_SIZE, len(self._dataset)))
-                images, targets = batch.inputs.to(self._device), batch.targets.to(self._device)
-                logits = model((images - self._mean) / self._std)
+                inputs, targets = batch.inputs.to(self._device), batch.targets.to(self._device)
+                logits = model((inputs - self._mean) / self._std)
                 num_right += int((logits.argmax(1) == targets).sum())
                 total += float(cross_entropy(logits, targets, reduction="sum"))
         model.train(was_training)
@@ -59,7 +59,7 @@ class Validation:
 
 def validation_on(
     dataset: str,
-    preprocessing: ImagePreprocessing,
+    preprocessing: Preprocessing,
     *,
     data_root: Path | None = None,
     device: torch.device,

@@ -114,10 +114,10 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
 }
 # The audit attacks a model in ways that its definition fixes.
 AUDIT = "the audit is defined by these attacks"
-CLASSIFIERS = "the audit is of classifiers of images, which the task says (`is_audited`)"
+CLASSIFIERS = "the audit is of classifiers, which the task says (`is_audited`)"
 LOSSES = "robench.tasks.classification_losses"
 ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
-    "evaluation/audit.py": {"robench.domains.images": CLASSIFIERS, "robench.tasks.classification": CLASSIFIERS},
+    "evaluation/audit.py": {"robench.tasks.classification": CLASSIFIERS},
     "evaluation/comparisons.py": {
         "robench.attacks.apgd": AUDIT,
         "robench.attacks.fgsm": AUDIT,

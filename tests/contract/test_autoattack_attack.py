@@ -290,7 +290,7 @@ def as_published(variant: str, norm: str) -> list[tuple[str, dict[str, Any]]]:
 def theirs_of(attack: Any) -> tuple[str, dict[str, Any]]:
     """Return the class of the package's that a declared attack stands for, and its attributes."""
     shared = {"norm": attack.norm.capitalize(), "eps": float(attack.epsilon)}
-    assert (attack.stop, attack.space, attack.clip, attack.labels) == ("at_success", "pixel", "box", "true")
+    assert (attack.stop, attack.space, attack.clip, attack.labels) == ("at_success", "input", "box", "true")
     match attack:
         case Apgd():
             fields = {

@@ -37,7 +37,7 @@ from robench.core.errors import ContractError, DeclarationError, UsageError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.domains.real_valued import UNIT_INTERVAL
+from robench.domains.images import IMAGES
 from robench.models.loaded import LoadedModel
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
@@ -168,7 +168,7 @@ class TestEveryAttackOfALibrary:
         result = run(declared)
         assert result.inputs.dtype == torch.float32
         assert not result.inputs.requires_grad
-        UNIT_INTERVAL.check_perturbed(result.inputs, BATCH.inputs, declared, VICTIM)
+        IMAGES.rules.check_perturbed(result.inputs, BATCH.inputs, declared, VICTIM)
 
     def test_same_seeds_give_the_same_bytes_whatever_ran_before(self, declared: Any) -> None:
         first = run(declared)
@@ -362,7 +362,7 @@ def test_autoattack_is_pyautoattacks_byte_for_byte() -> None:
     expected, _ = theirs.run_standard_evaluation(few.inputs, few.targets, batch_size=4)
     result = run(declared, few)
     assert torch.equal(result.inputs, expected)
-    UNIT_INTERVAL.check_perturbed(result.inputs, few.inputs, declared, VICTIM)
+    IMAGES.rules.check_perturbed(result.inputs, few.inputs, declared, VICTIM)
 
 
 def test_the_seed_of_a_batch_is_that_of_its_first_example() -> None:
@@ -391,7 +391,7 @@ def test_autoattack_has_no_more_targets_than_there_are_classes() -> None:
     declared = AutoAttack(backend="autoattack", epsilon=Fraction(1, 10_000), variant="standard")
     one = part_of(BATCH, slice(2, 3))
     result = run(declared, one)
-    UNIT_INTERVAL.check_perturbed(result.inputs, one.inputs, declared, VICTIM)
+    IMAGES.rules.check_perturbed(result.inputs, one.inputs, declared, VICTIM)
     assert torch.equal(result.inputs, one.inputs), "what stands comes back clean"
     assert result.num_gradients is not None
     # apgd-ce, and five targets each of apgd and fab.

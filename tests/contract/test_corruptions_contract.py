@@ -14,7 +14,7 @@ from PIL import Image
 
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
-from robench.corruptions import TYPES
+from robench.corruptions import COLOUR_TYPES, TYPES
 from robench.corruptions import corruption_impl as portions
 from robench.corruptions.corruption import Corruption
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
@@ -168,10 +168,33 @@ def test_gradients_of_the_inputs_end_here(kind: Any) -> None:
     assert not corrupted(Corruption(type=kind, severity=1), images).requires_grad
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 8, 8), (2, 4, 8, 8), (2, 64)])
-def test_what_is_no_colour_image_is_refused_with_its_shape(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ContractError, match=r"'fog' met inputs of shape \(2, .*wanted colour images"):
+@pytest.mark.parametrize("shape", [(2, 8, 8), (2, 64)])
+def test_what_is_no_image_is_refused_with_its_shape(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ContractError, match=r"'fog' needs images \(channels, height, width\), got .*leave it out"):
         corrupted(Corruption(type="fog", severity=1), torch.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    "fields", [*({"type": kind} for kind in sorted(COLOUR_TYPES)), {"type": "fog", "saved_as": "jpeg-85"}]
+)
+def test_what_mixes_colours_needs_three_channels(fields: dict[str, Any]) -> None:
+    declaration = Corruption(severity=1, **fields)
+    assert declaration.problem_with_shape((3, 8, 8)) == ""
+    for channels in (1, 4):
+        with pytest.raises(ContractError, match=r"needs colour images \(3, height, width\), got"):
+            corrupted(declaration, torch.zeros(2, channels, 8, 8))
+
+
+@pytest.mark.parametrize("kind", sorted(set(TYPES) - COLOUR_TYPES))
+def test_all_others_take_any_number_of_channels(kind: str) -> None:
+    bands = torch.rand(2, 5, 32, 32, generator=torch.Generator().manual_seed(0))
+    declaration = Corruption(type=kind, severity=3)
+    made = corrupted(declaration, bands)
+    assert torch.equal((made * 255).round() / 255, made)
+    assert corrupted(declaration, bands[:, :1]).shape == (2, 1, 32, 32)
+    # What is neither drawn for each channel nor measured over all of them changes each channel alone.
+    if kind not in ("fog", "brightness") and not kind.endswith("_noise"):
+        assert torch.equal(corrupted(declaration, bands[:, :3]), made[:, :3])
 
 
 def test_types_have_draws_of_their_own_and_severities_share_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,10 @@ from robench.attacks.fgsm import Fgsm
 from robench.core.columns import fields_of
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.outcomes import Outcome
+from robench.declarations.base import FieldsError
 from robench.declarations.preprocessing import PREPROCESSINGS, NoPreprocessing
-from robench.domains import DOMAINS
+from robench.domains import DOMAINS, Domain
 from robench.domains.code_points import encoded_batch
-from robench.domains.real_valued import RealValued
 from robench.perturbations import Clean
 
 if TYPE_CHECKING:
@@ -72,12 +73,52 @@ def test_distances_are_of_each_example_alone(name: str, examples: Tensor) -> Non
         assert (each > 0).tolist() == [False, False, True, False]
 
 
+def domain_of_pairs(limits: tuple[float, float] | None, **fields: Any) -> Domain:
+    fields = {"axes": ("channels",), "is_real_valued": True} | fields
+    implementation = "robench.domains.real_valued:RealValued"
+    return Domain(name="pairs", title="Pairs", implementation=implementation, limits=limits, **fields)
+
+
+class TestDeclaration:
+    def test_limits_must_ascend_and_axes_differ(self) -> None:
+        for limits in ((1.0, 1.0), (0.0, math.inf)):
+            with pytest.raises(FieldsError, match="limits must be two ascending finite numbers"):
+                domain_of_pairs(limits)
+        with pytest.raises(FieldsError, match="axes must have different names, got time, time"):
+            domain_of_pairs(None, axes=("time", "time"))
+
+    @pytest.mark.parametrize(
+        ("axes", "shape"),
+        [(("channels", "height", "width"), (-1, 1, 1)), (("time", "channels"), (-1,)), (("time",), ()), ((), ())],
+    )
+    def test_values_per_channel_stand_at_its_axis(self, axes: tuple[str, ...], shape: tuple[int, ...]) -> None:
+        assert domain_of_pairs(None, axes=axes).channel_shape == shape
+
+    def test_a_budget_is_bounded_by_the_range_in_linf_alone(self) -> None:
+        bounded, free = domain_of_pairs((-1.0, 1.0)), domain_of_pairs(None)
+        assert bounded.budget_problem("linf", Fraction(2)) == ""
+        assert bounded.budget_problem("linf", Fraction(3)) == "must be at most 2 for pairs in [-1, 1], got 3"
+        assert bounded.budget_problem("l2", Fraction(3)) == free.budget_problem("linf", Fraction(30)) == ""
+        assert DOMAINS["images"].budget_problem("linf", Fraction(8)).endswith("got 8; such as 8/255")
+
+
 class TestRealValued:
-    rules = RealValued(lower=-2, upper=3)
+    rules = domain_of_pairs(limits=(-2.0, 3.0)).rules
     clean = torch.tensor([[-2.0, 3.0], [0.0, 0.5]])
 
     def test_its_bounds_are_valid_values(self) -> None:
         self.rules.check_clean(self.clean, "d")
+
+    def test_without_limits_every_finite_number_is_valid(self) -> None:
+        rules = domain_of_pairs(limits=None).rules
+        rules.check_clean(1e6 * self.clean, "d")
+        for value in (math.inf, -math.inf, math.nan):
+            with pytest.raises(ContractError, match=r"dataset 'd' gave inputs from .* wanted finite numbers"):
+                rules.check_clean(self.clean + value, "d")
+
+    def test_inputs_with_other_axes_are_refused(self) -> None:
+        with pytest.raises(ContractError, match=r"gave inputs of shape \(2, 2, 1\), wanted pairs \(batch, channels\)"):
+            self.rules.check_clean(self.clean[..., None], "d")
 
     @pytest.mark.parametrize("value", [-2.001, 3.001, float("inf"), float("nan")])
     def test_values_outside_are_refused_with_the_interval(self, value: float) -> None:
@@ -105,4 +146,4 @@ class TestPreprocessing:
         assert NoPreprocessing(inputs="plane").domain == "plane"
 
     def test_without_any_inputs_are_left_as_they_are(self) -> None:
-        assert NoPreprocessing(inputs="plane").normalisation is None
+        assert NoPreprocessing(inputs="plane").normalisation == ((0.0,), (1.0,))

@@ -257,8 +257,10 @@ def test_tokens_stand_where_the_model_reads_them(text: str) -> None:
 
 
 def test_classification_of_texts_alone_is_served() -> None:
-    assert SWAP.problem_on(DATASETS["sotu-eras"]) == ""
-    assert "must serve classification, got dataset sotu of language-modeling" in SWAP.problem_on(DATASETS["sotu"])
-    assert "must serve texts" in SWAP.problem_on(DATASETS["digits"])
+    assert SWAP.problems_on(DATASETS["sotu-eras"]) == []
+    assert (
+        "must serve classification, got dataset sotu of language-modeling" in SWAP.problems_on(DATASETS["sotu"])[0][1]
+    )
+    assert "must serve texts" in SWAP.problems_on(DATASETS["digits"])[0][1]
     assert not SWAP.is_gradient_free
     assert SWAP.is_attack

@@ -22,7 +22,7 @@ from robench.attacks.search import State, search
 from robench.attacks.square import Square
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.suite import ThreatModel
-from robench.domains.real_valued import UNIT_INTERVAL
+from robench.domains.images import IMAGES
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
@@ -213,7 +213,7 @@ REFUSED = [
     (Pgd, {"returns": "published", "step_size": EPSILON, "num_steps": 2}, "returns must be best or last for pgd"),
     (Square, {"returns": "published", "num_queries": 9, "p_init": 0.8}, "stop must be at_success with returns publ"),
     (Apgd, {"returns": "published", "num_steps": 9, "stop": "at_success"}, "stop must be never with returns published"),
-    (Fgsm, {"clip": "unit"}, "clip must be box with space pixel"),
+    (Fgsm, {"clip": "unit"}, "clip must be box with space input"),
     (Fgsm, {"norm": "l2", **UNIT}, "norm must be linf with clip unit, got l2"),
     (Fgsm, {"backend": "foolbox", **UNIT}, "clip must be box or none with backend foolbox, got unit"),
     (Square, {"num_queries": 9, "p_init": 0.8, "stop": "at_success", "backend": "autoattack", **UNIT}, "clip must be"),
@@ -253,7 +253,7 @@ class TestUnit:
         assert bool((inside.flatten(1).all(1) | whole).all())
         assert bool(whole.any()) == (getattr(declared, "returns", "best") == "published")
         assert bool(((clean < 0) | (clean > 1)).any())
-        assert UNIT_INTERVAL.check_perturbed(
+        assert IMAGES.rules.check_perturbed(
             made(declared, self.batch, self.victim), self.batch.inputs, declared, self.victim
         )
 
@@ -278,23 +278,22 @@ class TestUnit:
     def test_what_leaves_the_limits_or_the_budget_is_refused(self, change: float, error: Any, message: str) -> None:
         declared = replace(PGD, **UNIT)
         cut = ((self.batch.inputs - MEAN) / STD).clamp(0, 1)
-        assert UNIT_INTERVAL.check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
+        assert IMAGES.rules.check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
         cut[0, 0, 0, 0] += change if float(cut[0, 0, 0, 0]) <= 0.5 else -change
         with pytest.raises(error, match=message):
-            UNIT_INTERVAL.check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
+            IMAGES.rules.check_perturbed(cut * STD + MEAN, self.batch.inputs, declared, self.victim)
 
     def test_a_whole_input_is_let_pass_where_the_published_code_leaves_it_alone(self) -> None:
         inputs = self.batch.inputs
         assert (
-            float(UNIT_INTERVAL.check_perturbed(inputs, inputs, replace(SQUARE, **UNIT), self.victim)["linf"].max())
-            == 0
+            float(IMAGES.rules.check_perturbed(inputs, inputs, replace(SQUARE, **UNIT), self.victim)["linf"].max()) == 0
         )
         with pytest.raises(ContractError, match=r"returned inputs from -1\.9.* after normalisation, wanted \[0, 1\]"):
-            UNIT_INTERVAL.check_perturbed(inputs, inputs, replace(SQUARE, returns="best", **UNIT), self.victim)
+            IMAGES.rules.check_perturbed(inputs, inputs, replace(SQUARE, returns="best", **UNIT), self.victim)
 
     def test_distances_are_from_the_inputs_before_the_cut(self) -> None:
         cut = ((self.batch.inputs - MEAN) / STD).clamp(0, 1) * STD + MEAN
-        linf = UNIT_INTERVAL.check_perturbed(cut, self.batch.inputs, replace(PGD, **UNIT), self.victim)["linf"]
+        linf = IMAGES.rules.check_perturbed(cut, self.batch.inputs, replace(PGD, **UNIT), self.victim)["linf"]
         assert linf.tolist() == pytest.approx((cut - self.batch.inputs).abs().flatten(1).amax(1).tolist())
         assert float(linf.min()) > float(EPSILON)
 

@@ -132,5 +132,5 @@ class TestEveryPerturbationOfTexts:
     def test_it_is_refused_on_other_inputs(self, declaration: Any) -> None:
         for task in ("classification", "language-modeling"):
             dataset = DATASETS["sotu-eras" if task == "classification" else "sotu"]
-            assert (not declaration.problem_on(dataset)) == (task in tasks_of(declaration))
-        assert declaration.problem_on(DATASETS["digits"])
+            assert (not declaration.problems_on(dataset)) == (task in tasks_of(declaration))
+        assert declaration.problems_on(DATASETS["digits"])

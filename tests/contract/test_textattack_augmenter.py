@@ -63,9 +63,9 @@ def test_a_failure_of_the_library_is_a_contract_error(program: Callable[[str], N
 
 
 def test_texts_of_all_tasks_are_served_and_images_are_not() -> None:
-    assert AUGMENTER.problem_on(DATASETS["sotu"]) == ""
-    assert AUGMENTER.problem_on(DATASETS["sotu-eras"]) == ""
-    assert AUGMENTER.problem_on(DATASETS["digits"]) == "must serve texts, got dataset digits of images"
+    assert AUGMENTER.problems_on(DATASETS["sotu"]) == []
+    assert AUGMENTER.problems_on(DATASETS["sotu-eras"]) == []
+    assert AUGMENTER.problems_on(DATASETS["digits"]) == [("", "must serve texts, got dataset digits of images")]
 
 
 @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)

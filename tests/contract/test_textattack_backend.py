@@ -173,14 +173,14 @@ class TestDeclarations:
 
     def test_language_models_are_for_robenchs_own_search(self) -> None:
         wanted = "must serve classification with backend textattack, got dataset sotu"
-        assert GREEDY.problem_on(DATASETS["sotu"]) == wanted
-        assert replace(GREEDY, backend="robench").problem_on(DATASETS["sotu"]) == ""
-        assert "must serve classification" in RECIPE.problem_on(DATASETS["sotu"])
+        assert GREEDY.problems_on(DATASETS["sotu"]) == [("", wanted)]
+        assert replace(GREEDY, backend="robench").problems_on(DATASETS["sotu"]) == []
+        assert "must serve classification" in RECIPE.problems_on(DATASETS["sotu"])[0][1]
 
     @pytest.mark.parametrize("declaration", [GREEDY, RECIPE])
     def test_texts_alone_are_served(self, declaration: Any) -> None:
-        assert declaration.problem_on(DATASETS["sotu-eras"]) == ""
-        assert "must serve texts, got dataset digits" in declaration.problem_on(DATASETS["digits"])
+        assert declaration.problems_on(DATASETS["sotu-eras"]) == []
+        assert "must serve texts, got dataset digits" in declaration.problems_on(DATASETS["digits"])[0][1]
         assert declaration.backend == "textattack"
 
     def test_a_recipe_stops_at_success(self) -> None:

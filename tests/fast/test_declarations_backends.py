@@ -90,7 +90,7 @@ REFUSED: list[tuple[type[Any], str, dict[str, Any], str]] = [
         Fgsm,
         "torchattacks",
         {"epsilon": EPSILON, "space": "normalised"},
-        "space must be pixel with backend torchattacks, which has no other, got normalised",
+        "space must be input with backend torchattacks, which has no other, got normalised",
     ),
     (
         Fgsm,

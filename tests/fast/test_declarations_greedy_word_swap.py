@@ -20,12 +20,12 @@ DELETE = GreedyWordSwap(ranking="delete", num_queries=9, substitutions="table", 
 
 
 def test_other_tasks_and_domains_are_refused() -> None:
-    assert DELETE.problem_on(DATASETS["sotu"]) == ""
-    assert DELETE.problem_on(DATASETS["digits"]) == "must serve texts, got dataset digits of images"
+    assert DELETE.problems_on(DATASETS["sotu"]) == []
+    assert DELETE.problems_on(DATASETS["digits"]) == [("", "must serve texts, got dataset digits of images")]
     other: Any = type("Other", (), {"domain": "texts", "task": "regression", "name": "prices"})
-    assert DELETE.problem_on(other) == (
-        "must serve classification or language-modeling, got dataset prices of regression"
-    )
+    assert DELETE.problems_on(other) == [
+        ("", "must serve classification or language-modeling, got dataset prices of regression")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,8 @@ def test_a_misspelt_required_field_is_one_problem() -> None:
 @pytest.mark.parametrize(
     ("mean", "problem"),
     [
-        ([0.5], "mean: must have 3 entries, got 1"),
-        ([0.5] * 4, "mean: must have 3 entries, got 4"),
+        ([0.5], "std: must have as many entries as mean (1), got 3"),
+        ([0.5] * 4, "std: must have as many entries as mean (4), got 3"),
         (0.5, "mean: must be a list, got 0.5"),
         ([0.5, "a", 0.5], "mean[1]: must be a number, got 'a'"),
         (

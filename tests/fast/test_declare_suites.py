@@ -241,7 +241,7 @@ def test_a_name_given_three_times_is_two_problems() -> None:
 
 
 def test_names_are_compared_even_where_conditions_are_wrong_otherwise() -> None:
-    broken = {"name": "clean", "perturbation": {"kind": "fgsm", "epsilon": 3}}
+    broken = {"name": "clean", "perturbation": {"kind": "fgsm", "epsilon": -3}}
     problems = problems_of(conditions=[CLEAN, broken])
     assert [problem.split(":")[0] for problem in problems] == [
         "conditions[1].perturbation.epsilon",

@@ -10,10 +10,12 @@ import pytest
 
 from examples import CHECKPOINT
 from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
 from robench.attacks.cw import Cw
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
+from robench.attacks.square import Square
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.outcomes import Outcome
 from robench.core.suite import Condition, Suite
@@ -47,11 +49,16 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     # Any: the literal mappings are dicts.
     domains: Any = DOMAINS.builtin
     tasks: Any = TASKS.builtin
-    for domain in (WORDS, POINTS):
+    for domain in (WORDS, POINTS, WAVES):
         monkeypatch.setitem(domains, domain.name, domain)
     monkeypatch.setitem(tasks, GUESSING.name, GUESSING)
 
 
+WAVES = Domain(
+    name="waves", title="Waves", implementation="nowhere:RULES", is_real_valued=True, axes=("time", "channels")
+)
+ON_SERIES = replace(DIGITS, name="waves", domain="waves")
+SQUARE = Square(epsilon=EPSILON, num_queries=2, p_init=0.5)
 ON_WORDS = replace(DIGITS, name="phrases", domain="words")
 ON_POINTS = replace(DIGITS, name="heights", domain="points", task="guessing")
 OBJECTIVE = {"loss": "objective"}
@@ -63,6 +70,9 @@ OBJECTIVE = {"loss": "objective"}
         (Clean(), ON_WORDS),
         (Clean(), ON_POINTS),
         (PGD, DIGITS),
+        (Pgd(epsilon=Fraction(2), step_size=EPSILON, num_steps=1), ON_SERIES),
+        (CW, ON_SERIES),
+        (AutoAttack(epsilon=Fraction(2), variant="rand"), ON_SERIES),
         (replace(PGD, **OBJECTIVE), DIGITS),
         (replace(PGD, **OBJECTIVE), ON_POINTS),
         (Fgsm(epsilon=EPSILON, loss="objective"), ON_POINTS),
@@ -74,7 +84,7 @@ OBJECTIVE = {"loss": "objective"}
     ],
 )
 def test_what_a_dataset_can_be_perturbed_by(perturbation: PerturbationDeclaration, dataset: Any) -> None:
-    assert perturbation.problem_on(dataset) == ""
+    assert perturbation.problems_on(dataset) == []
 
 
 @pytest.mark.parametrize(
@@ -84,13 +94,17 @@ def test_what_a_dataset_can_be_perturbed_by(perturbation: PerturbationDeclaratio
         (UniformNoise(epsilon=EPSILON), ON_WORDS, "must be no uniform-noise on phrases, whose inputs (words)"),
         (PGD, ON_POINTS, "must have loss objective on heights, whose task is guessing"),
         (Apgd(epsilon=EPSILON, num_steps=10, loss="dlr-targeted"), ON_POINTS, "must have loss objective on heights"),
+        (replace(PGD, epsilon=Fraction(2)), DIGITS, "must be at most 1 for images in [0, 1], got 2; such as 8/255"),
+        (SQUARE, ON_SERIES, "must be no square on waves, whose inputs (waves) have the axes time, channels; it needs"),
+        (AutoAttack(epsilon=EPSILON, variant="standard"), ON_SERIES, "must be no square on waves, whose inputs"),
+        (Fgsm(epsilon=EPSILON, backend="torchattacks"), ON_SERIES, "must be robench on waves, whose inputs (waves)"),
         (CW, ON_POINTS, "must be another attack than cw on heights, whose task is"),
         (Corruption(type="snow", severity=1), ON_POINTS, "must be no corruption of images on heights"),
         (Sweep(attacks=(PGD, replace(PGD, epsilon=2 * EPSILON))), ON_POINTS, "must have loss objective on heights"),
     ],
 )
 def test_what_it_cannot_be_perturbed_by(perturbation: PerturbationDeclaration, dataset: Any, message: str) -> None:
-    assert perturbation.problem_on(dataset).startswith(message)
+    assert perturbation.problems_on(dataset)[0][1].startswith(message)
 
 
 def test_a_suite_with_such_a_condition_is_refused_with_its_place() -> None:

@@ -197,7 +197,7 @@ def test_the_whole_examples_are_accepted_by_both(kind: str) -> None:
         ("registry", (*CHECKPOINT, "architecture", "depth"), 0),
         ("registry", (*CHECKPOINT, "architecture", "attention", "layers"), "first"),
         ("registry", (*CHECKPOINT, "architecture", "attention", "sparsities"), 1),
-        ("registry", (*CHECKPOINT, "preprocessing", "mean"), [0.3, 0.3]),
+        ("registry", (*CHECKPOINT, "preprocessing", "mean"), [0.3, "grey"]),
         ("registry", (*CHECKPOINT, "preprocessing", "crop"), 5000),
         ("registry", (*CHECKPOINT, "training", "num_epochs"), 0),
         ("registry", (*CHECKPOINT, "training", "epochs"), 3),

@@ -44,7 +44,7 @@ SPSA: dict[str, dict[str, tuple[int, Fraction]]] = {
     "twicing": {"spsa": (40, LEVEL)},
 }
 # What normalised inputs meet in code that is written for images, and what the text says.
-READINGS = {"": ("normalised", "unit"), "-paper": ("pixel", "box")}
+READINGS = {"": ("normalised", "unit"), "-paper": ("input", "box")}
 BUDGETS = {"rpc": range(1, 7), "rkde": range(1, 7), "elliptical": range(1, 7), "twicing": [4], "boost": [1]}
 
 

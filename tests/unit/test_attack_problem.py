@@ -354,7 +354,7 @@ class TestSpaces:
         met.evaluate(met.inputs, cross_entropy_loss)
         torch.testing.assert_close(victim.seen[0], batch_of().inputs)
 
-    @pytest.mark.parametrize("space", ["pixel", "normalised"])
+    @pytest.mark.parametrize("space", ["input", "normalised"])
     def test_the_box_is_that_of_pixels_unless_there_is_none(self, space: Any) -> None:
         batch = batch_of()
         extreme = Batch(ids=batch.ids, inputs=batch.inputs.round(), targets=batch.targets)
@@ -366,7 +366,7 @@ class TestSpaces:
         assert float(boxed.max()) <= 1
         assert float(free.min()) < 0 or float(free.max()) > 1
 
-    @pytest.mark.parametrize("space", ["pixel", "normalised"])
+    @pytest.mark.parametrize("space", ["input", "normalised"])
     def test_what_is_not_moved_is_returned_bit_by_bit(self, space: Any) -> None:
         batch = batch_of()
         same = perturb(Fgsm(epsilon=Fraction(0), space=space), batch, Noisy(), ExampleDraws(range(10))).inputs

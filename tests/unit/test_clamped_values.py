@@ -100,7 +100,7 @@ class TestCounts:
         declared = Fgsm(epsilon=EPSILON, space="normalised", clip="none")
         assert attack(leaving(3.0), declared, BATCH, VICTIM, DRAWS).num_clamped is None
 
-    @pytest.mark.parametrize("space", ["pixel", "normalised"])
+    @pytest.mark.parametrize("space", ["input", "normalised"])
     @pytest.mark.parametrize(
         "declared",
         [

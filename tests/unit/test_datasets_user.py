@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def preprocessing(**fields: Any) -> ImagePreprocessing:
-    return ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), **fields)
+    return ImagePreprocessing(**{"mean": (0.5,) * 3, "std": (0.5,) * 3} | fields)
 
 
 def opened(declaration: DatasetDeclaration, **fields: Any) -> Any:
@@ -144,7 +144,11 @@ def test_each_format_has_the_images_and_labels_of_its_files(tmp_path: Path, make
     assert {
         (CLASSES.index(order[label]), grey.tobytes()) for grey, label in zip(greys, batch.targets, strict=True)
     } == found
-    assert torch.equal(batch.inputs[:, 0], batch.inputs[:, 2])
+    # Image files are decoded to colour; grey arrays and items keep their channel, unless a model wants three.
+    assert batch.inputs.shape[1] == (1 if make in (bytes_of, floats_of, items_of) else 3)
+    (tmp_path / "again").mkdir()
+    coloured = opened(make(tmp_path / "again"), mean=(0.5,) * 3, std=(0.5,) * 3).batch(0, len(dataset)).inputs
+    assert torch.equal(coloured, batch.inputs.expand(-1, 3, -1, -1))
     assert isinstance(dataset, ClassifiedDataset)
     assert dataset.num_classes == {cifar_of: 10, binary_of: 100}.get(make, 4)
 
@@ -200,7 +204,7 @@ class TestFingerprints:
     def test_items_of_another_content_are_other_data(self, tmp_path: Path) -> None:
         ways = ["", "count: 11", "form: bytes"]
         found = [opened(declared(tmp_path, TARGET[:-1] + f", arguments: {{{way}}}}}")).identity for way in ways]
-        # Grey bytes are the same pixels as grey images, in three channels.
+        # Grey bytes are the same pixels as grey images.
         assert found[0] == found[2] != found[1]
 
 
@@ -218,7 +222,7 @@ class TestSizes:
         small = opened(declaration, resize=20, crop=16).batch(0, 4)
         assert small.inputs.shape == (4, 3, 16, 16)
         assert opened(declaration, resize=20, crop=16).identity == opened(declaration).identity
-        assert torch.equal(opened(declaration, resize=32, crop=32)[0][0], opened(declaration)[0][0])
+        assert torch.equal(opened(declaration, resize=32, crop=32)[0][0], opened(declaration)[0][0].expand(3, -1, -1))
 
     @pytest.mark.parametrize("form", ["folder", "list"])
     def test_both_are_one_too_many(self, tmp_path: Path, form: str) -> None:
@@ -402,6 +406,29 @@ class TestLists:
             opened(declared(tmp_path, f"{{kind: csv, path: {place}}}"))
 
 
+class TestChannels:
+    def test_arrays_have_any_number_of_channels(self, tmp_path: Path) -> None:
+        bands = np.arange(2 * 9 * 9 * 7, dtype=np.uint8).reshape(2, 9, 9, 7)
+        np.savez(tmp_path / "x.npz", inputs=bands, targets=np.array([0, 1]))
+        declaration = declared(tmp_path, "{kind: npz, path: x.npz}")
+        batch = opened(declaration).batch(0, 2)
+        found = {image.tobytes() for image in (batch.inputs * 255).round().to(torch.uint8).numpy()}
+        assert found == {np.ascontiguousarray(image.transpose(2, 0, 1)).tobytes() for image in bands}
+        small = opened(declaration, crop=3, mean=(0.5,) * 7, std=(0.5,) * 7).batch(0, 2)
+        assert torch.equal(small.inputs, batch.inputs[:, :, 3:6, 3:6])
+        with pytest.raises(DeclarationError, match="images of 7 channels, and the preprocessing has mean and std of 3"):
+            opened(declaration, mean=(0.5,) * 3, std=(0.5,) * 3)
+
+    def test_image_files_are_grey_for_a_model_of_one_channel(self, tmp_path: Path) -> None:
+        declaration = folder_of(tmp_path)
+        grey = opened(declaration, mean=(0.5,), std=(0.5,)).batch(0, 4).inputs
+        assert torch.equal(grey.expand(-1, 3, -1, -1), opened(declaration).batch(0, 4).inputs)
+
+    def test_image_files_have_no_two_channels(self, tmp_path: Path) -> None:
+        with pytest.raises(ExampleError, match="cannot be given with 2 channels: image files have 1, 3, 4"):
+            opened(folder_of(tmp_path), mean=(0.5,) * 2, std=(0.5,) * 2).batch(0, 4)
+
+
 class TestArrays:
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -412,9 +439,8 @@ class TestArrays:
                 {"inputs": np.zeros((12, 32), np.uint8)},
                 r"must have the shape \(N, height, width\) or .* got uint8 \(12, 32\)",
             ),
-            ({"inputs": np.zeros((12, 3, 32, 32), np.uint8)}, r"with 1 or 3 channels, got uint8 \(12, 3, 32, 32\)"),
-            ({"inputs": np.zeros((12, 8, 8, 4), np.uint8)}, "with 1 or 3 channels"),
-            ({"inputs": np.zeros((12, 8, 8, 3), np.float32)}, r"\(N, channels, height, width\) with 1 or 3 channels"),
+            ({"inputs": np.zeros((12, 3, 32, 32), np.uint8)}, r"width, channels\), got uint8 \(12, 3, 32, 32\)"),
+            ({"inputs": np.zeros((12, 8, 8, 3), np.float32)}, r"\(N, channels, height, width\), got float32"),
             ({"inputs": np.zeros((12, 0, 8), np.uint8)}, "must have the shape"),
             ({"inputs": np.zeros((12, 8, 8), np.int64)}, "must be uint8, or floats in .* got int64"),
             ({"inputs": np.full((12, 1, 8, 8), np.nan)}, r"must lie in \[0, 1\], got nan in image 0"),

@@ -20,7 +20,8 @@ from robench.core.errors import BudgetExceededError, ContractError, ExampleError
 from robench.core.protocols import Perturbed
 from robench.core.records import Failure, Record
 from robench.datasets.digits import DIGITS
-from robench.domains.real_valued import BUDGET_TOLERANCE, UNIT_INTERVAL
+from robench.domains.images import IMAGES
+from robench.domains.real_valued import BUDGET_TOLERANCE
 from robench.evaluation import evaluator, keeping
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.evaluate import evaluate
@@ -163,7 +164,7 @@ class TestContracts:
 
     def test_distances_are_those_of_numpy(self) -> None:
         moved = torch.rand(3, 1, 2, 2, generator=torch.Generator().manual_seed(2))
-        distances = UNIT_INTERVAL.check_perturbed(moved, self.clean, Clean(), Watched())
+        distances = IMAGES.rules.check_perturbed(moved, self.clean, Clean(), Watched())
         change = (moved.double() - self.clean.double()).flatten(1).numpy()
         np.testing.assert_allclose(distances["linf"], np.linalg.norm(change, np.inf, axis=1))
         np.testing.assert_allclose(distances["l2"], np.linalg.norm(change, 2, axis=1))
@@ -172,42 +173,42 @@ class TestContracts:
     @pytest.mark.parametrize("excess", [0.0, 0.9 * BUDGET_TOLERANCE])
     def test_rounding_is_tolerated(self, excess: float) -> None:
         moved = (self.clean.double() + 8 / 255 + excess).double()
-        UNIT_INTERVAL.check_perturbed(moved, self.clean, FGSM, Watched())
+        IMAGES.rules.check_perturbed(moved, self.clean, FGSM, Watched())
 
     def test_more_than_rounding_is_not(self) -> None:
         with pytest.raises(BudgetExceededError):
-            UNIT_INTERVAL.check_perturbed(self.clean + 8 / 255 + 3e-6, self.clean, FGSM, Watched())
+            IMAGES.rules.check_perturbed(self.clean + 8 / 255 + 3e-6, self.clean, FGSM, Watched())
 
     def test_a_budget_is_checked_in_the_attacks_own_space(self) -> None:
         fgsm = replace(FGSM, space="normalised", clip="none")
         # The deviation is 1/4, so that 8/255 there are 2/255 in pixels.
-        UNIT_INTERVAL.check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
+        IMAGES.rules.check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
         with pytest.raises(BudgetExceededError, match="more than its budget"):
-            UNIT_INTERVAL.check_perturbed(self.clean + 2.01 / 255, self.clean, fgsm, Watched())
+            IMAGES.rules.check_perturbed(self.clean + 2.01 / 255, self.clean, fgsm, Watched())
 
     def test_distances_are_in_pixels_whatever_the_attacks_space(self) -> None:
         fgsm = replace(FGSM, space="normalised", clip="none")
-        distances = UNIT_INTERVAL.check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
+        distances = IMAGES.rules.check_perturbed(self.clean + 2 / 255, self.clean, fgsm, Watched())
         np.testing.assert_allclose(distances["linf"], 2 / 255, rtol=1e-5)
 
     def test_only_an_attack_without_clip_may_leave_the_pixel_range(self) -> None:
         clean = torch.ones(3, 1, 2, 2)
-        UNIT_INTERVAL.check_perturbed(clean + 1 / 255, clean, replace(FGSM, clip="none"), Watched())
+        IMAGES.rules.check_perturbed(clean + 1 / 255, clean, replace(FGSM, clip="none"), Watched())
         with pytest.raises(ContractError, match=r"wanted \[0, 1\]"):
-            UNIT_INTERVAL.check_perturbed(clean + 1 / 255, clean, FGSM, Watched())
+            IMAGES.rules.check_perturbed(clean + 1 / 255, clean, FGSM, Watched())
         with pytest.raises(ContractError, match="NaN or infinite inputs"):
-            UNIT_INTERVAL.check_perturbed(clean + math.inf, clean, replace(FGSM, clip="none"), Watched())
+            IMAGES.rules.check_perturbed(clean + math.inf, clean, replace(FGSM, clip="none"), Watched())
 
     @pytest.mark.parametrize("value", [-1e-6, 1.0001, math.nan])
     def test_values_outside_the_pixel_range_are_refused(self, value: float) -> None:
         moved = self.clean.clone()
         moved[1, 0, 0, 0] = value
         with pytest.raises(ContractError, match=r"wanted \[0, 1\]"):
-            UNIT_INTERVAL.check_perturbed(moved, self.clean, Clean(), Watched())
+            IMAGES.rules.check_perturbed(moved, self.clean, Clean(), Watched())
 
     def test_another_shape_is_refused(self) -> None:
         with pytest.raises(ContractError, match=r"returned shape \(2, 1, 2, 2\), wanted \(3, 1, 2, 2\)"):
-            UNIT_INTERVAL.check_perturbed(self.clean[:2], self.clean, Clean(), Watched())
+            IMAGES.rules.check_perturbed(self.clean[:2], self.clean, Clean(), Watched())
 
     @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 4, 1)])
     def test_scores_of_another_shape_are_refused(self, shape: tuple[int, ...]) -> None:
@@ -216,7 +217,7 @@ class TestContracts:
 
     def test_clean_inputs_at_both_ends_of_the_range_are_accepted(self) -> None:
         inputs = torch.tensor([[[[0.0, 1.0], [0.5, 0.5]]]])
-        UNIT_INTERVAL.check_clean(inputs, "any")
+        IMAGES.rules.check_clean(inputs, "any")
 
 
 class TestJudge:

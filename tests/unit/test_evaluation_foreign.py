@@ -14,7 +14,7 @@ from torch import nn
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.protocols import Batch
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.domains.real_valued import UNIT_INTERVAL
+from robench.domains.images import IMAGES
 from robench.evaluation.foreign import title_of_foreign, watched
 from robench.models.loaded import LoadedModel
 from robench.perturbations.clean import Clean
@@ -51,7 +51,7 @@ def made(declaration: Any) -> list[torch.Tensor]:
     for attack, perturbed in watched(
         declaration, examples, victim, lambda seen: perturb_each(declaration, examples, seen, draws, 4)
     ):
-        UNIT_INTERVAL.check_perturbed(perturbed.inputs, examples.inputs, attack, victim)
+        IMAGES.rules.check_perturbed(perturbed.inputs, examples.inputs, attack, victim)
         inputs.append(perturbed.inputs)
     return inputs
 

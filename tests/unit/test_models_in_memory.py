@@ -12,14 +12,13 @@ import timm
 import torch
 from torch import nn
 
-from robench.core.errors import ContractError, DeclarationError, UsageError
+from robench.core.errors import ContractError, UsageError
 from robench.core.identity import key_of, to_plain
 from robench.core.outcomes import Outcome
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import BACKBONES
 from robench.models.in_memory import InMemory, in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, model_of, preprocessing_of
-from robench.perturbations import Clean
 from robench.tasks import TASKS, Task
 
 if TYPE_CHECKING:
@@ -155,14 +154,11 @@ def test_copying_does_not_end_the_process() -> None:
         model_of(CHECKPOINT, Leaving())
 
 
-def test_preprocessing_must_be_of_images() -> None:
-    with pytest.raises(DeclarationError, match="preprocessing of mine must be of kind image, got clean"):
-        model_of(replace(CHECKPOINT, preprocessing=Clean()), Small())
-
-
-def test_without_preprocessing_a_module_gets_pixels() -> None:
-    assert preprocessing_of("mine", Small()) == PLAIN
-    assert preprocessing_of("mine", nn.Sequential(timm.create_model("resnet10t"))) == PLAIN
+def test_without_preprocessing_a_module_gets_pixels_of_any_number_of_channels() -> None:
+    as_they_are = ImagePreprocessing(mean=(), std=())
+    assert preprocessing_of("mine", Small()) == as_they_are
+    assert preprocessing_of("mine", nn.Sequential(timm.create_model("resnet10t"))) == as_they_are
+    assert as_they_are.num_channels is None
 
 
 @pytest.mark.parametrize("name", ["resnet10t", "vit_tiny_patch16_224"])
@@ -174,10 +170,12 @@ def test_models_of_timm_get_pixels_normalised_as_they_state(name: str) -> None:
     assert (found.resize, found.crop) == (None, None)
 
 
-def test_a_model_of_timm_of_one_channel_needs_a_preprocessing() -> None:
+def test_a_model_of_timm_of_one_channel_gets_grey_pixels() -> None:
     model = timm.create_model("resnet10t", num_classes=10)
-    model.pretrained_cfg = {**model.pretrained_cfg, "mean": (0.5,), "std": (0.5,)}
-    with pytest.raises(UsageError, match=r"states the mean \(0.5,\).*expected three channels"):
+    model.pretrained_cfg = {**model.pretrained_cfg, "mean": (0.5,), "std": (0.25,)}
+    assert preprocessing_of("grey", model) == ImagePreprocessing(mean=(0.5,), std=(0.25,))
+    model.pretrained_cfg = {**model.pretrained_cfg, "mean": (0.5,), "std": (0.25, 0.25)}
+    with pytest.raises(UsageError, match=r"states the mean \(0.5,\).*expected as many channels of both"):
         preprocessing_of("grey", model)
 
 

@@ -158,8 +158,8 @@ def test_texts_keep_their_lines_and_words() -> None:
 
 
 def test_it_serves_texts_alone() -> None:
-    assert HALF.problem_on(DATASETS["sotu"]) == ""
-    assert HALF.problem_on(DATASETS["digits"]) == "must serve texts, got dataset digits of images"
+    assert HALF.problems_on(DATASETS["sotu"]) == []
+    assert HALF.problems_on(DATASETS["digits"]) == [("", "must serve texts, got dataset digits of images")]
 
 
 def test_other_rates_are_refused() -> None:

@@ -7,6 +7,8 @@ from robench.domains import Domain
 PLANE = Domain(
     name="plane",
     title="Points (2,) between -1 and 1, float32",
-    implementation="robench_example_plugin.plane_impl:PLANE_RULES",
+    implementation="robench.domains.real_valued:RealValued",
+    axes=("coordinates",),
     is_real_valued=True,
+    limits=(-1.0, 1.0),
 )

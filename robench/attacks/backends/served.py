@@ -34,7 +34,7 @@ class Served:
 
 
 # Both always clamp to [0, 1].
-IMAGES: Fixed = {"space": ("pixel",), "clip": ("box",)}
+IMAGES: Fixed = {"space": ("input",), "clip": ("box",)}
 PLAIN_GRADIENT: Fixed = {"loss": ("ce",), "num_draws": (1,)}
 LAST_OF_ONE: Fixed = {"num_restarts": (1,), "returns": ("last",), "stop": ("never",)}
 # They stop early, and return the clean image if they fail.
