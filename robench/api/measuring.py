@@ -21,7 +21,7 @@ from robench.runs import (
     choose_models,
     prepare,
     prepare_transfer,
-    read_after_measuring,
+    rounds,
     smoke_request,
 )
 from robench.runs.chosen_models import listed, names_of
@@ -211,12 +211,11 @@ def transfer(
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
 
-    def measure() -> None:
+    for _ in rounds(store):
         prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
         scores = prepared.scorable(store)
         scores.measure(store, scores.executor(store), on_progress)
-
-    _, report = read_after_measuring(store, measure, lambda: prepared.report(store))
+        report = prepared.report(store)
     return report
 
 
@@ -256,14 +255,9 @@ def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callabl
 def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress: Callable[[Progress], None]) -> Report:
     prepared = prepare(request)
     (suite,) = request.suites
-
-    def read() -> Report:
+    for _ in rounds(store):
+        prepared.measure(store, prepared.executor(store), on_progress)
         report = prepared.report(suite, store)
-        if request.smoke:
-            return report
-        return ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite))
-
-    _, report = read_after_measuring(
-        store, lambda: prepared.measure(store, prepared.executor(store), on_progress), read
-    )
+        if not request.smoke:
+            report = ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite))
     return report

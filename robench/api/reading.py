@@ -18,7 +18,7 @@ from robench.leaderboard import leaderboard_of, ranked
 from robench.papers import find_published, measured_of_tables, tables_of
 from robench.papers.archive_file import is_archive, unpacked
 from robench.reports import arranged, report_of_store
-from robench.runs import check_request, prepare, read_after_measuring, suites_to_check
+from robench.runs import check_request, prepare, rounds, suites_to_check
 from robench.store import FolderStore
 from robench.store.baseline import read_baseline
 from robench.store.baseline import write_baseline as write_file
@@ -263,7 +263,7 @@ def check(
     )
     prepared = prepare(request)
     keys = {each.name: prepared.keys(each) for each in found}
-    _, check = read_after_measuring(
-        store, lambda: prepared.measure(store, prepared.executor(store)), lambda: check_by(measurements=keys)
-    )
+    for _ in rounds(store):
+        prepared.measure(store, prepared.executor(store))
+        check = check_by(measurements=keys)
     return check

@@ -104,8 +104,8 @@ def command(
     if not is_run:
         stopped_with, check = 0, check_by(measurements=None)
     else:
-        from robench.cli.measuring import measured_and_read
-        from robench.runs import prepare
+        from robench.cli.measuring import measured
+        from robench.runs import prepare, rounds
 
         store.check_writable()
         request = check_request(
@@ -113,7 +113,11 @@ def command(
         )
         prepared = prepare(request)
         keys = {suite.name: prepared.keys(suite) for suite in found}
-        stopped_with, _, check = measured_and_read(prepared, store, lambda: check_by(measurements=keys))
+        for _ in rounds(store):
+            stopped_with, _ = measured(prepared, store)
+            check = check_by(measurements=keys)
+            if stopped_with:
+                break
     out_document(check_json(check) if as_json else check_text(check))
     _write(junit, check_junit(check))
     _write(summary, check_markdown(check))

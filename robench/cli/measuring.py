@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from robench.cli.main import INTERRUPTED, TERMINATED, Terminated
 from robench.cli.progress import progress_shown
 from robench.cli.terminal import say
-from robench.runs import read_after_measuring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
 
     from robench.core.protocols import Executor, Store
     from robench.runs import PreparedRun
     from robench.scheduling import Progress
-
-Read = TypeVar("Read")
 
 
 def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
@@ -42,14 +38,6 @@ def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def measured_and_read(prepared: PreparedRun, store: Store, read: Callable[[], Read]) -> tuple[int, Progress, Read]:
-    """Measure as ``measured`` and read results, once more if some turned out damaged; return them too."""
-    (stopped_with, progress), found = read_after_measuring(
-        store, lambda: measured(prepared, store), read, is_stopped=lambda ended: bool(ended[0])
-    )
-    return stopped_with, progress, found
 
 
 class _Interrupts:

@@ -105,10 +105,10 @@ def command(
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.cli.measuring import measured_and_read
+    from robench.cli.measuring import measured
     from robench.cli.planned import print_plan
     from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest, prepare, smoke_request
+    from robench.runs import RunRequest, prepare, rounds, smoke_request
 
     request = RunRequest(
         suites=find_suites(suites, registries, dataset, all_examples=all_examples),
@@ -128,7 +128,11 @@ def command(
     if dry_run:
         print_plan(prepared, store, as_json=as_json)
         return 0
-    stopped_with, progress, reports = measured_and_read(prepared, store, lambda: _reports(prepared, store))
+    for _ in rounds(store):
+        stopped_with, progress = measured(prepared, store)
+        reports = _reports(prepared, store)
+        if stopped_with:
+            break
     _print_reports(reports, as_json, kept_in=None if smoke else results)
     _say_how_it_ended(progress.num_failed, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:

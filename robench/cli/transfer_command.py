@@ -103,7 +103,7 @@ def command(
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest, prepare_transfer, read_after_measuring
+    from robench.runs import RunRequest, prepare_transfer, rounds
     from robench.store import FolderStore
 
     attacked = models_of_registry(models, registries)
@@ -124,9 +124,11 @@ def command(
     count = len({*attacked, *(checkpoint.name for checkpoint in scored_on)})
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare_transfer(request, condition, scored_on)
-    (stopped_with, num_failed), report = read_after_measuring(
-        store, lambda: _measured(prepared, store), lambda: prepared.report(store), lambda ended: bool(ended[0])
-    )
+    for _ in rounds(store):
+        stopped_with, num_failed = _measured(prepared, store)
+        report = prepared.report(store)
+        if stopped_with:
+            break
     out_document(
         RENDERERS["json" if as_json else format_name](report),
         if_lost=f"what was measured is kept in {results}, and the same command prints it",

@@ -6,8 +6,7 @@ This layer is below the two composition roots (``cli``, ``api``), which may not 
 from robench.runs.check import check_request, suites_to_check
 from robench.runs.chosen_models import ChosenModels, choose_models
 from robench.runs.devices import Workers, choose_workers
-from robench.runs.lost import read_after_measuring
-from robench.runs.prepare import PreparedRun, prepare
+from robench.runs.prepare import PreparedRun, prepare, rounds
 from robench.runs.request import RunRequest
 from robench.runs.rescoring import Rescored, rescore_results
 from robench.runs.smoke import smoke_request
@@ -25,8 +24,8 @@ __all__ = [
     "choose_workers",
     "prepare",
     "prepare_transfer",
-    "read_after_measuring",
     "rescore_results",
+    "rounds",
     "smoke_request",
     "suites_to_check",
 ]

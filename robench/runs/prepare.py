@@ -29,7 +29,7 @@ from robench.scheduling import Progress, measure, missing, part_of, plan
 from robench.scheduling.pace import Pace, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration, Declaration
@@ -187,6 +187,18 @@ class PreparedRun:
             precision=self.request.precision,
         )
         return replace(report, notes=(NOTE,)) if self.request.smoke else report
+
+
+def rounds(store: Store) -> Iterator[None]:
+    """Yield once, and a second time if results that were measured or read meanwhile turned out damaged.
+
+    A run only lists what is kept (``Store.keys``); damage is found on reading, which sets the file aside, so that the
+    second round measures it. A file that is damaged again after that is left to the next run.
+    """
+    num_lost = store.num_lost
+    yield
+    if store.num_lost > num_lost:
+        yield
 
 
 def prepare(request: RunRequest) -> PreparedRun:
