@@ -108,10 +108,8 @@ def command(
         from robench.runs import prepare, rounds
 
         store.check_writable()
-        request = check_request(
-            kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=data_root
-        )
-        prepared = prepare(request)
+        request_of = partial(check_request, kept, found, names, registries)
+        prepared = prepare(request_of(seed=seed, device=device, workers=workers, data_root=data_root))
         keys = {suite.name: prepared.keys(suite) for suite in found}
         for _ in rounds(store):
             stopped_with, _ = measured(prepared, store)

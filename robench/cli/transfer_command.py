@@ -32,6 +32,9 @@ from robench.cli.terminal import out_document, say
 from robench.reports import RENDERERS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robench.core.report import Report
     from robench.runs import PreparedTransfer
     from robench.store import FolderStore
 
@@ -103,7 +106,7 @@ def command(
     """
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest, prepare_transfer, rounds
+    from robench.runs import RunRequest, prepare_transfer
     from robench.store import FolderStore
 
     attacked = models_of_registry(models, registries)
@@ -124,11 +127,7 @@ def command(
     count = len({*attacked, *(checkpoint.name for checkpoint in scored_on)})
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare_transfer(request, condition, scored_on)
-    for _ in rounds(store):
-        stopped_with, num_failed = _measured(prepared, store)
-        report = prepared.report(store)
-        if stopped_with:
-            break
+    *_, (stopped_with, num_failed, report) = _measured(prepared, store)
     out_document(
         RENDERERS["json" if as_json else format_name](report),
         if_lost=f"what was measured is kept in {results}, and the same command prints it",
@@ -140,14 +139,19 @@ def command(
     return stopped_with or (0 if report.is_complete and not num_failed else 1)
 
 
-def _measured(prepared: PreparedTransfer, store: FolderStore) -> tuple[int, int]:
-    """Attack, then score unless stopped; return the exit code of an interruption or 0, and the failed shards."""
+def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[int, int, Report]]:
+    """Attack, then score, in rounds; yield the exit code of an interruption or 0, failures, report."""
     from robench.cli.measuring import measured
+    from robench.runs import rounds
 
-    say(f"attacking: {prepared.view.label}")
-    stopped_with, attacked = measured(prepared.attacks, store)
-    if stopped_with:
-        return stopped_with, attacked.num_failed
-    say("scoring the adversarial examples")
-    stopped_with, scored = measured(prepared.scorable(store), store)
-    return stopped_with, attacked.num_failed + scored.num_failed
+    for _ in rounds(store):
+        say(f"attacking: {prepared.view.label}")
+        stopped_with, attacked = measured(prepared.attacks, store)
+        if stopped_with:
+            yield stopped_with, attacked.num_failed, prepared.report(store)
+            return
+        say("scoring the adversarial examples")
+        stopped_with, scored = measured(prepared.scorable(store), store)
+        yield stopped_with, attacked.num_failed + scored.num_failed, prepared.report(store)
+        if stopped_with:
+            return
