@@ -15,15 +15,13 @@ from robench.core.errors import StoreError
 from robench.core.files import absolute, write_whole
 from robench.core.records import Failure, Manifest
 from robench.store.adversarial import AdversarialFolder
-from robench.store.agreement import warn_if_other_outcomes
-from robench.store.complaints import keeping, opening, reading
+from robench.store.damaged import read_whole, warn_if_other_outcomes
 from robench.store.envelope import decode_failure, decode_manifest, encode_failure, encode_manifest
 from robench.store.leases import Leases
 from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import FAILURE_SUFFIX, Paths, kept_files, measurement_folders
-from robench.store.publish import publish
-from robench.store.reading import read_whole
 from robench.store.record_files import RecordFiles
+from robench.store.sealed import keeping, opening, publish, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from robench.core.protocols import Claimed
-from robench.store.complaints import keeping
+from robench.store.sealed import keeping
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@
     <results>/failures/<measurement key>/<shard key>.json
     <results>/adversarial/<measurement key>/<shard key>.safetensors
     <results>/leases/<shard key>                a run is measuring the shard; see ``leases``
-    <results>/unused/records/<measurement key>/ what was moved aside whole; see ``setting_aside``
+    <results>/unused/records/<measurement key>/ what was moved aside whole; see ``upkeep``
     <results>/damaged/<file name>-<n>           what was found broken, never overwritten
 
 A file being written begins with a dot and ends in ``.part``; readers ignore it.
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
 from robench.core.shard import shard_key
-from robench.store.seal import DamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,16 +174,6 @@ def extent_named(stem: str) -> Extent | None:
     """Return the extent of a pack, given its name without suffix; None for the key of a record."""
     found = _PACK.fullmatch(stem)
     return None if found is None else Extent(size=int(found[1]), stop=int(found[2]))
-
-
-def check_place(path: Path, shard: ShardHeader) -> None:
-    """Check that the file of ``shard`` is in its place.
-
-    Raises:
-        DamagedError: it was copied or renamed.
-    """
-    if (path.parent.name, path.stem) != (shard.measurement_key, shard.key):
-        raise DamagedError(f"it is of shard {shard.key} of measurement {shard.measurement_key}, so it was moved here")
 
 
 def _part(path: Path) -> Path:
