@@ -26,7 +26,7 @@ from robench.core.errors import StoreError
 from robench.core.files import absolute
 from robench.store.damaged import read_whole
 from robench.store.envelope import members_of, read_envelope, shard_of
-from robench.store.paths import ADVERSARIAL_SUFFIX, Paths, kept_files, measurement_folders
+from robench.store.paths import ADVERSARIAL_SUFFIX, Paths, kept_keys, measurement_folders
 from robench.store.sealed import DamagedError, check_seal, keeping, publish, reading, seal, with_blank_seal
 
 if TYPE_CHECKING:
@@ -144,10 +144,8 @@ class AdversarialFolder:
         Raises:
             StoreError: the folder cannot be read.
         """
-        folder = Paths(self.results).adversarial
-        with reading(folder):
-            folders = measurement_folders(folder)
-            return {path.stem for each in folders for path in kept_files(each, ADVERSARIAL_SUFFIX)}
+        folders = measurement_folders(Paths(self.results).adversarial)
+        return {key for each in folders for key in kept_keys(each, ADVERSARIAL_SUFFIX)}
 
     def has(self, measurement_key: str, shard_key: str) -> bool:
         """Return whether a shard has stored examples; raises like ``keys``."""

@@ -49,9 +49,7 @@ class RecordFiles:
             StoreError: a folder cannot be read.
         """
         keys: set[str] = set()
-        with reading(self._paths.records):
-            folders = measurement_folders(self._paths.records)
-        for folder in folders:
+        for folder in measurement_folders(self._paths.records):
             for stem in self._stems(folder):
                 extent = extent_named(stem)
                 keys.update([stem] if extent is None else extent.keys(folder.name))
@@ -120,8 +118,7 @@ class RecordFiles:
         return sorted([*joined, *found.values()], key=lambda record: (record.shard.start, record.shard.stop))
 
     def _stems(self, folder: Path) -> list[str]:
-        with reading(folder):
-            return kept_keys(folder, RECORD_SUFFIX)
+        return kept_keys(folder, RECORD_SUFFIX)
 
     def _keys_in_packs(self, folder: Path) -> frozenset[str]:
         try:

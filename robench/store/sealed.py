@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import re
+import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.files import write_whole
-from robench.store.paths import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+PART_SUFFIX = ".part"
 # Format 1: records without the columns model, dataset, condition and budget; read, no longer written.
 FORMAT_VERSION = 2
 # Packs came later (``packed``); a robench that does not know them says so.
@@ -93,6 +95,11 @@ def _with_digest(content: bytes, found: re.Match[bytes], digest: bytes) -> bytes
 
 # Errors of file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+def candidate(path: Path) -> Path:
+    """Return a temporary name beside ``path``, unique to this writer."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{PART_SUFFIX}")
 
 
 def publish(path: Path, content: bytes) -> bool:

@@ -198,20 +198,18 @@ def _files(results: Path, kinds: Sequence[str] = KINDS) -> Iterator[KeptFile]:
     folders = dict.fromkeys((MANIFESTS, RECORDS, PACKS), paths.records)
     folders |= {FAILURES: paths.failures, ADVERSARIAL: paths.adversarial}
     for top in dict.fromkeys(folders[kind] for kind in kinds):
-        with reading(top):
-            measured = measurement_folders(top)
-        for folder in measured:
+        for folder in measurement_folders(top):
             for kind in kinds:
                 if folders[kind] == top:
                     yield from (_read(kind, path, paths) for path in _listed(kind, folder))
 
 
 def _listed(kind: str, folder: Path) -> list[Path]:
-    with reading(folder):
-        if kind == MANIFESTS:
-            manifest = folder / MANIFEST_NAME
+    if kind == MANIFESTS:
+        manifest = folder / MANIFEST_NAME
+        with reading(folder):
             return [manifest] if manifest.exists() else []
-        files = kept_files(folder, _SUFFIXES[kind])
+    files = kept_files(folder, _SUFFIXES[kind])
     if kind in (RECORDS, PACKS):
         return [path for path in files if (extent_named(path.stem) is not None) == (kind == PACKS)]
     return files
@@ -262,13 +260,10 @@ def compact_store(store: FolderStore, on_measurement: Callable[[], None] = lambd
         StoreError: a file cannot be read or written; what was packed before is whole.
     """
     paths = Paths(store.path)
-    with reading(paths.records):
-        folders = measurement_folders(paths.records)
     num_packed = num_files = num_left = 0
-    for folder in folders:
+    for folder in measurement_folders(paths.records):
         on_measurement()
-        with reading(folder):
-            files = kept_files(folder, RECORD_SUFFIX)
+        files = kept_files(folder, RECORD_SUFFIX)
         if len(files) < 2:
             continue
         records = list(store.records_of([folder.name]))

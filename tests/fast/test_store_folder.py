@@ -18,7 +18,8 @@ from robench.core.outcomes import Outcome
 from robench.core.shard import ShardHeader
 from robench.store import FolderStore, MemoryStore, adversarial, damaged
 from robench.store import sealed as seal_module
-from robench.store.paths import Paths, candidate
+from robench.store.paths import Paths
+from robench.store.sealed import candidate
 from robench.tasks import TASKS, Task
 
 

@@ -15,11 +15,10 @@ from robench.store.paths import (
     FAILURE_SUFFIX,
     RECORD_SUFFIX,
     Paths,
-    candidate,
     kept_files,
     measurement_folders,
 )
-from robench.store.sealed import DamagedError
+from robench.store.sealed import DamagedError, candidate
 
 SHARD = dataclasses.replace(HEADER, key="a1" * 16, measurement_key="b2" * 16, checkpoint="../../etc", condition="a/b")
 PATHS = Paths(Path("/results"))
