@@ -10,8 +10,8 @@ from PIL import Image
 
 from robench.core.shard import DatasetIdentity
 from robench.datasets.decoding import pixels_of
+from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import hash_positions
-from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_floats, one_size
 
 if TYPE_CHECKING:
