@@ -13,7 +13,8 @@ import numpy as np
 from PIL import Image
 
 from robench.datasets.cifar import CIFAR_10, CIFAR_10_FILES, CIFAR_100, CIFAR_100_FILES
-from robench.datasets.cifar_arrays import CifarImages, content_digest
+from robench.datasets.cifar_forms import CifarImages
+from robench.datasets.cifar_impl import content_digest
 
 if TYPE_CHECKING:
     from pathlib import Path

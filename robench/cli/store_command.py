@@ -17,9 +17,7 @@ from robench.cli.terminal import out, out_json, out_table, say
 from robench.declare import find_datasets, find_suites, read_registries
 from robench.reports import Listing, unused_in
 from robench.store import FolderStore
-from robench.store.compacting import compact_store
-from robench.store.merging import check_exists, merge_stores, verify_store
-from robench.store.setting_aside import move_aside
+from robench.store.upkeep import check_exists, compact_store, merge_stores, move_aside, verify_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,7 +3,7 @@
 Models and the modules that declare plug-ins run in the measuring process. Their output goes to stderr; the current
 folder, signal handlers, tracing, random generators and torch's settings are afterwards as they were before; an error
 that would end the process, such as ``sys.exit``, becomes a ``ContractError``. A crash, an endless loop and ``os._exit``
-are for worker processes to survive (``executors/processes_impl.py``); docs/reliability.md lists all of them. Torch and
+are for worker processes to survive (``executors/processes.py``); docs/reliability.md lists all of them. Torch and
 numpy are not imported here: what is not loaded has no settings.
 """
 

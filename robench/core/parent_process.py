@@ -24,6 +24,17 @@ def end_with_parent(*, kills_group: bool = False) -> None:
         threading.Thread(target=_watch, args=(parent.pid, kills_group), name="end-with-parent", daemon=True).start()
 
 
+def prepare_helper() -> None:
+    """Prepare a helper process: ignore SIGINT, use one thread, and end with the parent.
+
+    This module imports nothing heavy, because threads are limited before the libraries that start them are loaded.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Read when the numerical libraries are loaded, later than this.
+    os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    end_with_parent()
+
+
 def _watch(parent: int, kills_group: bool) -> None:
     # An orphan gets another parent.
     while os.getppid() == parent:

@@ -258,7 +258,7 @@ class Store(Protocol):
 
 
 class AdversarialStore(Protocol):
-    """Store of the adversarial examples of shards. Any: their type is the store's (``store.safetensors_file``)."""
+    """Store of the adversarial examples of shards. Any: their type is the store's (``store.adversarial``)."""
 
     def put(self, examples: Any) -> None:
         """Store the examples of a shard unless they exist already.

@@ -106,28 +106,26 @@ def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
         UsageError: there is no such file.
         MissingDataError: a forbidden member, a duplicate name, or more than the limits allow.
     """
-    files: dict[tuple[str, ...], None] = {}
-    folded: dict[str, tuple[str, ...]] = {}
+    # By name without case.
+    files: dict[str, tuple[str, ...]] = {}
     folders: set[tuple[str, ...]] = set()
     num_bytes = 0
     for count, member in enumerate(read_members(archive), 1):
-        num_bytes += member.num_bytes
+        parts, num_bytes = member.parts, num_bytes + member.num_bytes
         if count > limits.max_members or num_bytes > limits.max_bytes:
             raise MissingDataError(
                 f"archive {archive} declares more than this dataset can have ({limits.max_members:,} members,"
                 f" {limits.max_bytes:,} bytes); nothing was unpacked. Is it another archive?"
             )
-        if member.parts in files or (not member.is_folder and member.parts in folders):
-            raise _refused(archive, "/".join(member.parts), "is there twice")
-        if not member.is_folder and (first := folded.setdefault(_folded(member.parts), member.parts)) != member.parts:
-            reason = f"is the same file as {'/'.join(first)!r} where a file system ignores case"
-            raise _refused(archive, "/".join(member.parts), reason)
-        folders.update(member.parts[:end] for end in range(1, len(member.parts) + member.is_folder))
-        if not member.is_folder:
-            files[member.parts] = None
-    if clash := next((parts for parts in files if parts in folders), None):
+        folders.update(parts[:end] for end in range(1, len(parts) + member.is_folder))
+        if member.is_folder:
+            continue
+        if (first := files.setdefault(_folded(parts), parts)) is not parts:
+            elsewhere = f"is the same file as {'/'.join(first)!r} where a file system ignores case"
+            raise _refused(archive, "/".join(parts), "is there twice" if first == parts else elsewhere)
+    if clash := next((parts for parts in files.values() if parts in folders), None):
         raise _refused(archive, "/".join(clash), "is there twice, as a file and as a folder")
-    return list(files)
+    return list(files.values())
 
 
 def _zip_members(archive: Path) -> Iterator[Member]:

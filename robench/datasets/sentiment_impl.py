@@ -1,18 +1,50 @@
-"""Opener of labelled texts in published files, in the order of the SHA-256 of their ids."""
+r"""Openers and readers of published sentences and reviews, in the order of the SHA-256 of their ids.
+
+Tables with tabs, as GLUE's, have a header, and rows without quoting.
+
+Sentiment trees, ``(3 (2 A) (3 (3 good) (2 film)))``, stand in a line each. The class of a sentence is that of its
+tree's root. Its words are those of the leaves with a blank between them, without the escapes of the Penn Treebank:
+``-LRB-`` and ``-RRB-`` are parentheses, ``\/`` and ``\*`` a slash and an asterisk.
+
+Reviews are text files, ``aclImdb/test/pos/123_7.txt``: number and rating. Words and signs have a blank between them,
+since models read what is between blanks; a ``<br />`` is the end of a line, several in a row are one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
-from robench.datasets.labelled_files import read_labelled
+from robench.core.errors import MissingDataError
+from robench.core.inert import clipped
 from robench.datasets.order import hash_positions
+from robench.datasets.text_files import again, check_lines, check_text, decoded_part, find_file, find_folder, read_file
 from robench.datasets.texts import LabelledTexts
+from robench.datasets.words import with_words_apart
+from robench.declarations.base import imported
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robench.datasets.sentiment import LabelledFiles
+    from robench.datasets.sentiment import LabelledFiles, ReviewFolders, SentimentTrees, TabbedSentences
     from robench.declarations.preprocessing import PreprocessingBase
+
+# Id, text and class.
+Example = tuple[str, str, int]
+# Ten times the largest published table or file of trees.
+MOST_BYTES: Final = 1 << 26
+_HEADER: Final = "sentence\tlabel"
+# Published sentences have at most 56 words, and trees at most 30 levels.
+MOST_LEVELS: Final = 1_000
+_CLASSES: Final = ("0", "1", "2", "3", "4")
+_NEUTRAL: Final = 2
+_LEAF = re.compile(r"\(([^ ()]+) ([^ ()]+)\)")
+_OPENING = re.compile(r"\(([^ ()]+) (?=\()")
+_BRACKETS: Final = {"-LRB-": "(", "-RRB-": ")"}
+# Fifty times the longest published review.
+MOST_REVIEW_BYTES: Final = 1 << 20
+_NAME = re.compile(r"([0-9]{1,9})_([0-9]{1,3})\.txt")
+_BREAK: Final = "<br />"
 
 
 def open_labelled(
@@ -33,3 +65,223 @@ def open_labelled(
     examples = read_labelled(declared, data_root, split)
     order = hash_positions([example_id for example_id, _, _ in examples])
     return LabelledTexts(declared.name, [examples[place] for place in order])
+
+
+def read_labelled(declared: LabelledFiles, data_root: Path | None, split: str) -> list[Example]:
+    """Return ids, texts and classes of a split in the order of its files.
+
+    Raises:
+        UsageError: there is no such split.
+        MissingDataError: its files are missing, or are not the published ones.
+    """
+    declared.check_split(split)
+    examples: list[Example] = imported(declared.reader)(declared, data_root, split)
+    return examples
+
+
+def check_number(declared: LabelledFiles, split: str, found: int, path: Path, counted: str = "sentences") -> None:
+    """Refuse another number of examples than the published one.
+
+    Raises:
+        MissingDataError: the message has both numbers.
+    """
+    if found != (wanted := declared.num_examples_of(split)):
+        raise MissingDataError(
+            f"{path} has {found:,} {counted}, wanted {wanted:,} as published of the {split} split of {declared.name}. "
+            f"{again(declared.archive)}"
+        )
+
+
+def read_sentences(declared: TabbedSentences, data_root: Path | None, split: str) -> list[Example]:
+    """Return ids, sentences and classes in the order of the file; ids count rows from 0.
+
+    Raises:
+        MissingDataError: there is no such file, or it is not the published one.
+    """
+    path = find_file(declared, data_root, declared.path_of(split), declared.archive)
+    content, advice = read_file(declared, path, MOST_BYTES), again(declared.archive)
+    check_lines(content, path, advice)
+    header, *rows = decoded_part(content, 0, len(content), path, advice).removesuffix("\n").split("\n")
+    if header != _HEADER:
+        raise MissingDataError(f"line 1 of {path} is '{clipped(header)}', wanted the header {_HEADER!r}. {advice}")
+    classes = {str(label): label for label in range(declared.num_classes)}
+    examples = []
+    for place, row in enumerate(rows):
+        sentence, label = _fields(row, classes, f"line {place + 2} of {path}", advice)
+        examples.append((f"{declared.folder}/{split}/{place:05d}", sentence, label))
+    check_number(declared, split, len(examples), path)
+    return examples
+
+
+def _fields(row: str, classes: dict[str, int], where: str, advice: str) -> tuple[str, int]:
+    fields = row.split("\t")
+    if len(fields) != 2:
+        found = f"has {len(fields) - 1} tabs in '{clipped(row)}'"
+        raise MissingDataError(f"{where} {found}, wanted a sentence, one tab and its class. {advice}")
+    sentence, label = fields[0].strip(), fields[1]
+    if label not in classes:
+        raise MissingDataError(f"{where} has the class '{clipped(label)}', wanted {' or '.join(classes)}. {advice}")
+    if not sentence:
+        raise MissingDataError(f"{where} has an empty sentence, wanted words. {advice}")
+    return sentence, classes[label]
+
+
+class TreeError(ValueError):
+    """Line that is no tree; the message says what was found at which character, from 1, and what was wanted."""
+
+
+def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> list[Example]:
+    """Return ids, sentences and classes in the order of the file; ids count all lines from 0, neutral ones too.
+
+    Raises:
+        MissingDataError: there is no such file, or it is not the published one.
+    """
+    path = find_file(declared, data_root, declared.path_of(split), declared.archive)
+    content, advice = read_file(declared, path, MOST_BYTES), again(declared.archive)
+    check_lines(content, path, advice)
+    lines = decoded_part(content, 0, len(content), path, advice).removesuffix("\n").split("\n")
+    examples = []
+    for place, line in enumerate(lines):
+        try:
+            root, words = parsed(line)
+        except TreeError as error:
+            raise MissingDataError(f"line {place + 1} of {path} is no sentiment tree: {error}. {advice}") from error
+        sentence = " ".join(map(unescaped, words))
+        if declared.is_lower_case:
+            sentence = sentence.lower()
+        if not (declared.is_binary and root == _NEUTRAL):
+            label = int(root > _NEUTRAL) if declared.is_binary else root
+            examples.append((f"{declared.folder}/{split}/{place:05d}", sentence, label))
+    counted = "sentences that are not neutral" if declared.is_binary else "sentences"
+    check_number(declared, split, len(examples), path, counted)
+    return examples
+
+
+def parsed(line: str) -> tuple[int, list[str]]:
+    """Return the class of the root of a tree and the words of its leaves; time and memory grow with its length alone.
+
+    A word is anything without blanks and parentheses, so that it may have white space of other kinds.
+
+    >>> parsed("(3 (2 A) (3 (3 good) (2 film)))")
+    (3, ['A', 'good', 'film'])
+
+    Raises:
+        TreeError: it is no tree, has another class than 0 to 4, or more than ``MOST_LEVELS`` levels.
+    """
+    classes: list[int] = []
+    words: list[str] = []
+    place, depth, wants_node = 0, 0, True
+    while wants_node or depth:
+        sign = line[place : place + 1]
+        if wants_node:
+            node, word = _node(line, place)
+            classes.append(_class(node))
+            wants_node = word is None
+            depth += wants_node
+            words += [] if word is None else [word]
+            place = node.end()
+        elif sign in (")", " "):
+            depth, wants_node, place = depth - (sign == ")"), sign == " ", place + 1
+        else:
+            raise _found(line, place, "')' or a blank")
+        if depth > MOST_LEVELS:
+            raise TreeError(f"it has more than {MOST_LEVELS:,} levels")
+    if place < len(line):
+        raise _found(line, place, "the end of the line after the tree")
+    if not any(word.strip() for word in words):
+        raise TreeError("its sentence is empty: no leaf has a word")
+    return classes[0], words
+
+
+def unescaped(word: str) -> str:
+    r"""Return the word of a leaf without the Penn Treebank's escapes.
+
+    >>> unescaped("-LRB-"), unescaped("accordion\\/harmonica")
+    ('(', 'accordion/harmonica')
+    """
+    return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
+
+
+def _node(line: str, place: int) -> tuple[re.Match[str], str | None]:
+    """Return the beginning of a node, and its word if it is a leaf, which is matched whole."""
+    if leaf := _LEAF.match(line, place):
+        return leaf, leaf[2]
+    if opening := _OPENING.match(line, place):
+        return opening, None
+    raise _found(line, place, "a node such as '(2 film)'")
+
+
+def _class(node: re.Match[str]) -> int:
+    if (label := node[1]) not in _CLASSES:
+        raise TreeError(f"at character {node.start(1) + 1} there is the class '{clipped(label)}', wanted 0 to 4")
+    return int(label)
+
+
+def _found(line: str, place: int, wanted: str) -> TreeError:
+    found = f"there is '{clipped(line[place:])}'" if place < len(line) else "the line ends"
+    return TreeError(f"at character {place + 1} {found}, wanted {wanted}")
+
+
+def read_reviews(declared: ReviewFolders, data_root: Path | None, split: str) -> list[Example]:
+    """Return ids, reviews and classes by class and number; each file is opened once.
+
+    Raises:
+        MissingDataError: there is no such folder, or its files are not the published ones.
+    """
+    per_class = declared.num_examples_of(split) // declared.num_classes
+    listed = []
+    for label, name in enumerate(declared.class_folders):
+        place = f"{declared.path_of(split)}/{name}"
+        folder = find_folder(declared, data_root, f"{place}/NUMBER_RATING.txt", place, declared.archive)
+        listed.append((label, place, folder, _names(declared, split, label, folder, per_class)))
+    return [
+        (f"{place}/{name.removesuffix('.txt')}", _text(declared, folder / name), label)
+        for label, place, folder, names in listed
+        for name in names
+    ]
+
+
+def review_text(content: str) -> str:
+    r"""Return a review with words and signs apart, and lines in place of breaks.
+
+    >>> review_text("Well-made.<br /><br />But it's <i>long</i>")
+    "Well-made .\nBut it's < i > long < / i >"
+    """
+    return with_words_apart(content.replace(_BREAK, "\n\n")).removesuffix("\n")
+
+
+def _names(declared: ReviewFolders, split: str, label: int, folder: Path, wanted: int) -> list[str]:
+    """Return the names of a class's files by number and rating.
+
+    Raises:
+        MissingDataError: the folder cannot be read, has another number of reviews, or one with another class's rating.
+    """
+    advice = again(declared.archive)
+    try:
+        found = [path.name for path in folder.iterdir()]
+    except OSError as error:
+        raise MissingDataError(f"cannot read {folder} of dataset {declared.name!r}: {error.strerror}") from error
+    reviews = {name: (int(match[1]), int(match[2])) for name in found if (match := _NAME.fullmatch(name))}
+    if len(reviews) != wanted:
+        others = f" and {len(found) - len(reviews):,} other entries" if len(found) > len(reviews) else ""
+        raise MissingDataError(
+            f"{folder} has {len(reviews):,} reviews NUMBER_RATING.txt{others}, wanted {wanted:,} as published of the "
+            f"{split} split of {declared.name}. {advice}"
+        )
+    names = sorted(reviews, key=lambda name: (reviews[name], name))
+    lowest, highest = declared.ratings[label]
+    if (wrong := next((name for name in names if not lowest <= reviews[name][1] <= highest), None)) is not None:
+        raise MissingDataError(
+            f"{folder / wrong} has the rating {reviews[wrong][1]} by its name, wanted {lowest} to {highest} in "
+            f"{folder.name}. {advice}"
+        )
+    return names
+
+
+def _text(declared: ReviewFolders, path: Path) -> str:
+    content, advice = read_file(declared, path, MOST_REVIEW_BYTES), again(declared.archive)
+    check_text(content, path, advice)
+    text = review_text(decoded_part(content, 0, len(content), path, advice))
+    if not text:
+        raise MissingDataError(f"{path} is empty: it has {len(content):,} bytes and no word. {advice}")
+    return text

@@ -21,17 +21,17 @@ from robench.datasets.imagenet_folder import (
     find_folder,
     images_in,
     is_text,
+    layout_of,
     misnamed,
     refuse_other_class,
 )
-from robench.datasets.labelled_files import read_labelled
-from robench.datasets.layouts import layout_of
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.sentiment import LabelledFiles
-from robench.datasets.token_files import read_split
+from robench.datasets.sentiment_impl import read_labelled
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext import TokenFiles
+from robench.datasets.wikitext_impl import read_split
 from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ class Verification:
     """
 
     dataset: str
-    folder: Path | None
-    num_images: int
-    num_classes: int
-    is_decoded: bool
-    findings: tuple[Finding, ...]
+    folder: Path | None = None
+    num_images: int = 0
+    num_classes: int = 0
+    is_decoded: bool = False
+    findings: tuple[Finding, ...] = ()
     num_texts: int | None = None
     num_tokens: int | None = None
     split: str | None = None
@@ -162,14 +162,11 @@ def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
         dataset = open_dataset(declared, data_root=None, preprocessing=None)
     except (MissingDataError, DeclarationError) as error:
         finding = Finding(kind="unreadable", message="\n".join(map(printable, error.lines)))
-        return Verification(
-            dataset=declared.name, folder=None, num_images=0, num_classes=0, is_decoded=False, findings=(finding,)
-        )
+        return Verification(dataset=declared.name, findings=(finding,))
     assert isinstance(dataset, ClassifiedDataset)  # what all formats open
     paths = [dataset.path(position) for position in range(len(dataset))] if isinstance(dataset, FileImages) else []
     return Verification(
         dataset=declared.name,
-        folder=None,
         num_images=len(dataset),
         num_classes=dataset.num_classes,
         is_decoded=decode or not paths,
@@ -187,16 +184,12 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     if declared.domain == TEXTS.name:
         return Verification(
             dataset=declared.name,
-            folder=None,
-            num_images=0,
-            num_classes=0,
             is_decoded=True,
             findings=tuple(findings),
             num_texts=len(dataset),
         )
     return Verification(
         dataset=declared.name,
-        folder=None,
         num_images=len(dataset),
         num_classes=len(set(dataset.batch(0, len(dataset)).targets.tolist())),
         is_decoded=True,
@@ -220,8 +213,6 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
     return Verification(
         dataset=declared.name,
         folder=None if path is None or not path.parent.is_dir() else path.parent,
-        num_images=0,
-        num_classes=0,
         is_decoded=not findings,
         findings=tuple(findings),
         num_texts=num_texts,
@@ -236,10 +227,6 @@ def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | 
     found = Verification(
         dataset=declared.name,
         folder=folder if folder is not None and folder.is_dir() else None,
-        num_images=0,
-        num_classes=0,
-        is_decoded=False,
-        findings=(),
         split=split if len(declared.splits) > 1 else None,
     )
     try:
@@ -293,9 +280,7 @@ def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = Fals
 
 def _unread(layout: Layout, kind: Kind, message: str) -> Verification:
     finding = Finding(kind=kind, message=message)
-    return Verification(
-        dataset=layout.dataset, folder=None, num_images=0, num_classes=0, is_decoded=False, findings=(finding,)
-    )
+    return Verification(dataset=layout.dataset, findings=(finding,))
 
 
 def _class_findings(layout: Layout, folder: Path, classes: dict[str, Path]) -> Iterator[Finding]:

@@ -12,11 +12,9 @@ from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.domains import domain_of
 from robench.evaluation.actions import Audit
 from robench.evaluation.arithmetic import fixed_arithmetic
-from robench.evaluation.comparisons import comparisons
 from robench.evaluation.evaluate import evaluate, provenance
-from robench.evaluation.indicators import indicators
 from robench.evaluation.model_checks import model_checks
-from robench.evaluation.probe import clean_correct
+from robench.evaluation.probe import clean_correct, comparisons, indicators
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.prediction import predict
 from robench.tasks.classification import CLASSIFICATION

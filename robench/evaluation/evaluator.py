@@ -1,4 +1,4 @@
-"""Evaluator of a worker: caches model and data between shards, and converts errors to failures."""
+"""Evaluator of a worker: caches model and data between shards, reads ahead, and converts errors to failures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import time
 import traceback
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from robench.core.containment import Contained
 from robench.core.errors import UsageError, described, shortened
+from robench.core.protocols import ReadsAhead
 from robench.core.records import Failure
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Predict
@@ -19,22 +20,23 @@ from robench.datasets import open_dataset
 from robench.domains.devices import is_out_of_memory
 from robench.evaluation.evaluate import provenance, rows_at_once
 from robench.evaluation.memory import first_fitting, free, halves
-from robench.evaluation.reading import ReadAhead
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from torch import nn
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration, Declaration
-    from robench.core.protocols import AdversarialStore, Dataset, Model
+    from robench.core.protocols import AdversarialStore, Batch, Dataset, Model
     from robench.core.records import Record
-    from robench.core.shard import Measurement, Shard
-    from robench.evaluation.reading import Range
+    from robench.core.shard import DatasetIdentity, Measurement, Shard
     from robench.models.loaded import LoadedModel
+
+    # Dataset, start and stop.
+    Range = tuple[Dataset, int, int]
 
 TRACEBACK_LENGTH = 20_000
 
@@ -139,3 +141,42 @@ class Evaluator:
                 raise UsageError(f"dataset {measurement.dataset.name!r} changed while it was being measured")
             self._datasets[declared, preprocessing] = opened
         return self._datasets[declared, preprocessing]
+
+
+class ReadAhead:
+    """Dataset of one shard, which begins to read the next examples as soon as some have been read.
+
+    It changes no example: a dataset that cannot read ahead (``core.protocols.ReadsAhead``) is only passed through.
+
+    Args:
+        dataset: the shard's dataset.
+        shard: what is measured.
+        following: returns what is read after the shard, such as the first examples of another one; None for nothing.
+    """
+
+    def __init__(self, dataset: Dataset, shard: Shard, following: Callable[[], Range | None]) -> None:
+        self._dataset, self._stop, self._following = dataset, shard.stop, following
+
+    @property
+    def identity(self) -> DatasetIdentity:
+        """Return name, content digest and size."""
+        return self._dataset.identity
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]:
+        return self._dataset[index]
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop), and begin to read those that follow.
+
+        Raises:
+            ExampleError: one of them cannot be read.
+        """
+        found = self._dataset.batch(start, stop)
+        is_last = stop >= self._stop
+        following = self._following() if is_last else (self._dataset, stop, min(2 * stop - start, self._stop))
+        if following is not None and isinstance(following[0], ReadsAhead):
+            following[0].read_ahead(*following[1:])
+        return found

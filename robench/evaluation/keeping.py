@@ -18,7 +18,7 @@ from robench.core.shard import EXACT_DTYPE
 from robench.domains import DOMAINS
 from robench.evaluation.foreign import watched
 from robench.perturbations.dispatch import perturb_each
-from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
+from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robench.core.declared import PerturbationDeclaration
     from robench.core.protocols import Batch, Draws, Model, Perturbed
     from robench.core.shard import Measurement, ShardHeader
-    from robench.store.safetensors_file import Array
+    from robench.store.adversarial import Array
 
 
 class Source(Protocol):

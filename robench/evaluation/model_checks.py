@@ -2,7 +2,7 @@
 
 Source: Croce & Hein 2020, arXiv:2003.01690, and the flags documented with the code: a model that draws random numbers,
 one that returns probabilities for logits, and one without gradients. Whether Square beats the gradients is one of the
-``comparisons``. Where this differs: all examples of the probe are checked, not only the first batch.
+``probe.comparisons``. Where this differs: all examples of the probe are checked, not only the first batch.
 """
 
 from __future__ import annotations

@@ -1,25 +1,64 @@
-"""Probe of an audit: examples that are correct when clean, attacks on them, and their verdicts."""
+"""Probe of an audit: examples that are correct when clean, attacks on them, and signs that these attacks failed.
+
+The indicators are those of Pintor et al. 2022, arXiv:2106.09947, with the values of the authors' code
+(src/indicators/indicators.py), on examples that are right when clean; the attack is APGD on the cross-entropy, 100
+steps. The comparisons are those of ``metrics.sanity``.
+
+Where this differs: unstable predictions are measured on the margin, whose size does not vanish for confident models, as
+the cross-entropy does; the relative change of a loss near zero is meaningless. A margin that changes as its gradient
+says is not unstable, only steep: what counts is the rest of the change. It is summed over the examples and divided by
+the sum of the margins; relative to each example's own margin, a few near the boundary would outweigh all others.
+Incomplete optimisation is the mean drop over surviving examples. Transfer failure compares the verdict of the attack's
+own passes with that of the final prediction at the same points.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import torch
+
+from robench.attacks.apgd import Apgd
+from robench.attacks.apgd_impl import ApgdSearch
 from robench.attacks.attack import problem_of
 from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
+from robench.attacks.search import Kept
+from robench.attacks.square import Square
+from robench.core.flags import Flag
 from robench.core.protocols import Batch
+from robench.core.seeds import Stream
+from robench.metrics.sanity import (
+    MORE_STEPS,
+    RANDOM_SEARCH,
+    SINGLE_STEP,
+    SMALLER_BUDGET,
+    beaten,
+    right_at_any_distance,
+)
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.prediction import predict
+from robench.tasks.classification_losses import cross_entropy_loss, margin_loss
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from torch import Tensor
 
     from robench.attacks.base import Attack
     from robench.attacks.problem import Problem
     from robench.core.protocols import Draws, Model
     from robench.tasks.base import Loss
+
+SOURCE = "Pintor et al. 2022"
+NUM_STEPS = 100
+NUM_NEIGHBOURS = 100
+RADIUS = 8 / 255
+UNSTABLE = 0.10
+LAST_STEPS = 10
+INCOMPLETE = 0.05
+NUM_QUERIES = 500
+QUARTER = Fraction(1, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +108,149 @@ def clean_correct(model: Model, batch: Batch, draws: Draws, epsilon: Fraction, b
         ids=tuple(batch.ids[row] for row in rows), inputs=batch.inputs[places], targets=batch.targets[places]
     )
     return Probe(model=model, batch=chosen, draws=draws.take(rows), epsilon=epsilon, batch_size=batch_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Trace of an attack: (steps, B) losses and verdicts of its passes, and of the returned point.
+
+    Attributes:
+        fooled: (B,) whether the returned point fools the victim in the attack's passes; ``predicted_fooled``: in the
+            final prediction.
+    """
+
+    values: Tensor
+    fooled_on_the_way: Tensor
+    fooled: Tensor
+    predicted_fooled: Tensor
+
+
+def indicators(probe: Probe) -> list[Flag]:
+    """Return the six indicators, in the order of the paper."""
+    attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
+    unavailable = _unavailable_gradients(probe)
+    if unavailable.is_raised and unavailable.value == 1:
+        return [unavailable, _unstable_predictions(probe)]
+    path = _walk(probe.problem(attack).within("path"), attack)
+    return [
+        unavailable,
+        _unstable_predictions(probe),
+        _silent_success(path),
+        _incomplete_optimisation(path),
+        _transfer_failure(path),
+        _unconstrained_failure(probe),
+    ]
+
+
+def _unavailable_gradients(probe: Probe) -> Flag:
+    try:
+        gradient = probe.gradient(cross_entropy_loss)
+        without = (gradient.flatten(1) == 0).all(dim=1).double().mean()
+        share, finding = float(without), f"{float(without):.0%} of the examples have no gradient at all"
+    except RuntimeError as error:
+        share, finding = 1.0, f"the backward pass fails: {str(error).partition(chr(10))[0]}"
+    return _flag("unavailable gradients", share, 0.0, finding, "attack through a differentiable stand-in (BPDA)")
+
+
+def _unstable_predictions(probe: Probe) -> Flag:
+    attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
+    problem = probe.problem(attack).within("neighbours").at(search=0, step=0)
+    base = problem.evaluate(problem.inputs, margin_loss).values
+    try:
+        gradient = probe.gradient(margin_loss)
+    except RuntimeError:
+        gradient = torch.zeros_like(problem.inputs)
+    unexplained = torch.zeros_like(base)
+    for number in range(NUM_NEIGHBOURS):
+        draws = problem.draws.uniform(Stream(purpose="neighbours", draw=number), problem.inputs.shape[1:])
+        noise = (draws - 0.5) * RADIUS
+        change = problem.evaluate(problem.inputs + noise, margin_loss).values - base
+        unexplained += (change - (gradient * noise).flatten(1).sum(1)).abs() / NUM_NEIGHBOURS
+    # An example counts as changed by at most its margin, so that a single one cannot decide.
+    value = float(torch.minimum(unexplained, base.abs()).sum() / base.abs().sum().clamp(min=1e-12))
+    finding = f"margins change by {value:.1%} more than gradients explain within {RADIUS * 255 / 2:g}/255"
+    return _flag("unstable predictions", value, UNSTABLE, finding, "average gradients over noise or draws (num_draws)")
+
+
+def _walk(problem: Problem, attack: Apgd) -> Path:
+    """Return the trace of one search, which returns its point of highest loss, with preference for fooling ones."""
+    search = ApgdSearch(attack, problem)
+    state = search.begin(problem, restart=0)
+    kept, places = Kept(problem), torch.arange(len(problem), device=problem.inputs.device)
+    values, fooled = [], []
+    for step in range(search.num_steps):
+        state = search.step(problem.at(search=0, step=step), state, step)
+        assert state.seen is not None  # a step reports its pass
+        kept.offer(problem, places, state.seen)
+        values.append(state.seen.values)
+        fooled.append(problem.fooled(state.seen.outputs))
+    last = problem.at(search=0, step=search.num_steps)
+    return Path(
+        values=torch.stack(values),
+        fooled_on_the_way=torch.stack(fooled).any(0),
+        fooled=problem.fooled(last.evaluate(kept.points, cross_entropy_loss).outputs),
+        predicted_fooled=problem.fooled(problem.predict(kept.points)),
+    )
+
+
+def _silent_success(path: Path) -> Flag:
+    value = float((path.fooled_on_the_way & ~path.fooled).double().mean())
+    finding = f"{value:.0%} of the examples were fooled during the search, but not at the returned point"
+    return _flag("silent success", value, 0.0, finding, "return the best point (returns: best), average over draws")
+
+
+def _incomplete_optimisation(path: Path) -> Flag:
+    standing = ~path.predicted_fooled
+    if not bool(standing.any()):
+        return _flag("incomplete optimisation", 0.0, INCOMPLETE, "no example survives", "")
+    best = path.values[:, standing].cummax(0).values
+    span = (best[-1] - best[0]).clamp(min=1e-12)
+    value = float(((best[-1] - best[-1 - LAST_STEPS]) / span).mean())
+    finding = f"{value:.1%} of the rise of the loss came in the last {LAST_STEPS} of {NUM_STEPS} steps"
+    return _flag("incomplete optimisation", value, INCOMPLETE, finding, "take more steps, or longer ones")
+
+
+def _transfer_failure(path: Path) -> Flag:
+    value = float((path.fooled & ~path.predicted_fooled).double().mean())
+    finding = f"{value:.0%} of the examples are fooled in the attack's passes and not in the prediction"
+    return _flag(
+        "transfer failure", value, 0.0, finding, "attack the predicting model: average over its draws (num_draws)"
+    )
+
+
+def _unconstrained_failure(probe: Probe) -> Flag:
+    standing = probe.stands(Apgd(epsilon=Fraction(1), num_steps=NUM_STEPS))
+    value = sum(standing) / len(standing)
+    finding = f"{value:.0%} of the examples survive without any constraint"
+    return _flag(
+        "unconstrained attack failure", value, 0.0, finding, "try another loss (margin, dlr) or a black-box attack"
+    )
+
+
+def _flag(name: str, value: float, limit: float, finding: str, advice: str) -> Flag:
+    return Flag(
+        name=name, source=SOURCE, value=value, limit=limit, is_raised=value > limit, finding=finding, advice=advice
+    )
+
+
+def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
+    """Return the comparisons, by attacks within the probe's budget; none if torch finds no gradient."""
+    epsilon, twice = probe.epsilon, min(2 * probe.epsilon, Fraction(1))
+    try:
+        probe.gradient(cross_entropy_loss)
+    except RuntimeError:
+        return []
+    pgd = probe.stands(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
+    apgd = probe.stands(Apgd(epsilon=epsilon, num_steps=50))
+    fgsm = probe.stands(Fgsm(epsilon=epsilon))
+    square = probe.stands(Square(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8))
+    larger = probe.stands(Apgd(epsilon=twice, num_steps=50))
+    longer = probe.stands(Apgd(epsilon=epsilon, num_steps=100))
+    half = probe.stands(Pgd(epsilon=Fraction(1, 2), relative_step=QUARTER, num_steps=100))
+    return [
+        beaten(SINGLE_STEP, pgd, fgsm, "FGSM against PGD of 20 steps"),
+        beaten(RANDOM_SEARCH, apgd, square, f"Square of {NUM_QUERIES} queries against APGD of 50 steps"),
+        beaten(SMALLER_BUDGET, larger, apgd, "epsilon against twice epsilon"),
+        beaten(MORE_STEPS, apgd, longer, "APGD of 100 steps against 50"),
+        right_at_any_distance(half, num_classes, "PGD of 100 steps at linf 1/2"),
+    ]

@@ -15,7 +15,7 @@ from robench.domains.devices import sent
 from robench.evaluation.actions import Rescore
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.keeping import moved
-from robench.store.safetensors_file import ONE_BUDGET, AdversarialExamples
+from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

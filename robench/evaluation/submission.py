@@ -24,7 +24,7 @@ from robench.evaluation.evaluate import evaluate, prediction_seeds
 from robench.evaluation.keeping import Attacked, moved
 from robench.evaluation.rescore import rescore
 from robench.perturbations.prediction import predict
-from robench.store.safetensors_file import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET
 from robench.tasks import TASKS
 from robench.tasks.base import Gap, Scoring
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
     from robench.declarations.views import View
-    from robench.store.safetensors_file import AdversarialExamples
+    from robench.store.adversarial import AdversarialExamples
 
     Rows = NDArray[np.bool_]
 

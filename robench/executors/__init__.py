@@ -1,13 +1,10 @@
 """Executors: where and by how many workers shards are measured."""
 
 from robench.core.plugins import Plugins
-from robench.executors.base import Crew, ExecutorBase
-from robench.executors.deaths import Death
-from robench.executors.processes import Processes
-from robench.executors.processes_impl import ProcessExecutor, answers_in_a_process
+from robench.executors.base import Crew, Death, ExecutorBase
+from robench.executors.processes import Processes, ProcessExecutor, answers_in_a_process
 from robench.executors.ray import Ray
-from robench.executors.serial import Serial
-from robench.executors.serial_impl import SerialExecutor
+from robench.executors.serial import Serial, SerialExecutor
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
 
 _BUILTIN: dict[str, type[ExecutorBase]] = {"serial": Serial, "processes": Processes, "ray": Ray}

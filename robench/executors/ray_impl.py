@@ -3,10 +3,16 @@
 The run hands each actor one shard at a time and stores the results itself. An actor that dies, hangs or sends nonsense
 costs at most its current shard: the shard goes back into the queue and a new actor takes the place of the old one,
 wherever the cluster has room.
+
+Everything arrives at an actor and leaves it as bytes, so that modules of other distributions are imported inside a
+containment, and an exception becomes a sentence on the machine that knows its class.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import pickle
 import sys
 import time
 from contextlib import suppress
@@ -14,22 +20,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robench.core.containment import Contained
 from robench.core.errors import RobenchError, described
 from robench.core.records import Failure, Record
-from robench.executors.base import SECONDS_BETWEEN_LOOKS
-from robench.executors.deaths import MAX_DEATHS, Death, Deaths, late, mistaken
-from robench.executors.ray_actor import RayWorker
+from robench.executors.base import MAX_DEATHS, SECONDS_BETWEEN_LOOKS, Death, Deaths, late, mistaken
 from robench.executors.ray_cluster import Cluster, shown
 from robench.executors.worker import THREAD_VARIABLES
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from robench.core.protocols import Work
     from robench.core.shard import Shard
-    from robench.executors.base import Crew
+    from robench.executors.base import Crew, Evaluate
     from robench.executors.ray import Ray
+
 
 LEFT = Death("was on a machine that left the cluster", "look at that machine, and run it again")
 SHORT_OF_MEMORY = Death("was ended by Ray, which was short of memory", "try fewer workers, or a larger cpus_per_worker")
@@ -37,6 +43,48 @@ ENDED = Death(
     "ended unexpectedly",
     "native code of the model may have crashed, or memory was short; Ray's log of the worker on its machine says more",
 )
+
+
+class RayWorker:
+    """Worker in an actor, whose imports and current folder are those of the run.
+
+    Args:
+        search_path: where the run finds modules.
+        folder: current folder of the run.
+    """
+
+    def __init__(self, search_path: Sequence[str], folder: str) -> None:
+        sys.path.extend(each for each in search_path if each not in sys.path)
+        with suppress(OSError):
+            os.chdir(folder)
+        # Warnings about data were issued when the run was prepared.
+        logging.getLogger("robench").setLevel(logging.ERROR)
+        self._evaluator: Evaluate | None = None
+
+    def prepare(self, content: bytes) -> str:
+        """Make the evaluator, from a pickled function and the name of a device; return the problem, empty if none."""
+        try:
+            with Contained(keeps_environment=True):
+                make, device = pickle.loads(content)
+            self._evaluator = make(device)
+        # Broad because it may lack any module, on a machine of which nothing is known.
+        except Exception as error:
+            return described(error)
+        return ""
+
+    def measure(self, content: bytes) -> tuple[object, str]:
+        """Return the result of a pickled shard and an empty text, or None and the problem.
+
+        With it comes the shard that will probably follow, or None.
+        """
+        assert self._evaluator is not None  # it was prepared
+        try:
+            with Contained(keeps_environment=True):
+                shard, following = pickle.loads(content)
+            return self._evaluator(shard, following), ""
+        # Broad for the same reason; errors of models are failures already.
+        except Exception as error:
+            return None, described(error)
 
 
 # Compared and hashed by identity: a place is a worker for the queue.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.script import without_script
 from robench.core.standard_output import StdoutDiverted
-from robench.executors.base import SECONDS_BETWEEN_LOOKS
-from robench.executors.deaths import Death, late, silent
+from robench.executors.base import SECONDS_BETWEEN_LOOKS, Death, late, silent
 from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from robench.exports.pictures import Pictured, Shot
 from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
-from robench.store.safetensors_file import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from robench.declarations.views import View
     from robench.exports.pictures import Pixels
     from robench.runs.request import RunRequest
-    from robench.store.safetensors_file import AdversarialExamples
+    from robench.store.adversarial import AdversarialExamples
 
 CLEAN = "clean"
 

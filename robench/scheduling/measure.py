@@ -1,21 +1,58 @@
-"""Measuring loop: run the shards that the store lacks, and store each result."""
+"""Measuring loop: cut measurements into shards, run those that the store lacks, and store each result.
+
+Bounds of shards depend on the suite alone. A thread stores the results, so that no worker waits for a disk.
+"""
 
 from __future__ import annotations
 
+import queue
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from robench.core.records import Failure
+from robench.core.shard import Shard
 from robench.scheduling.queue import InTurn, ShardQueue, size_of
-from robench.scheduling.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from robench.core.protocols import Executor, Store
     from robench.core.records import Record
-    from robench.core.shard import Shard
+    from robench.core.shard import Measurement
+
+# Results that wait to be written; they are lost, and measured again, if the run is killed.
+MAX_WAITING = 8
+
+
+def plan(measurements: Iterable[Measurement], batches_per_shard: int, limit: int | None = None) -> Iterator[Shard]:
+    """Yield the shards of each measurement in turn, so that a model stays loaded while it is needed.
+
+    ``limit`` requests the first examples alone, rounded up to whole shards, which are the same as in the unlimited run:
+    every forward pass has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.
+    """
+    for measurement in measurements:
+        size = measurement.batch_size * batches_per_shard
+        wanted = measurement.num_examples if limit is None else min(limit, measurement.num_examples)
+        for start in range(0, wanted, size):
+            yield Shard(measurement=measurement, start=start, stop=min(start + size, measurement.num_examples))
+
+
+def part_of(shards: Iterable[Shard], number: int, count: int) -> list[Shard]:
+    """Return part ``number`` (from 1) of ``count`` parts of a plan, in the order of the plan and each shard once.
+
+    The shards of each measurement, sorted by key, are dealt to the parts in turn: parts differ by at most one shard,
+    and each has about the same share of every measurement. Only the plan and the keys count, so that machines that
+    know nothing of each other measure different parts.
+    """
+    planned = {shard.key: shard for shard in shards}
+    by_measurement: dict[str, list[str]] = {}
+    for key, shard in planned.items():
+        by_measurement.setdefault(shard.measurement.key, []).append(key)
+    dealt = [key for keys in by_measurement.values() for key in sorted(keys)]
+    mine = set(dealt[number - 1 :: count])
+    return [shard for key, shard in planned.items() if key in mine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,3 +154,56 @@ def _ended(results: Iterator[Record | Failure]) -> Iterator[None]:
         close = getattr(results, "close", None)
         if close is not None:
             close()
+
+
+class Writer:
+    """Thread that passes results to ``store`` in the order in which they came.
+
+    A context manager, whose end waits until everything is stored.
+
+    Args:
+        store: stores a result.
+        at_once: whether each result is stored before ``put`` returns, by the caller's thread.
+    """
+
+    def __init__(self, store: Callable[[Record | Failure], None], *, at_once: bool = False) -> None:
+        self._store = store
+        self._at_once = at_once
+        self._waiting: queue.Queue[Record | Failure | None] = queue.Queue(MAX_WAITING)
+        self._raised: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="robench-writer", daemon=True)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        self._waiting.put(None)
+        self._thread.join()
+        # An error of the block is the one to be shown.
+        if kind is None:
+            self._check()
+
+    def put(self, result: Record | Failure) -> None:
+        """Store a result soon.
+
+        Raises:
+            StoreError: an earlier result could not be stored; nor is this one.
+        """
+        self._check()
+        if self._at_once:
+            self._store(result)
+        else:
+            self._waiting.put(result)
+
+    def _work(self) -> None:
+        while (result := self._waiting.get()) is not None:
+            if self._raised is None:
+                try:
+                    self._store(result)
+                except BaseException as error:  # raised again in the thread that puts
+                    self._raised = error
+
+    def _check(self) -> None:
+        if self._raised is not None:
+            raise self._raised

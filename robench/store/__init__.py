@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from robench.store.adversarial import AdversarialFolder
+from robench.store.adversarial import AdversarialExamples, AdversarialFolder
 from robench.store.folder import FolderStore
 from robench.store.memory import MemoryStore
-from robench.store.safetensors_file import AdversarialExamples
 
 __all__ = ["AdversarialExamples", "AdversarialFolder", "FolderStore", "MemoryStore"]

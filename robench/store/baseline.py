@@ -16,11 +16,10 @@ from robench.core.baseline import Baseline, Protocol
 from robench.core.errors import IncomparableError, StoreError, UsageError
 from robench.core.files import read_regular, write_whole
 from robench.core.records import Record
-from robench.store.complaints import keeping
+from robench.store.damaged import MAX_BYTES
 from robench.store.envelope import build, members_of, provenance_of, shard_of
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
-from robench.store.reading import MAX_BYTES
-from robench.store.seal import DamagedError, NewerFormatError, with_blank_seal
+from robench.store.sealed import DamagedError, NewerFormatError, keeping, with_blank_seal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from robench.core.errors import StoreError
 from robench.core.flags import Flag
 from robench.core.records import Failure, Manifest, Provenance
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, ShardHeader
-from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
+from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

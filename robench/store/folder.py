@@ -15,15 +15,13 @@ from robench.core.errors import StoreError
 from robench.core.files import absolute, write_whole
 from robench.core.records import Failure, Manifest
 from robench.store.adversarial import AdversarialFolder
-from robench.store.agreement import warn_if_other_outcomes
-from robench.store.complaints import keeping, opening, reading
+from robench.store.damaged import read_whole, warn_if_other_outcomes
 from robench.store.envelope import decode_failure, decode_manifest, encode_failure, encode_manifest
 from robench.store.leases import Leases
 from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import FAILURE_SUFFIX, Paths, kept_files, measurement_folders
-from robench.store.publish import publish
-from robench.store.reading import read_whole
 from robench.store.record_files import RecordFiles
+from robench.store.sealed import keeping, opening, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -128,7 +126,7 @@ class FolderStore:
         Measurements in format 1 have no manifest; it is read from their first record. With ``measurement_keys`` no
         file of any other measurement is opened.
         """
-        for folder in self._folders(self._paths.records):
+        for folder in measurement_folders(self._paths.records):
             if measurement_keys is not None and folder.name not in measurement_keys:
                 continue
             kept = read_whole(self._paths.manifest(folder.name), decode_manifest, None, self._paths)
@@ -146,8 +144,8 @@ class FolderStore:
         """
         found = [
             failure
-            for folder in self._folders(self._paths.failures)
-            for path in self._files(folder, FAILURE_SUFFIX)
+            for folder in measurement_folders(self._paths.failures)
+            for path in kept_files(folder, FAILURE_SUFFIX)
             if (failure := self._failure_at(path)) is not None
             # A writer that was killed between the two steps leaves both; the record counts.
             and not self.has(failure.shard.measurement_key, failure.shard.key)
@@ -214,14 +212,6 @@ class FolderStore:
         with keeping(path):
             if not self.has(failure.shard.measurement_key, failure.shard.key):
                 write_whole(path, content)
-
-    def _folders(self, folder: Path) -> list[Path]:
-        with reading(folder):
-            return measurement_folders(folder)
-
-    def _files(self, folder: Path, suffix: str) -> list[Path]:
-        with reading(folder):
-            return kept_files(folder, suffix)
 
     def _failure_at(self, path: Path) -> Failure | None:
         found = read_whole(path, decode_failure, lambda failure: failure.shard, self._paths)

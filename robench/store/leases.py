@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from robench.core.protocols import Claimed
-from robench.store.complaints import keeping
+from robench.store.sealed import candidate, keeping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,7 @@ class Leases:
         """Take the place of an expired lease; return whether it is now this run's."""
         if not self._is_expired(path):
             return False
-        aside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+        aside = candidate(path)
         try:
             path.rename(aside)
         except FileNotFoundError:
@@ -155,7 +155,7 @@ class Leases:
 
     def _now(self) -> float:
         """Return the file server's time, as the date of a new file."""
-        probe = self._paths.leases / f".probe.{os.getpid()}-{secrets.token_hex(4)}.part"
+        probe = candidate(self._paths.leases / "probe")
         probe.touch()
         try:
             return probe.stat().st_mtime

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.records import Failure, Manifest
-from robench.store.agreement import warn_if_other_outcomes
+from robench.store.damaged import warn_if_other_outcomes
 from robench.store.envelope import encode_failure
 from robench.store.leases import Unshared
 from robench.store.parquet import encode_record

@@ -21,12 +21,13 @@ from robench.core.records import Record
 from robench.core.shard import shard_key
 from robench.store.envelope import flags_of, members_of, provenance_of, shard_of
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
-from robench.store.paths import Extent
-from robench.store.seal import PACK_FORMAT, DamagedError, NewerFormatError, with_blank_seal
+from robench.store.paths import Extent, extent_named
+from robench.store.sealed import PACK_FORMAT, DamagedError, NewerFormatError, with_blank_seal
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from robench.core.flags import Flag
     from robench.core.records import Provenance
@@ -136,6 +137,20 @@ def _part(record: Record, headers: dict[str, int], provenances: dict[str, int]) 
         "finished_at": provenance.finished_at,
     }
     return part | ({"flags": [dataclasses.asdict(flag) for flag in record.flags]} if record.flags else {})
+
+
+def pack_at(path: Path, content: bytes, decode: Callable[[bytes], list[Record]] = decode_pack) -> list[Record]:
+    """Decode the pack at ``path`` and check that it is in its place.
+
+    Raises:
+        DamagedError: it is damaged, was copied or renamed.
+        NewerFormatError: it was written by a later robench.
+    """
+    records = decode(content)
+    keys = {record.shard.measurement_key for record in records}
+    if keys != {path.parent.name} or extent_of(records) != extent_named(path.stem):
+        raise DamagedError(f"it is a pack of measurement {', '.join(sorted(keys))}, so it was moved or renamed")
+    return records
 
 
 def _mappings(members: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 The columns follow from the type hints of the outcome's dataclass, so that a new task needs nothing here. Four
 dictionary-encoded columns before them repeat parts of the envelope, for readers of plain Parquet (pandas, DuckDB):
-docs/results.md documents the schema. robench itself accepts a file only if its seal is valid (``seal``). Equal records
-give equal bytes under one release of pyarrow, which names itself in the file.
+docs/results.md documents the schema. robench itself accepts a file only if its seal is valid (``sealed``). Equal
+records give equal bytes under one release of pyarrow, which names itself in the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from robench.core.columns import Outcomes, Values, fields_of
 from robench.core.errors import ContractError, StoreError
 from robench.core.records import Manifest, Record
 from robench.store.envelope import envelope_text, flags_of, provenance_of, read_envelope, shard_of
-from robench.store.seal import DamagedError, NewerFormatError, check_seal, seal
+from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@
     <results>/failures/<measurement key>/<shard key>.json
     <results>/adversarial/<measurement key>/<shard key>.safetensors
     <results>/leases/<shard key>                a run is measuring the shard; see ``leases``
-    <results>/unused/records/<measurement key>/ what was moved aside whole; see ``setting_aside``
+    <results>/unused/records/<measurement key>/ what was moved aside whole; see ``upkeep``
     <results>/damaged/<file name>-<n>           what was found broken, never overwritten
 
 A file being written begins with a dot and ends in ``.part``; readers ignore it.
@@ -15,15 +15,14 @@ A file being written begins with a dot and ends in ``.part``; readers ignore it.
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
 from robench.core.shard import shard_key
-from robench.store.seal import DamagedError
+from robench.store.sealed import PART_SUFFIX, candidate, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +35,6 @@ FAILURE_SUFFIX = ".json"
 # Readers of a folder of Parquet ignore names with this prefix.
 MANIFEST_NAME = "_manifest.json"
 ADVERSARIAL_SUFFIX = ".safetensors"
-PART_SUFFIX = ".part"
 
 # A key is hexadecimal; what matters here is that no key can name a file outside its folder, or a hidden one.
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -128,7 +126,7 @@ class Paths:
 
     def probe(self) -> Path:
         """Return the name of a test file for write access."""
-        return _part(self.records / "probe")
+        return candidate(self.records / "probe")
 
     def temporary(self) -> Iterator[Path]:
         """Yield all unfinished files and leases, including those of killed runs."""
@@ -138,22 +136,22 @@ class Paths:
             yield from self.leases.iterdir()
 
 
-def candidate(path: Path) -> Path:
-    """Return a temporary name beside ``path``, unique to this writer."""
-    return _part(path)
-
-
 def measurement_folders(folder: Path) -> list[Path]:
-    """Return the folders of all measurements below ``folder``, by key; none if it does not exist."""
-    if not folder.exists():
-        return []
-    return sorted(child for child in folder.iterdir() if _KEY.fullmatch(child.name) and child.is_dir())
+    """Return the folders of all measurements below ``folder``, by key; none if it does not exist.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    with reading(folder):
+        if not folder.exists():
+            return []
+        return sorted(child for child in folder.iterdir() if _KEY.fullmatch(child.name) and child.is_dir())
 
 
 def kept_files(folder: Path, suffix: str) -> list[Path]:
     """Return the complete files of one measurement's ``folder``, by key; hidden and foreign ones are ignored.
 
-    There are none if the folder does not exist.
+    There are none if the folder does not exist; raises like ``measurement_folders``.
     """
     return [folder / f"{key}{suffix}" for key in kept_keys(folder, suffix)]
 
@@ -163,10 +161,9 @@ def kept_keys(folder: Path, suffix: str) -> list[str]:
 
     Only names are read: a folder may have thousands of files.
     """
-    try:
+    names: list[str] = []
+    with reading(folder), suppress(FileNotFoundError, NotADirectoryError):
         names = [child.name for child in folder.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
     keys = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
     return sorted(key for key in keys if _KEY.fullmatch(key))
 
@@ -175,20 +172,6 @@ def extent_named(stem: str) -> Extent | None:
     """Return the extent of a pack, given its name without suffix; None for the key of a record."""
     found = _PACK.fullmatch(stem)
     return None if found is None else Extent(size=int(found[1]), stop=int(found[2]))
-
-
-def check_place(path: Path, shard: ShardHeader) -> None:
-    """Check that the file of ``shard`` is in its place.
-
-    Raises:
-        DamagedError: it was copied or renamed.
-    """
-    if (path.parent.name, path.stem) != (shard.measurement_key, shard.key):
-        raise DamagedError(f"it is of shard {shard.key} of measurement {shard.measurement_key}, so it was moved here")
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{PART_SUFFIX}")
 
 
 def _checked(key: str) -> str:

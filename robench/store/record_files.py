@@ -7,12 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from robench.core.shard import shard_key
-from robench.store.complaints import reading
-from robench.store.packed import decode_pack, decode_pack_description, described_record, extent_of
+from robench.store.damaged import read_whole
+from robench.store.packed import decode_pack_description, described_record, pack_at
 from robench.store.parquet import decode_description, decode_record
 from robench.store.paths import RECORD_SUFFIX, Extent, extent_named, kept_keys, measurement_folders
-from robench.store.reading import read_whole
-from robench.store.seal import DamagedError
+from robench.store.sealed import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -50,9 +49,7 @@ class RecordFiles:
             StoreError: a folder cannot be read.
         """
         keys: set[str] = set()
-        with reading(self._paths.records):
-            folders = measurement_folders(self._paths.records)
-        for folder in folders:
+        for folder in measurement_folders(self._paths.records):
             for stem in self._stems(folder):
                 extent = extent_named(stem)
                 keys.update([stem] if extent is None else extent.keys(folder.name))
@@ -121,8 +118,7 @@ class RecordFiles:
         return sorted([*joined, *found.values()], key=lambda record: (record.shard.start, record.shard.stop))
 
     def _stems(self, folder: Path) -> list[str]:
-        with reading(folder):
-            return kept_keys(folder, RECORD_SUFFIX)
+        return kept_keys(folder, RECORD_SUFFIX)
 
     def _keys_in_packs(self, folder: Path) -> frozenset[str]:
         try:
@@ -160,20 +156,6 @@ class RecordFiles:
 
 def _packs(stems: Sequence[str]) -> list[str]:
     return [stem for stem in stems if extent_named(stem) is not None]
-
-
-def pack_at(path: Path, content: bytes, decode: Callable[[bytes], list[Record]] = decode_pack) -> list[Record]:
-    """Decode the pack at ``path`` and check that it is in its place.
-
-    Raises:
-        DamagedError: it is damaged, was copied or renamed.
-        NewerFormatError: it was written by a later robench.
-    """
-    records = decode(content)
-    keys = {record.shard.measurement_key for record in records}
-    if keys != {path.parent.name} or extent_of(records) != extent_named(path.stem):
-        raise DamagedError(f"it is a pack of measurement {', '.join(sorted(keys))}, so it was moved or renamed")
-    return records
 
 
 def _inferred(known: Sequence[Record], keys: Collection[str]) -> tuple[list[Record], set[str]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from robench.core.errors import DeclarationError
-from robench.datasets.vocabulary import vocabulary_of
+from robench.datasets.words import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, windows_at_once
 from robench.models.word_transformer_impl import END_ID

@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from robench.core.errors import DeclarationError
-from robench.datasets.vocabulary import vocabulary_of
+from robench.datasets.words import vocabulary_of
 from robench.models.build import build
 from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.word_transformer_impl import word_hash

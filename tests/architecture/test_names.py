@@ -118,19 +118,14 @@ CLASSIFIERS = "the audit is of classifiers, which the task says (`is_audited`)"
 LOSSES = "robench.tasks.classification_losses"
 ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
     "evaluation/audit.py": {"robench.tasks.classification": CLASSIFIERS},
-    "evaluation/comparisons.py": {
+    "evaluation/probe.py": {
         "robench.attacks.apgd": AUDIT,
+        "robench.attacks.apgd_impl": AUDIT,
         "robench.attacks.fgsm": AUDIT,
         "robench.attacks.pgd": AUDIT,
         "robench.attacks.square": AUDIT,
         LOSSES: CLASSIFIERS,
     },
-    "evaluation/indicators.py": {
-        "robench.attacks.apgd": AUDIT,
-        "robench.attacks.apgd_impl": AUDIT,
-        LOSSES: CLASSIFIERS,
-    },
-    "evaluation/probe.py": {"robench.attacks.fgsm": AUDIT},
     "evaluation/model_checks.py": {
         "robench.attacks.fgsm": AUDIT,
         "robench.tasks.classification_impl": CLASSIFIERS,

@@ -22,8 +22,8 @@ from robench.attention.softmax import Softmax
 from robench.core.outcomes import Outcome
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
+from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import hash_order
-from robench.datasets.ordered_images import OrderedImages
 from robench.metrics import METRICS
 from robench.tasks import TASKS, Task
 from robench.testing import check_attack, check_attention, check_corruption, check_dataset, check_metric

@@ -14,12 +14,12 @@ from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ship
 
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset, sotu_impl
+from robench.datasets import digit_shifts_impl as digit_shifts
 from robench.datasets import digits_impl as digits
-from robench.datasets import rendered_digits_impl as rendered_digits
 from robench.datasets.base import DatasetBase
 from robench.datasets.cifar import PublishedCifar
-from robench.datasets.glyphs import fit
-from robench.datasets.layouts import layout_of
+from robench.datasets.digit_shifts_impl import fit
+from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.sentiment import LabelledFiles
 from robench.datasets.wikitext import TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -101,7 +101,7 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
         monkeypatch.setattr(sotu_impl, "addresses", lambda: changed)
 
     def draw_otherwise() -> None:
-        monkeypatch.setattr(rendered_digits, "fit", lambda *arguments: ImageChops.invert(fit(*arguments)))
+        monkeypatch.setattr(digit_shifts, "fit", lambda *arguments: ImageChops.invert(fit(*arguments)))
 
     is_rendered = declared.name in ("digits-r", "digits-o")
     change = draw_otherwise if is_rendered else shift_a_scan

@@ -20,7 +20,7 @@ from robench.core.records import Failure, Record
 from robench.core.shard import Shard
 from robench.executors import EXECUTORS, IN_PROCESS, Crew, ExecutorBase, Ray
 from robench.executors.ray_cluster import Cluster, Wanted
-from robench.executors.serial_impl import SerialExecutor
+from robench.executors.serial import SerialExecutor
 from robench.executors.stub import Stub
 from robench.scheduling import ShardQueue
 from robench.testing import check_executor

@@ -19,10 +19,10 @@ from safetensors import safe_open
 from examples import HEADER, NEXT_HEADER
 from robench.core.errors import StoreError
 from robench.store import AdversarialExamples, AdversarialFolder, FolderStore
-from robench.store import seal as seal_module
+from robench.store import sealed as seal_module
+from robench.store.adversarial import ONE_BUDGET, decode_examples, encode_examples
 from robench.store.paths import Paths
-from robench.store.safetensors_file import ONE_BUDGET, decode_examples, encode_examples
-from robench.store.seal import DamagedError, NewerFormatError
+from robench.store.sealed import DamagedError, NewerFormatError
 
 SMALL = np.float32(1e-40)
 

@@ -16,9 +16,10 @@ from robench.core import files
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.outcomes import Outcome
 from robench.core.shard import ShardHeader
-from robench.store import FolderStore, MemoryStore, adversarial, reading
-from robench.store import seal as seal_module
-from robench.store.paths import Paths, candidate
+from robench.store import FolderStore, MemoryStore, adversarial, damaged
+from robench.store import sealed as seal_module
+from robench.store.paths import Paths
+from robench.store.sealed import candidate
 from robench.tasks import TASKS, Task
 
 
@@ -143,7 +144,7 @@ def test_a_file_that_another_process_takes_away_meanwhile_is_passed_by(
         path.unlink()
         return read(path, max_bytes)
 
-    monkeypatch.setattr(reading, "read_regular", vanish)
+    monkeypatch.setattr(damaged, "read_regular", vanish)
     assert keys_read(store) == set()
     assert caplog.records == []
 

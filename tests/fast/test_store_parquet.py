@@ -20,7 +20,7 @@ from robench.core.shard import ShardHeader
 from robench.store import envelope, parquet
 from robench.store.envelope import decode_failure, encode_failure
 from robench.store.parquet import LABELS, METADATA_KEY, decode_description, decode_record, encode_record, schema_of
-from robench.store.seal import DamagedError, NewerFormatError, seal
+from robench.store.sealed import DamagedError, NewerFormatError, seal
 from robench.tasks import TASKS, Task
 from robench.tasks.classification import ClassificationOutcome
 

@@ -15,7 +15,7 @@ from robench.declare import find_checkpoints, find_suite
 from robench.runs import RunRequest
 from robench.runs.pictured import pictured, views_named
 from robench.store import FolderStore
-from robench.store.safetensors_file import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 
 import robench as package
 from robench.store import AdversarialExamples, FolderStore
-from robench.store.safetensors_file import ONE_BUDGET, decode_examples
+from robench.store.adversarial import ONE_BUDGET, decode_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -175,7 +175,7 @@ class Counting(ExecutorBase):
 COUNTING = """
 from pathlib import Path
 
-from robench.executors.serial_impl import SerialExecutor
+from robench.executors.serial import SerialExecutor
 
 
 class CountingExecutor(SerialExecutor):

@@ -27,7 +27,7 @@ from robench.evaluation.evaluate import evaluate
 from robench.evaluation.submission import agreement_of
 from robench.perturbations.clean import Clean
 from robench.store import FolderStore
-from robench.store.safetensors_file import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import robench as package
 from robench.evaluation import keeping
 from robench.reports import RENDERERS
 from robench.store import FolderStore
-from robench.store.safetensors_file import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from robench.store import FolderStore, MemoryStore
 from robench.store.envelope import decode_failure, encode_failure
 from robench.store.parquet import decode_description, decode_record, encode_record
 from robench.store.paths import Paths
-from robench.store.seal import DamagedError
+from robench.store.sealed import DamagedError
 from robench.tasks import TASKS
 
 NUM_DAMAGES = 50

@@ -12,8 +12,8 @@ from cifar_package import data_root, package
 
 from robench.datasets import open_dataset
 from robench.datasets.cifar import CIFAR_10, CIFAR_10_FILES
-from robench.datasets.cifar_arrays import CifarImages, load_prepared
-from robench.datasets.cifar_forms import form_of, read_part
+from robench.datasets.cifar_forms import CifarImages, form_of, read_part
+from robench.datasets.cifar_impl import load_prepared
 
 __all__ = ["data_root", "package"]
 

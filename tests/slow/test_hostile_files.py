@@ -326,8 +326,8 @@ def images(chance: random.Random) -> Iterator[Made]:
 def read(kind: str, path: Path) -> None:
     """Hand a file to the place in robench that reads its kind."""
     from robench.datasets.decoding import decode, examine
+    from robench.datasets.preparing import unpack
     from robench.datasets.published import PUBLISHED_SETS
-    from robench.datasets.unpacking import unpack
     from robench.declarations.preprocessing import ImagePreprocessing
     from robench.declare import validate_file
     from robench.models.layouts import LAYOUTS

@@ -21,7 +21,7 @@ from snippets import snippets
 from robench.core.errors import RobenchError, UsageError
 from robench.core.records import Failure, Record
 from robench.executors import Crew
-from robench.executors.deaths import MAX_DEATHS
+from robench.executors.base import MAX_DEATHS
 from robench.executors.ray import Ray
 from robench.executors.ray_impl import RayExecutor
 from robench.scheduling import ShardQueue

@@ -16,7 +16,7 @@ from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
 from robench.executors import ProcessExecutor, worker_process
-from robench.executors.processes_impl import MAX_DEATHS
+from robench.executors.processes import MAX_DEATHS
 from robench.scheduling import ShardQueue
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from robench.corruptions.corruption import Corruption
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, CorruptedCifar, PublishedCifar
 from robench.datasets.corrupted import corrupted_of
-from robench.datasets.preparing import prepare_arrays
+from robench.datasets.preparing import Unpacked, prepare_arrays, unpack
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.unpacking import Unpacked, unpack
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.perturbations.clean import Clean
 from robench.testing import check_dataset

@@ -16,8 +16,8 @@ import torch
 from PIL import Image
 
 from robench.core.errors import ExampleError
-from robench.datasets import decoding_process
-from robench.datasets.decoding_pool import DecodingPool
+from robench.datasets import decoding
+from robench.datasets.decoding import DecodingPool
 from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ SMALL = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resize=40,
 SCRIPT = """
 import multiprocessing, os, signal, sys
 from concurrent.futures import ProcessPoolExecutor
-from robench.datasets import decoding_process
+from robench.core.parent_process import prepare_helper
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(1, context, initializer=decoding_process.begin)
+    executor = ProcessPoolExecutor(1, context, initializer=prepare_helper)
     print(executor.submit(os.getppid).result() == os.getpid(), flush=True)
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -147,7 +147,7 @@ def test_dead_processes_cost_nothing_but_time(pool: DecodingPool, paths: list[Pa
 def test_processes_that_die_twice_are_an_error_that_says_what_may_be_the_matter(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding_process, "begin", partial(os._exit, 1))
+    monkeypatch.setattr(decoding, "prepare_helper", partial(os._exit, 1))
     message = message_of(DecodingPool(1), paths)
     assert f"died twice over the images {paths[0]} to {paths[-1]} (11)" in message
     assert "Memory" in message

@@ -11,13 +11,10 @@ from scipy import ndimage  # type: ignore[import-untyped]  # ships no types
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB  # type: ignore[import-untyped]  # ships no types
 
 from robench.datasets import DATASETS, open_dataset
-from robench.datasets import hard_digits_impl as hard_digits
-from robench.datasets import rendered_digits_impl as rendered_digits
-from robench.datasets.digit_edges_impl import sketch, sketched_digits
+from robench.datasets import digit_shifts_impl as digit_shifts
+from robench.datasets.digit_shifts_impl import FONTS, LETTERS, Style, draw, fit, sketch, sketched_digits
 from robench.datasets.digits_impl import Digits, Scan, split_scans
-from robench.datasets.glyphs import FONTS, Style, draw, fit
 from robench.datasets.in_memory import InMemoryImages
-from robench.datasets.rendered_digits_impl import LETTERS
 
 SHIFTS = {
     name: open_dataset(name, data_root=None, preprocessing=None) for name in DATASETS if name.startswith("digits-")
@@ -83,7 +80,7 @@ class TestHardDigits:
 
     def test_an_image_is_hard_where_at_least_two_weak_classifiers_are_wrong(self) -> None:
         test = split_scans("test")
-        wrong = hard_digits.mistakes(split_scans("train"), test)
+        wrong = digit_shifts.mistakes(split_scans("train"), test)
         assert 0 <= wrong.min() < wrong.max() <= 4
         expected = {scan.id for scan, mistakes in zip(test, wrong, strict=True) if mistakes >= 2}
         assert set(HARD.ids) == expected
@@ -91,12 +88,12 @@ class TestHardDigits:
 
     def test_nothing_is_learnt_from_the_test_digits(self) -> None:
         train, test = split_scans("train"), split_scans("test")
-        together = hard_digits.mistakes(train, test)
-        assert hard_digits.mistakes(train, test[:50]).tolist() == together[:50].tolist()
+        together = digit_shifts.mistakes(train, test)
+        assert digit_shifts.mistakes(train, test[:50]).tolist() == together[:50].tolist()
 
     def test_a_classifier_that_was_shown_the_answers_makes_fewer_mistakes(self) -> None:
         test = split_scans("test")
-        assert hard_digits.mistakes(test, test).sum() < hard_digits.mistakes(split_scans("train"), test).sum() / 2
+        assert digit_shifts.mistakes(test, test).sum() < digit_shifts.mistakes(split_scans("train"), test).sum() / 2
 
     def test_no_choice_hangs_on_rounding(self) -> None:
         train, test = split_scans("train"), split_scans("test")
@@ -160,8 +157,8 @@ class TestRenderedDigits:
         assert np.abs(levels - levels.round()).max() < 1e-4
 
     def test_an_example_is_a_function_of_its_id(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rendered_digits, "DIGITS_PER_CLASS", 2)
-        fewer = rendered_digits.rendered_digits()
+        monkeypatch.setattr(digit_shifts, "DIGITS_PER_CLASS", 2)
+        fewer = digit_shifts.rendered_digits()
         assert len(fewer) == 20
         at = {example_id: position for position, example_id in enumerate(RENDERED.ids)}
         for index, example_id in enumerate(fewer.ids):

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cifar_files import publish
 
-from robench.core.errors import MissingDataError
+from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import downloading, open_dataset
-from robench.datasets.downloading import DiskFullError, PublishedFile, download
+from robench.datasets.cifar import PublishedFile
+from robench.datasets.downloading import download
 from robench.datasets.preparing import prepare_arrays
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def test_a_full_disk_says_how_much_is_needed_and_keeps_what_is_there(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(DiskFullError, match=r"no space for .*x.tar.gz.part: 100,000 bytes are needed in"):
+        with pytest.raises(UsageError, match=r"no space for .*x.tar.gz.part: 100,000 bytes are needed in"):
             fetched(server, tmp_path)
     assert not (tmp_path / "x.tar.gz").exists()
     assert fetched(server, tmp_path) == CONTENT

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from scipy import ndimage  # type: ignore[import-untyped]  # ships no types
 
-from robench.datasets.glyphs import FONTS, Font, Style, draw, fit
+from robench.datasets.digit_shifts_impl import FONTS, Font, Style, draw, fit
 
 PLAIN = Style(weight=0, slant=0.0, angle=0.0)
 OUTLINE = FONTS[0]

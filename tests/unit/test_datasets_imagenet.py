@@ -17,11 +17,10 @@ from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.datasets import DATASETS
 from robench.datasets.base import DatasetBase
 from robench.datasets.class_subsets import class_indices_of, class_subset
-from robench.datasets.decoding_pool import DecodingPool, shared_pool
+from robench.datasets.decoding import DecodingPool, shared_pool
 from robench.datasets.imagenet import IMAGENET_1K
-from robench.datasets.imagenet_folder import class_indices
+from robench.datasets.imagenet_folder import class_indices, layout_of
 from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
-from robench.datasets.layouts import layout_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing.dataset import Opened, reading_ahead_changes_nothing
 

@@ -10,8 +10,7 @@ import pytest
 from robench.datasets import DATASETS
 from robench.datasets.base import DatasetBase, PublishedFolder
 from robench.datasets.digits import DIGITS
-from robench.datasets.imagenet_folder import VALIDATION, Layout, class_indices
-from robench.datasets.layouts import layout_of
+from robench.datasets.imagenet_folder import VALIDATION, Layout, class_indices, layout_of
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.wikitext import WIKITEXT_103
 

@@ -39,12 +39,11 @@ from robench.core.files import read_regular
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset, text_files
 from robench.datasets.order import hash_order
+from robench.datasets.preparing import limits_of, unpack
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.review_folders import review_text
 from robench.datasets.sentiment import IMDB, SENTIMENT_SETS, SST2, SST2_TEST, SST5, LabelledFiles
-from robench.datasets.sentiment_trees import MOST_LEVELS, TreeError, parsed, unescaped
+from robench.datasets.sentiment_impl import MOST_LEVELS, TreeError, parsed, review_text, unescaped
 from robench.datasets.texts import LabelledTexts
-from robench.datasets.unpacking import limits_of, unpack
 from robench.datasets.verification import verify
 from robench.declare import find_suite
 from robench.domains.code_points import decoded

@@ -20,7 +20,8 @@ from sentiment_files import (
 )
 
 from robench.core.errors import MissingDataError
-from robench.datasets import open_dataset, review_folders, sentiment_trees, tabbed_sentences
+from robench.datasets import open_dataset
+from robench.datasets.sentiment_impl import MOST_BYTES, MOST_REVIEW_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,9 +209,9 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "most"),
         [
-            ("sst2", tabbed_sentences.MOST_BYTES),
-            ("sst5", sentiment_trees.MOST_BYTES),
-            ("imdb", review_folders.MOST_BYTES),
+            ("sst2", MOST_BYTES),
+            ("sst5", MOST_BYTES),
+            ("imdb", MOST_REVIEW_BYTES),
         ],
     )
     def test_a_file_beyond_all_published_ones_is_not_read(self, root: Path, name: str, most: int) -> None:
@@ -299,9 +300,9 @@ class TestReviewFolders:
 
 def test_the_limits_leave_room_for_the_published_files() -> None:
     # Largest published files: train.tsv 3.8 MB, train.txt 3.1 MB, a review of 14 kB.
-    assert tabbed_sentences.MOST_BYTES > 10 * 3_900_000
-    assert sentiment_trees.MOST_BYTES > 10 * 3_200_000
-    assert review_folders.MOST_BYTES > 10 * 14_000
+    assert MOST_BYTES > 10 * 3_900_000
+    assert MOST_BYTES > 10 * 3_200_000
+    assert MOST_REVIEW_BYTES > 10 * 14_000
 
 
 def test_a_split_that_is_whole_is_not_refused(root: Path) -> None:

@@ -16,7 +16,7 @@ from user_data import CLASSES, declared, scans, write_arrays, write_cifar, write
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, UsageError
 from robench.core.protocols import ClassifiedDataset
-from robench.datasets import DATASET_KINDS, image_folder_impl, open_dataset
+from robench.datasets import DATASET_KINDS, image_files_impl, open_dataset
 from robench.datasets.cifar_forms import ArraysUnpickler
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
@@ -336,7 +336,7 @@ class TestTrees:
 
     def test_a_tree_without_end_is_cut_off(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         declaration = folder_of(tmp_path)
-        monkeypatch.setattr(image_folder_impl, "MOST_IMAGES", 39)
+        monkeypatch.setattr(image_files_impl, "MOST_IMAGES", 39)
         with pytest.raises(MissingDataError, match="more than 39 images; check its links"):
             opened(declaration)
 

@@ -13,8 +13,7 @@ from PIL import Image
 
 from robench.core.errors import UnknownNameError
 from robench.datasets import DATASETS, verification
-from robench.datasets.imagenet_folder import Layout
-from robench.datasets.layouts import layout_of
+from robench.datasets.imagenet_folder import Layout, layout_of
 from robench.datasets.verification import HARMLESS, Verification, verify, verify_folder
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from classified_examples import Examples, ReadingAhead
 
-from robench.evaluation.reading import ReadAhead
+from robench.evaluation.evaluator import ReadAhead
 from robench.perturbations.clean import Clean
 
 SHAPE = 3, 2, 2

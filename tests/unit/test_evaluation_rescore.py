@@ -32,7 +32,7 @@ from robench.evaluation.rescore import NormalisedAs, rescore
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.store import AdversarialExamples, AdversarialFolder, FolderStore
-from robench.store.safetensors_file import ONE_BUDGET, decode_examples, encode_examples
+from robench.store.adversarial import ONE_BUDGET, decode_examples, encode_examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,7 +24,7 @@ from robench.evaluation.keeping import Attacked
 from robench.evaluation.submission import agreement_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
-from robench.store.safetensors_file import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET
 
 COUNT = 6
 EPSILON = Fraction(8, 255)

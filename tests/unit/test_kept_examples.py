@@ -21,7 +21,7 @@ from robench.runs import RunRequest
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.prepare import prepare
 from robench.store import AdversarialExamples, FolderStore, MemoryStore
-from robench.store.safetensors_file import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET
 
 if TYPE_CHECKING:
     from pathlib import Path

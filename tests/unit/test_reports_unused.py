@@ -11,7 +11,7 @@ from leaderboard_examples import adv_suite, fill, shift_suite
 from examples import CHECKPOINT, failure_of
 from robench.reports import Listing, unused_in
 from robench.store import FolderStore
-from robench.store.setting_aside import UNUSED, move_aside
+from robench.store.upkeep import UNUSED, move_aside
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
 from robench.executors import Death, ProcessExecutor, answers_in_a_process, worker_process
-from robench.executors.processes_impl import MAX_DEATHS
+from robench.executors.processes import MAX_DEATHS
 from robench.executors.worker import LENGTH_SIZE, GarbledError, Inbox
 from robench.scheduling import ShardQueue
 

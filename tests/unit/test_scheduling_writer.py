@@ -10,7 +10,7 @@ import pytest
 
 from examples import HEADER, NEXT_HEADER, record_of
 from robench.core.errors import StoreError
-from robench.scheduling.writer import MAX_WAITING, Writer
+from robench.scheduling.measure import MAX_WAITING, Writer
 
 if TYPE_CHECKING:
     from robench.core.records import Failure, Record

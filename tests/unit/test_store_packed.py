@@ -18,13 +18,12 @@ from robench.core.flags import Flag
 from robench.core.shard import shard_key
 from robench.reports import RENDERERS, Listing, holdings_of, report_of_store
 from robench.store import FolderStore, record_files
-from robench.store.compacting import compact_store
-from robench.store.merging import merge_stores, verify_store
 from robench.store.packed import decode_pack, decode_pack_description, encode_pack, extent_of
 from robench.store.parquet import encode_record
 from robench.store.paths import Extent, Paths, extent_named
 from robench.store.record_files import MOST_OPENED
-from robench.store.seal import DamagedError
+from robench.store.sealed import DamagedError
+from robench.store.upkeep import compact_store, merge_stores, verify_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

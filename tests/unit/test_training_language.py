@@ -14,7 +14,7 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
 from robench.datasets.texts import Texts
-from robench.datasets.vocabulary import vocabulary_of
+from robench.datasets.words import vocabulary_of
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
 from robench.models.experts import Experts

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from robench.store import seal as seal_module
-from robench.store.seal import (
+from robench.store import sealed as seal_module
+from robench.store.sealed import (
     FORMAT_VERSION,
     LATEST_FORMAT,
     DamagedError,

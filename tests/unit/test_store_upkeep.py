@@ -14,7 +14,7 @@ from robench.core.columns import Values
 from robench.core.errors import UsageError
 from robench.reports import RENDERERS, report_of_store
 from robench.store import AdversarialExamples, FolderStore, MemoryStore
-from robench.store.merging import KINDS, merge_stores, verify_store
+from robench.store.upkeep import KINDS, merge_stores, verify_store
 
 if TYPE_CHECKING:
     from pathlib import Path

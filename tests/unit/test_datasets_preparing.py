@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from robench.core.errors import MissingDataError, UsageError
-from robench.datasets import unpacking
+from robench.datasets import preparing
 from robench.datasets.archives import Limits, read_members
+from robench.datasets.preparing import Unpacked, limits_of, unpack
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.unpacking import Unpacked, limits_of, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,9 +161,9 @@ class TestRefused:
 
     def test_bombs(self, downloads: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         archive = tar_of(downloads / "x.tar", IMAGES)
-        monkeypatch.setattr(unpacking, "limits_of", lambda published: Limits(max_bytes=10, max_members=100))
+        monkeypatch.setattr(preparing, "limits_of", lambda published: Limits(max_bytes=10, max_members=100))
         assert "declares more than this dataset can have" in self.refused(archive, data_root)
-        monkeypatch.setattr(unpacking, "limits_of", lambda published: Limits(max_bytes=1000, max_members=2))
+        monkeypatch.setattr(preparing, "limits_of", lambda published: Limits(max_bytes=1000, max_members=2))
         assert "declares more than this dataset can have" in self.refused(archive, data_root)
 
     def test_an_archive_of_another_dataset(self, downloads: Path, data_root: Path) -> None:
@@ -232,7 +232,7 @@ class TestResuming:
                 yield replace(each, open=lambda: Interrupting(b"second")) if number == 1 else each
 
         with monkeypatch.context() as patched:
-            patched.setattr(unpacking, "read_members", interrupted)
+            patched.setattr(preparing, "read_members", interrupted)
             with pytest.raises((KeyboardInterrupt, UsageError)):
                 unpack(archive, A, data_root)
         assert below(data_root) == {"imagenet-a/n01498041/x.jpg": b"first"}
@@ -247,7 +247,7 @@ class TestResuming:
         assert below(data_root / "imagenet-a") == IMAGES
 
     def test_what_a_killed_unpacking_left_half_written_is_cleared_away(self, downloads: Path, data_root: Path) -> None:
-        work = data_root / "imagenet-a" / unpacking.WORK_FOLDER
+        work = data_root / "imagenet-a" / preparing.WORK_FOLDER
         work.mkdir(parents=True)
         (work / "unfinished").write_bytes(b"half")
         (work / "lock").write_bytes(b"")
@@ -287,7 +287,7 @@ class TestWorkFolder:
 
     @pytest.mark.parametrize("blocker", ["file", "link"])
     def test_a_work_folder_that_is_none_is_a_usage_error(self, downloads: Path, data_root: Path, blocker: str) -> None:
-        work = data_root / "imagenet-a" / unpacking.WORK_FOLDER
+        work = data_root / "imagenet-a" / preparing.WORK_FOLDER
         work.parent.mkdir(parents=True)
         if blocker == "file":
             work.write_bytes(b"mine")
@@ -306,14 +306,14 @@ class TestWorkFolder:
         def watched(path: Path) -> Iterator[Member]:
             for each in read_members(path):
                 with monkeypatch.context() as patched:
-                    patched.setattr(unpacking, "read_members", read_members)
+                    patched.setattr(preparing, "read_members", read_members)
                     with pytest.raises(UsageError) as caught:
                         unpack(archive, A, data_root)
                 refusals.append(str(caught.value))
                 yield each
 
         with monkeypatch.context() as patched:
-            patched.setattr(unpacking, "read_members", watched)
+            patched.setattr(preparing, "read_members", watched)
             assert unpack(archive, A, data_root).num_written == 3
         assert [message for message in refusals if "is in progress; wait" in message] == refusals
         assert len(refusals) == 3
@@ -339,7 +339,7 @@ class TestWorkFolder:
         killed.start()
         killed.join()
         assert killed.exitcode == -9
-        assert (data_root / "imagenet-a" / unpacking.WORK_FOLDER / "lock").exists()
+        assert (data_root / "imagenet-a" / preparing.WORK_FOLDER / "lock").exists()
         assert unpack(archive, A, data_root) == Unpacked(folder=data_root / "imagenet-a", num_written=2, num_kept=1)
         assert below(data_root / "imagenet-a") == IMAGES
 
@@ -359,7 +359,7 @@ def killed_while_unpacking(archive: Path, data_root: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield each
 
-    unpacking.read_members = killing  # type: ignore[attr-defined]  # in this process alone, which ends
+    preparing.read_members = killing  # type: ignore[attr-defined]  # in this process alone, which ends
     unpack(archive, A, data_root)
 
 
@@ -382,7 +382,7 @@ class TestFaults:
         def short(path: Path) -> Iterator[Member]:
             return (replace(each, open=lambda: io.BytesIO(b"x")) for each in read_members(path))
 
-        monkeypatch.setattr(unpacking, "read_members", short)
+        monkeypatch.setattr(preparing, "read_members", short)
         with pytest.raises(MissingDataError, match=r"n01498041/x\.jpg is shorter than the 5 bytes that it declares"):
             unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
         assert below(data_root) == {}

@@ -1,7 +1,11 @@
-"""Vocabularies of words, made of training texts."""
+"""Words of running text: words and punctuation marks with one blank between them, and vocabularies.
+
+A word keeps its hyphens and apostrophes (``well-digested``, ``nation's``). Case is kept.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -10,9 +14,21 @@ from robench.tasks.language_modeling_impl import END_OF_LINE, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_WORD = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
+_BLANK_LINES = re.compile(r"\n\s*\n")
 # Models of robench's recipe have the unknown word second; in the papers' code it has the rank of its frequency.
 UNKNOWN_SECOND = (END_OF_LINE, UNKNOWN)
 UNKNOWN_BY_FREQUENCY = (END_OF_LINE,)
+
+
+def with_words_apart(text: str) -> str:
+    r"""Return the text with a line for each paragraph, and a blank between words and signs.
+
+    >>> with_words_apart("A free people ought\nto be armed, but disciplined;\n\nand well-digested.")
+    'A free people ought to be armed , but disciplined ;\nand well-digested .\n'
+    """
+    paragraphs = (_WORD.findall(each) for each in _BLANK_LINES.split(text))
+    return "".join(" ".join(words) + "\n" for words in paragraphs if words)
 
 
 def vocabulary_of(

@@ -16,8 +16,8 @@ from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.core.shard import DatasetIdentity
 from robench.core.user_code import module_of, what_was_raised
 from robench.datasets.decoding import MODES, converted, resized_pixels
+from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import hash_positions
-from robench.datasets.ordered_images import OrderedImages
 from robench.datasets.user_impl import check_classes, check_floats, fingerprint_of, num_channels_of, one_size
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from robench.datasets.map_style import MapStyle
+    from robench.datasets.python_formats import MapStyle
     from robench.datasets.user import UserDataset
     from robench.declarations.preprocessing import ImagePreprocessing
 

@@ -1,17 +1,22 @@
-"""Whole results folders: verification of every file, and merging of several machines' folders into one.
+"""Upkeep of whole results folders: verifying every file, merging and compacting folders, and moving measurements aside.
 
-Files go from folder to folder byte for byte, after they have been verified; nothing is encoded again.
+Merging copies files from folder to folder byte for byte, after they have been verified; nothing is encoded again.
 """
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from robench.core.errors import UsageError
+from robench.core.errors import StoreError, UsageError
 from robench.store.adversarial import MAX_BYTES as MAX_BYTES_OF_EXAMPLES
-from robench.store.complaints import keeping, reading
+from robench.store.adversarial import decode_examples
+from robench.store.damaged import MAX_BYTES, read_whole
 from robench.store.envelope import decode_failure, decode_manifest
+from robench.store.packed import decode_pack, encode_pack, extent_of, pack_at
 from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import (
     ADVERSARIAL_SUFFIX,
@@ -23,13 +28,10 @@ from robench.store.paths import (
     kept_files,
     measurement_folders,
 )
-from robench.store.publish import publish
-from robench.store.reading import MAX_BYTES, read_whole
-from robench.store.record_files import pack_at
-from robench.store.safetensors_file import decode_examples
+from robench.store.sealed import keeping, publish, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from robench.core.records import Record
@@ -196,20 +198,18 @@ def _files(results: Path, kinds: Sequence[str] = KINDS) -> Iterator[KeptFile]:
     folders = dict.fromkeys((MANIFESTS, RECORDS, PACKS), paths.records)
     folders |= {FAILURES: paths.failures, ADVERSARIAL: paths.adversarial}
     for top in dict.fromkeys(folders[kind] for kind in kinds):
-        with reading(top):
-            measured = measurement_folders(top)
-        for folder in measured:
+        for folder in measurement_folders(top):
             for kind in kinds:
                 if folders[kind] == top:
                     yield from (_read(kind, path, paths) for path in _listed(kind, folder))
 
 
 def _listed(kind: str, folder: Path) -> list[Path]:
-    with reading(folder):
-        if kind == MANIFESTS:
-            manifest = folder / MANIFEST_NAME
+    if kind == MANIFESTS:
+        manifest = folder / MANIFEST_NAME
+        with reading(folder):
             return [manifest] if manifest.exists() else []
-        files = kept_files(folder, _SUFFIXES[kind])
+    files = kept_files(folder, _SUFFIXES[kind])
     if kind in (RECORDS, PACKS):
         return [path for path in files if (extent_named(path.stem) is not None) == (kind == PACKS)]
     return files
@@ -234,3 +234,90 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     FAILURES: decode_failure,
     ADVERSARIAL: decode_examples,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """Result of a compaction.
+
+    Attributes:
+        num_packed: number of measurements that were packed, from ``num_files`` files.
+        num_left: number of measurements of several files that were left as they are, since shards are missing before
+            the last one, or differ in size.
+    """
+
+    num_packed: int
+    num_files: int
+    num_left: int
+
+
+def compact_store(store: FolderStore, on_measurement: Callable[[], None] = lambda: None) -> Compacted:
+    """Pack the records of each measurement that has several files and no gap; what is read stays the same.
+
+    Files are removed once the pack that replaces them was written and read back. Runs and readers may go on meanwhile.
+
+    Raises:
+        StoreError: a file cannot be read or written; what was packed before is whole.
+    """
+    paths = Paths(store.path)
+    num_packed = num_files = num_left = 0
+    for folder in measurement_folders(paths.records):
+        on_measurement()
+        files = kept_files(folder, RECORD_SUFFIX)
+        if len(files) < 2:
+            continue
+        records = list(store.records_of([folder.name]))
+        if extent_of(records) is None:
+            num_left += 1
+            continue
+        _pack(folder, files, records, paths)
+        num_packed += 1
+        num_files += len(files)
+    return Compacted(num_packed=num_packed, num_files=num_files, num_left=num_left)
+
+
+def _pack(folder: Path, files: Sequence[Path], records: Sequence[Record], paths: Paths) -> None:
+    """Write a pack of all records of a measurement, and remove the files that they came from."""
+    extent = extent_of(records)
+    assert extent is not None  # the caller has looked
+    content = encode_pack(records)
+    place = paths.pack(folder.name, extent)
+    if decode_pack(content) != list(records):
+        raise StoreError(f"{folder} was not packed, since its pack would hold other outcomes; report this as a bug")
+    with keeping(place):
+        # An earlier pack of the same extent stays only if all files beside it are copies of its records.
+        if not publish(place, content) and read_whole(place, partial(pack_at, place), None, paths) != list(records):
+            raise StoreError(f"{place} holds other outcomes than the files beside it; 'robench store verify' reads it")
+        for path in files:
+            if path != place:
+                # Another compaction may have removed it.
+                with suppress(FileNotFoundError):
+                    path.unlink()
+
+
+UNUSED = "unused"
+
+
+def move_aside(store: FolderStore, measurement_keys: Iterable[str]) -> list[Path]:
+    """Move records, failures and adversarial examples of measurements to the folder ``unused``; return the new folders.
+
+    Each folder moves as a whole. To undo it, move the folders back.
+
+    Raises:
+        StoreError: one could not be moved; it is then where it was.
+    """
+    paths, moved = Paths(store.path), []
+    for key in measurement_keys:
+        for folder in (paths.records, paths.failures, paths.adversarial):
+            source = folder / key
+            with keeping(source), suppress(FileNotFoundError):
+                moved.append(_moved(source, store.path / UNUSED / folder.name))
+    return moved
+
+
+def _moved(source: Path, target: Path) -> Path:
+    target.mkdir(parents=True, exist_ok=True)
+    # A measurement may have been moved aside before, and measured again.
+    names = itertools.chain([source.name], (f"{source.name}-{number}" for number in itertools.count(1)))
+    place = next(place for name in names if not (place := target / name).exists())
+    return source.rename(place)

@@ -1,0 +1,134 @@
+"""Files that are damaged, out of place, or disagree: found when read, set aside and reported, never deleted."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeVar
+
+from robench.core.errors import StoreError
+from robench.core.files import NotRegularError, TooLargeError, read_regular
+from robench.store.sealed import DamagedError, NewerFormatError, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from robench.core.records import Record
+    from robench.core.shard import ShardHeader
+    from robench.store.paths import Paths
+
+Content = TypeVar("Content")
+
+# A record has some hundred bytes an outcome, before they are compressed; a failure is a text.
+MAX_BYTES = 1 << 30
+
+
+def read_whole(
+    path: Path,
+    decode: Callable[[bytes], Content],
+    shard_of: Callable[[Content], ShardHeader] | None,
+    paths: Paths,
+    *,
+    max_bytes: int = MAX_BYTES,
+) -> Content | None:
+    """Return the content of ``path``, or None if it is gone, or damaged and set aside.
+
+    ``shard_of`` returns the shard of the content, whose place must be ``path``; None for files of no single shard.
+
+    Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none.
+
+    Raises:
+        StoreError: it cannot be read, or is of a later robench.
+    """
+    try:
+        content = _content(path, max_bytes)
+        if content is None:
+            return None
+        decoded = decode(content)
+        if shard_of is not None:
+            check_place(path, shard_of(decoded))
+    except NewerFormatError as error:
+        raise StoreError(
+            f"{path} was written by a newer robench: {error}. Update robench, or name another folder with --results"
+        ) from error
+    except DamagedError as error:
+        set_aside(path, paths.damaged(path), error)
+        return None
+    return decoded
+
+
+def check_place(path: Path, shard: ShardHeader) -> None:
+    """Check that the file of ``shard`` is in its place.
+
+    Raises:
+        DamagedError: it was copied or renamed.
+    """
+    if (path.parent.name, path.stem) != (shard.measurement_key, shard.key):
+        raise DamagedError(f"it is of shard {shard.key} of measurement {shard.measurement_key}, so it was moved here")
+
+
+def _content(path: Path, max_bytes: int) -> bytes | None:
+    # Another process may have set it aside since it was listed.
+    with reading(path), suppress(FileNotFoundError):
+        try:
+            return read_regular(path, max_bytes)
+        except (NotRegularError, TooLargeError) as error:
+            raise DamagedError(error.strerror) from error
+    return None
+
+
+logger = logging.getLogger("robench.store")
+
+_WHAT_NEXT = "Its shard counts as not measured, and the next run measures it again"
+
+
+def set_aside(path: Path, places: Iterator[Path], damage: DamagedError) -> None:
+    """Move a damaged file to the first free one of ``places``, and warn; if that fails, only warn."""
+    try:
+        aside = _move(path, places)
+    except FileNotFoundError:
+        # Another process has already set the file aside.
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        logger.warning(
+            "%s is damaged: %s. It cannot be set aside (%s) and is ignored. %s", path, damage, reason, _WHAT_NEXT
+        )
+    else:
+        logger.warning("%s is damaged: %s. It was set aside as %s. %s", path, damage, aside, _WHAT_NEXT)
+
+
+def _move(path: Path, places: Iterator[Path]) -> Path:
+    place = _reserve(places)
+    try:
+        path.replace(place)
+    except OSError:
+        place.unlink(missing_ok=True)
+        raise
+    return place
+
+
+def _reserve(places: Iterator[Path]) -> Path:
+    while True:
+        place = next(places)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # Created here, so that no other process takes the same name and is overwritten.
+        with suppress(FileExistsError), place.open("xb"):
+            return place
+
+
+def warn_if_other_outcomes(kept: Record, met: Record) -> None:
+    """Warn if a shard's second measurement ``met`` differs from the ``kept`` one; NaN equals NaN."""
+    if kept.outcomes == met.outcomes:
+        return
+    pairs = list(zip_longest(kept.outcomes, met.outcomes))
+    num_different = sum(repr(first) != repr(second) for first, second in pairs)
+    if num_different:
+        logger.warning(
+            "%s gave other outcomes when it was measured again: on %s (%s), kept, and on %s (%s), dropped,"
+            " %d of %d examples differ. The numbers are not reproducible; the first stays (shard %s)",
+            *(kept.shard.title, kept.provenance.device, kept.provenance.finished_at),
+            *(met.provenance.device, met.provenance.finished_at, num_different, len(pairs), kept.shard.key),
+        )
