@@ -151,8 +151,8 @@ def commands_page() -> str:
     return "\n".join(
         [
             "# Command line\n",
-            "Every option can be set by a variable, as its help says. Exit codes are listed in the"
-            " [overview](../overview.md#using-it).\n",
+            "A variable can set each option, as its help says. [Commands](../commands.md) has an overview, and the exit"
+            " codes.\n",
             table(("command", ""), [(f"[`{name}`](#robench-{name})", text) for name, text in COMMANDS.items()]),
             *sections,
         ]
