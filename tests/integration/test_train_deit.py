@@ -205,5 +205,6 @@ def test_the_commands_of_the_page_on_training_are_taken(robench: Robench) -> Non
     assert {name for name, _ in commands} == {"train", "timm"}
     for name, arguments in commands:
         # Help comes after the options were understood; those of timm's script are its own.
-        ended = robench(name, *shlex.split(arguments, comments=True), "--help") if name == "train" else robench(name, "--help")
+        given = shlex.split(arguments, comments=True) if name == "train" else []
+        ended = robench(name, *given, "--help")
         assert ended.code == 0, ended.stderr
