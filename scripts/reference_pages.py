@@ -92,7 +92,7 @@ def suites_page() -> str:
 
 
 def registry_page() -> str:
-    """Return the page on registry files: checkpoints and datasets, and all that they are composed of."""
+    """Return the page on registry files: checkpoints and datasets, and all their parts."""
     return "\n".join(
         [
             "# Registry files\n",
