@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --all-seeds
+DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --results results/demo
 
 .PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints train-cifar10 tables docs pictures schemas suites screenshots errors lock clean
 
@@ -18,8 +18,10 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY)   ## three attention variants, five seeds each, through an attack suite to a leaderboard
-	@$(BIN)/robench run $(DEMO) --results results/demo
+demo: $(READY)   ## three attention variants through an attack suite to a leaderboard
+	@$(BIN)/robench run $(DEMO)
+	@echo "Next, means over five training seeds of each model:"
+	@echo "  $(BIN)/robench run $(DEMO) --all-seeds"
 
 test-fast: $(READY) ## style, types and the tests that need no torch: a minute on 2 cores, once mypy has its cache
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint fast-tests

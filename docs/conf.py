@@ -18,6 +18,8 @@ release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 # The anchors that links between pages name, as repositories' viewers make them.
 myst_heading_anchors = 4
+# `<img width=...>` is a picture like others, and repositories' viewers show it too.
+myst_enable_extensions = ["html_image"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -29,6 +31,9 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
 html_title = f"robench {release}"
 html_copy_source = False
 html_show_sourcelink = False

@@ -24,7 +24,7 @@ HEADER = """\
 # Attention mechanisms
 
 Written by `make docs` from the docstrings of `robench/attention/`; edit those. `attention: {kind: KIND}` in the
-architecture of a checkpoint takes each of these, with the fields named; what is not given takes its default. Backbone
+architecture of a checkpoint takes each of these, with the fields named; omitted fields take their defaults. Backbone
 `vit` takes all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel and class attention.
 
 Axes: N tokens, H heads, D width of a head, C = H D.
@@ -39,7 +39,7 @@ texts of up to the number of tokens that it was built for. Tests hold each form 
 at a time, and to exact independence of later tokens, in value and gradient.
 """
 
-# What stands in a block beside its attention, by the name of its section.
+# Parts of a block beside its attention, by the name of its section.
 BESIDE: Mapping[str, type] = {
     "residual boost": BoostBlock,
     "residual featscale": FeatScaleBlock,

@@ -2,7 +2,7 @@
 
 The pages are those of ``docs``, the README, CONTRIBUTING and the changelog, and the reference that
 ``reference_pages.py`` makes of the declarations. They are brought together in a temporary folder, so that building
-leaves no file in ``docs``. Links to files of the repository that are no page become text.
+leaves no file in ``docs``. Links to files outside the site become text.
 """
 
 from __future__ import annotations

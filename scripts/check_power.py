@@ -1,8 +1,8 @@
 """Size and power of ``robench check`` by simulation: the table of docs/comparing.md, between its markers.
 
-Each cell is a model's 600 binary outcomes before and now; a share of them (the discordance) changed. Without a loss,
-each change goes either way with the same probability; a loss of some points makes so many more of them newly wrong. A
-check has one or more cells, of which one has the loss, and fails where Holm's correction over all cells leaves a
+Each cell is a model's 600 binary outcomes before and now; a proportion of them (the discordance) changed. Without a
+loss, each change goes either way with the same probability; a loss of some points makes so many more of them newly
+wrong. A check has one or more cells, one with the loss, and fails where Holm's correction over all cells leaves a
 p-value of at most 5 %. Decisions are those of ``robench.comparison``.
 """
 

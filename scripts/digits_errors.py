@@ -1,4 +1,4 @@
-"""Writes robench/metrics/digits_vit.py: the errors of digits-vit on digits-c, in units of which others are measured.
+"""Writes robench/metrics/digits_vit.py: the errors of digits-vit on digits-c, the units of others' errors.
 
 To be run after digits-vit, the digits or a corruption changed (``make errors``, a minute); a test holds some of
 the numbers to a fresh measurement.

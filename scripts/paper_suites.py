@@ -1,6 +1,6 @@
 """Writes the suites that repeat what the papers' code does (``make suites``); a test holds files and script together.
 
-What each repository calls is a matter of fact, told in docs/protocols.md with its source; here it stands once, as data.
+What each repository calls is a matter of fact, documented in docs/protocols.md with its source; here it is data.
 Budgets, steps and deltas are in normalised units, labels are the victim's own predictions, and nothing is cut to the
 range of pixels, because cleverhans is called so. The digits twins have the same calls with budgets that move accuracy
 on the digits checkpoints, whose images are divided by 0.35 (ImageNet's by 0.226), and fewer examples and steps where an

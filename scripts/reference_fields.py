@@ -63,7 +63,7 @@ class FieldRow:
 
 
 def rows_of(declared: type) -> list[FieldRow]:
-    """Return the fields of a dataclass: required ones first, then those that the class itself adds."""
+    """Return the fields of a dataclass: required ones first, then the class's own."""
     hints, meanings = get_type_hints(declared, include_extras=True), meanings_of(declared)
     fields = dataclasses.fields(declared)
     own = set(vars(declared).get("__annotations__", {}))

@@ -92,7 +92,7 @@ def suites_page() -> str:
 
 
 def registry_page() -> str:
-    """Return the page on registry files: checkpoints and datasets, and all that they are composed of."""
+    """Return the page on registry files: checkpoints and datasets, and all their parts."""
     return "\n".join(
         [
             "# Registry files\n",
@@ -151,8 +151,8 @@ def commands_page() -> str:
     return "\n".join(
         [
             "# Command line\n",
-            "Every option can be set by a variable, as its help says. Exit codes are listed in the"
-            " [overview](../overview.md#using-it).\n",
+            "A variable can set each option, as its help says. [Commands](../commands.md) has an overview, and the exit"
+            " codes.\n",
             table(("command", ""), [(f"[`{name}`](#robench-{name})", text) for name, text in COMMANDS.items()]),
             *sections,
         ]

@@ -239,7 +239,7 @@ class Preprocessing(Declaration, Protocol):
 
     @property
     def normalisation(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return mean and standard deviation of each channel; one number stands for every channel."""
+        """Return mean and standard deviation of each channel; one number applies to every channel."""
 
     @property
     def num_channels(self) -> int | None:

@@ -187,7 +187,7 @@ def _unreadable(path: Path, error: Exception) -> str:
 
 
 def converted(image: Image.Image, mode: str) -> Image.Image:
-    """Convert an image to a mode of Pillow, such as RGB; see the module for what is lost.
+    """Convert an image to a mode of Pillow, such as RGB; see the module for its losses.
 
     Raises:
         ValueError: its greyscale values have no known white.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LEVELS = 255
-# One number per channel; one alone stands for every channel.
+# One number per channel; a single one applies to every channel.
 Channels = tuple[float, ...]
 IDENTITY: tuple[Channels, Channels] = (0.0,), (1.0,)
 

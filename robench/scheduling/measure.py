@@ -1,4 +1,4 @@
-"""Measuring loop: cut measurements into shards, run those that the store lacks, and store each result.
+"""Measuring loop: cut measurements into shards, run the ones missing in the store, and store each result.
 
 Bounds of shards depend on the suite alone. A thread stores the results, so that no worker waits for a disk.
 """
@@ -43,7 +43,7 @@ def part_of(shards: Iterable[Shard], number: int, count: int) -> list[Shard]:
     """Return part ``number`` (from 1) of ``count`` parts of a plan, in the order of the plan and each shard once.
 
     The shards of each measurement, sorted by key, are dealt to the parts in turn: parts differ by at most one shard,
-    and each has about the same share of every measurement. Only the plan and the keys count, so that machines that
+    and each has about the same part of every measurement. Only the plan and the keys count, so that machines that
     know nothing of each other measure different parts.
     """
     planned = {shard.key: shard for shard in shards}
@@ -103,7 +103,7 @@ def measure(
     run ends without a result.
 
     Args:
-        shards: what is wanted.
+        shards: the requested ones.
         executor: what measures it.
         store: where results are kept.
         on_progress: called at the start and after each result.

@@ -46,7 +46,7 @@ def train(
     Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
 
     Raises:
-        DeclarationError: the entry has no such training, its inputs are no real numbers, or it weights auxiliary losses
+        DeclarationError: the entry has no such training, its inputs are not real numbers, or it weights auxiliary losses
             that the model does not have.
     """
     del host

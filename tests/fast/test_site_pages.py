@@ -1,4 +1,4 @@
-"""Sources of the site: every page has its place, links lead to pages or become text, pictures are small."""
+"""Sources of the site: every page has its place, links lead to pages or become text, pictures and texts are small."""
 
 from __future__ import annotations
 
@@ -108,6 +108,18 @@ def test_a_file_has_one_path_in_the_site_or_none(site: Any, path: str, wanted: s
     assert site.site_path(path) == wanted
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 900
+
+
+def test_entries_of_the_changelog_have_two_lines_at_most() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    entries = re.findall(r"^- .*\n(?:  .*\n)*", changelog, re.MULTILINE)
+    assert len(entries) > 50
+    assert [entry for entry in entries if len(entry.splitlines()) > 2] == []
+    assert [line for line in changelog.splitlines() if len(line) > 132] == []
+
+
 def test_pictures_are_small_and_shown() -> None:
     pictures = [path for path in DOCS.rglob("*") if path.suffix in (".png", ".svg")]
     pages = "".join(path.read_text() for path in DOCS.rglob("*.md"))
@@ -119,7 +131,7 @@ def test_pictures_are_small_and_shown() -> None:
 
 def test_every_picture_has_words_in_its_place() -> None:
     for page in DOCS.rglob("*.md"):
-        for words in re.findall(r"!\[([^\]]*)\]", page.read_text()):
+        for words in re.findall(r"(?:!\[|<img [^>]*alt=\")([^\]\"]*)", page.read_text()):
             assert len(words.split()) >= 3, f"{page.name}: {words!r} describes no picture"
 
 

@@ -87,7 +87,7 @@ def test_entries_without_weights_say_which_command_makes_them() -> None:
         assert not (shipped_registry().parent / weights.uri).exists()
 
 
-# Of the others, scripts/strength.py compares many attacks, and the README's leaderboard is measured anew.
+# Of the others, scripts/strength.py compares many attacks, and tests/slow/test_demo_report.py measures the demo.
 @pytest.mark.parametrize("name", DEMO[-1:])
 class TestAttacked:
     def test_pgd_agrees_with_torchattacks_within_one_point(self, name: str) -> None:

