@@ -5,9 +5,9 @@ interval: Efron and Tibshirani 1993, "An introduction to the bootstrap", chapter
 as there are, each with the same probability, with replacement. All outcomes of an example are drawn together, so that
 correlated errors of several conditions on one image are not counted as independent.
 
-The draws are exactly those (no normal or Poisson weights in their place) and belong to the examples: one PCG64 generator,
-seeded by a hash of all ids, draws the places of all resamples in the order of the ids. So the order of outcomes does not
-matter, and every model and column over the same examples uses the same resamples.
+The draws are exactly those (no normal or Poisson weights in their place) and belong to the examples: one PCG64
+generator, seeded by a hash of all ids, picks from the ids in sorted order. So the order of outcomes does not matter,
+and every model and column over the same examples uses the same resamples.
 
 Bounds are themselves random: with 1,000 resamples each is known to about 4 % of the half-width. Like every percentile
 interval it has no width if no two examples differ (nothing wrong, or everything), unlike Wilson's interval of a
