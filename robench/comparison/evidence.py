@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted, permuted_readings
-from robench.metrics.bootstrap import percentile_interval, resample_counts, resampled_sums
-from robench.metrics.intervals import NUM_RESAMPLES
+from robench.metrics.intervals import NUM_RESAMPLES, percentile_interval, resample_counts, resampled_sums
 from robench.metrics.paired import NEWCOMBE, discordant, exact_p_value, newcombe_interval, tail_p_value
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from robench.core.columns import Outcomes
 from robench.core.errors import IncomparableError, IncompleteError
 from robench.core.identity import key_of
 from robench.core.seeds import Stream, stream_seed
-from robench.metrics.joining import aligned, ids_of
+from robench.metrics.contributions import aligned, ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

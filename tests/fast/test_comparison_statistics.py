@@ -19,9 +19,8 @@ from robench.comparison.evidence import MCNEMAR, PERMUTATION, Evidence, differen
 from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted, permuted_readings, swaps
 from robench.core.errors import IncomparableError
 from robench.metrics import METRICS
-from robench.metrics.bootstrap import resample_counts
 from robench.metrics.contributions import Contributions, Sample
-from robench.metrics.intervals import wilson_interval
+from robench.metrics.intervals import resample_counts, wilson_interval
 from robench.metrics.paired import exact_p_value, newcombe_interval, tail_p_value
 from robench.testing.metric import NUM_CONDITIONS, classified, columns_of, outcomes_for, readings_for, searched
 

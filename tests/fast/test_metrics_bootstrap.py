@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 from robench.core.errors import IncompleteError
-from robench.metrics import bootstrap
-from robench.metrics.bootstrap import percentile_interval, resample_counts, resampled_sums
-from robench.metrics.intervals import NUM_RESAMPLES
+from robench.metrics import intervals
+from robench.metrics.intervals import NUM_RESAMPLES, percentile_interval, resample_counts, resampled_sums
 
 IDS = [f"val/{index:05d}" for index in range(40)]
 
@@ -42,8 +41,8 @@ class TestResamples:
     ) -> None:
         values = np.arange(40.0) ** 0.5
         expected = percentile_interval(resampled_sums(texts(IDS), values))
-        monkeypatch.setattr(bootstrap, "_CHUNK", chunk)
-        bootstrap._counts.cache_clear()
+        monkeypatch.setattr(intervals, "_CHUNK", chunk)
+        intervals._counts.cache_clear()
         chunks = list(resample_counts(texts(IDS)))
         assert len(chunks[0]) == chunk
         assert (np.concatenate(chunks) == counts).all()
