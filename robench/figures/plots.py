@@ -16,7 +16,7 @@ from robench.core.errors import IncompleteError
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.figures.panels import LinePanel, Plot, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
-from robench.leaderboard.chart import MOST_LINES, chosen_lines
+from robench.leaderboard.curves import MOST_LINES, chosen_lines
 from robench.reports.grid import cell_text
 from robench.reports.seeds import SEED_INTERVAL
 

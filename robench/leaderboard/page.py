@@ -18,7 +18,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.leaderboard.chart import bar_of, chosen_lines, sample_of, svg_of
+from robench.leaderboard.chart import bar_of, sample_of, svg_of
+from robench.leaderboard.curves import chosen_lines
 from robench.leaderboard.document import document_of
 from robench.leaderboard.tables import CLOSE_MARK, grid_of_board, notes_of, provenance_lines
 from robench.reports.grid import cell_text
