@@ -15,10 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from robench.comparison.check import ALPHA
-from robench.comparison.evidence import Evidence
-from robench.comparison.holm import holm
-from robench.comparison.pairing import pair
-from robench.comparison.permutation import permuted
+from robench.comparison.evidence import Evidence, holm
+from robench.comparison.permutation import pair, permuted
 from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.paired import tail_p_value
 

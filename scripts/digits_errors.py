@@ -1,4 +1,4 @@
-"""Writes robench/metrics/digits_vit.py: the errors of digits-vit on digits-c, the units of others' errors.
+"""Writes DIGITS_VIT in robench/metrics/reference_errors.py: errors of digits-vit on digits-c, the units of others.
 
 To be run after digits-vit, the digits or a corruption changed (``make errors``, a minute); a test holds some of
 the numbers to a fresh measurement.
@@ -6,6 +6,7 @@ the numbers to a fresh measurement.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,22 +15,13 @@ from shift_suites import SUITES
 
 import robench
 from robench.datasets.corrupted import corrupted_of
-from robench.metrics.corruption_error import errors_of
+from robench.metrics.corruptions import errors_of
 from robench.reports.coverage import cover
 from robench.store import FolderStore
 
-TARGET = Path(__file__).parents[1] / "robench" / "metrics" / "digits_vit.py"
+TARGET = Path(__file__).parents[1] / "robench" / "metrics" / "reference_errors.py"
 MODEL = "digits-vit"
-HEADER = '''"""Errors of digits-vit on digits-c: the units of the digits' mCE, as AlexNet's are of ImageNet's.
-
-Written by `make errors`, from 600 images a type and severity on a CPU.
-"""
-
-from __future__ import annotations
-
-from robench.metrics.reference_errors import ReferenceErrors
-
-'''
+ERRORS = re.compile(r"^DIGITS_VIT = ReferenceErrors\(\n.*?^\)\n", re.DOTALL | re.MULTILINE)
 
 
 def main() -> None:
@@ -45,10 +37,11 @@ def main() -> None:
             corrupted.setdefault(found.type, {})[found.severity] = covered[condition.name].outcomes
     errors = errors_of(MODEL, covered["clean"].outcomes, corrupted)  # type: ignore[arg-type]  # by type and severity
     lines = "".join(f'        "{name}": {error:.6f},\n' for name, error in errors.corrupted.items())
-    TARGET.write_text(
-        f'{HEADER}DIGITS_VIT = ReferenceErrors(\n    model="{MODEL}",\n    clean={errors.clean:.6f},\n'
+    written = (
+        f'DIGITS_VIT = ReferenceErrors(\n    model="{MODEL}",\n    clean={errors.clean:.6f},\n'
         f"    corrupted={{\n{lines}    }},\n)\n"
     )
+    TARGET.write_text(ERRORS.sub(lambda _: written, TARGET.read_text()))
 
 
 if __name__ == "__main__":

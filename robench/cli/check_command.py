@@ -1,4 +1,4 @@
-"""``robench check``: kept or new results against a baseline."""
+"""``robench baseline`` and ``robench check``: a file of per-example outcomes, and kept or new results against it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from robench.cli.options import (
     dataset_option,
     device_option,
     json_option,
+    limit_option,
     model_option,
     option,
     registry_option,
@@ -24,7 +25,7 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
-from robench.cli.patterns import expanded
+from robench.cli.patterns import expanded, models_of_results
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole
@@ -34,6 +35,52 @@ if TYPE_CHECKING:
 
 # The file to which a step of a workflow appends Markdown.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+@click.group("baseline")
+def baseline_command() -> None:
+    """Write a file that later results are checked against."""
+
+
+@baseline_command.command("write")
+@click.argument("file", type=AbsolutePath())
+@suite_option(required=True)
+@dataset_option
+@model_option(required=True)
+@registry_option
+@limit_option
+@all_examples_option
+@results_option
+@seed_option
+def write(
+    file: Path,
+    suites: tuple[str, ...],
+    dataset: str | None,
+    models: tuple[str, ...],
+    registries: tuple[Path, ...],
+    limit: int | None,
+    all_examples: bool,
+    results: Path,
+    seed: int | None,
+) -> int:
+    """Write the outcomes of models under suites to FILE, from kept results.
+
+    Every example must be measured; no model, data or GPU is needed.
+    """
+    # Imported here, so that help needs no pyarrow.
+    from robench.comparison import baseline_of
+    from robench.declare import find_suites
+    from robench.store import FolderStore
+    from robench.store.baseline import write_baseline
+
+    found = find_suites(suites, registries, dataset, all_examples=all_examples)
+    store = FolderStore(results)
+    names = models_of_results(models, store)
+    baseline = baseline_of(found, store, names, limit=limit, seed=seed)
+    write_baseline(file, baseline)
+    num_models, num_rows = len(names), sum(len(record.outcomes) for record in baseline.records)
+    say(f"Wrote {num_rows} outcomes of {num_models} model{'s' * (num_models != 1)} to {file}.")
+    return 0
 
 
 @click.command("check")

@@ -1,4 +1,4 @@
-"""Completion of names in shells: suites, models, datasets, conditions, and everything that ``show`` knows.
+"""Completion of names in shells: suites, models, datasets and conditions.
 
 Click calls these functions when a shell asks for completions. Nothing may be printed or raised then, so that names that
 cannot be read (a broken registry file, an unknown suite) are left out.
@@ -27,7 +27,7 @@ def complete_suites(context: click.Context, parameter: click.Parameter, incomple
         return [CompletionItem(incomplete, type="file")]
     from robench.declare import shipped_suites
 
-    return _beginning_with(incomplete, shipped_suites()) or [CompletionItem(incomplete, type="file")]
+    return beginning_with(incomplete, shipped_suites()) or [CompletionItem(incomplete, type="file")]
 
 
 def complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -35,10 +35,10 @@ def complete_models(context: click.Context, parameter: click.Parameter, incomple
     from robench.declare import shipped_registry
 
     names: list[str] = []
-    for path in (shipped_registry(), *_registries(context)):
+    for path in (shipped_registry(), *given_registries(context)):
         with suppress(RobenchError):
             names += _names_of_models(path, seeds="@" in incomplete)
-    return _beginning_with(incomplete, names)
+    return beginning_with(incomplete, names)
 
 
 def complete_datasets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -46,7 +46,7 @@ def complete_datasets(context: click.Context, parameter: click.Parameter, incomp
     from robench.declare import find_datasets
 
     with suppress(RobenchError):
-        return _beginning_with(incomplete, find_datasets(_registries(context)))
+        return beginning_with(incomplete, find_datasets(given_registries(context)))
     return []
 
 
@@ -59,18 +59,7 @@ def complete_conditions(context: click.Context, parameter: click.Parameter, inco
     for suite in [given] if isinstance(given, str) else given:
         with suppress(RobenchError):
             names += [condition.name for condition in find_suite(suite).conditions]
-    return _beginning_with(incomplete, names)
-
-
-def complete_anything(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return names of every kind: models, suites, attacks and other plug-ins, but for kinds that cannot be read."""
-    from robench.cli.catalogue import CATALOGUE
-
-    names: list[str] = []
-    for listed in CATALOGUE.values():
-        with suppress(RobenchError):
-            names += [str(entry["name"]) for entry in listed(_registries(context))]
-    return _beginning_with(incomplete, names)
+    return beginning_with(incomplete, names)
 
 
 def _names_of_models(path: Path, *, seeds: bool) -> Iterable[str]:
@@ -84,12 +73,14 @@ def _names_of_models(path: Path, *, seeds: bool) -> Iterable[str]:
         yield from (f"{name}@{document.at('checkpoints', name, 'seeds', index, 'seed')}" for index in places)
 
 
-def _registries(context: click.Context) -> Sequence[Path]:
+def given_registries(context: click.Context) -> Sequence[Path]:
+    """Return the registry files before on the command line."""
     found: Sequence[Path] = context.params.get("registries") or ()
     return found
 
 
-def _beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
+def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
+    """Return completions of the names that begin so and are printable."""
     # A shell would read other characters as part of its own syntax, and no name has any.
     shown = (name for name in dict.fromkeys(names) if name.startswith(incomplete) and name.isprintable())
     return [CompletionItem(name) for name in shown]

@@ -128,7 +128,7 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
 def _plugins() -> Iterator[_Check]:
     """Yield a check of each distribution that declares plug-ins, and a note on each broken plug-in."""
     # Imported here, so that help needs no pydantic.
-    from robench.cli.catalogue import CATALOGUE
+    from robench.cli.list_command import CATALOGUE
     from robench.core.plugins import claims
 
     owners: dict[str, list[str]] = {}

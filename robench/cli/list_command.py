@@ -1,23 +1,225 @@
-"""``robench list``: names of models, suites and plug-ins, by kind."""
+"""``robench list`` and ``robench show``: all that can be named on the command line, as plain values by kind."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
+import yaml
 
-from robench.cli.catalogue import CATALOGUE
+from robench.attacks import ATTACKS
+from robench.attention import ATTENTIONS
+from robench.cli.completion import beginning_with, given_registries
+from robench.cli.field_types import type_in_words
+from robench.cli.model_summary import summary_of
 from robench.cli.options import json_option, option, registry_option
-from robench.cli.terminal import out_json, out_table
+from robench.cli.terminal import out_document, out_json, out_table
+from robench.core.columns import fields_of
+from robench.core.errors import RobenchError, UnknownNameError
+from robench.core.identity import Plain, to_plain
+from robench.core.plugins import Claim, Plugins, strays
+from robench.corruptions import CORRUPTIONS, TYPES
+from robench.datasets import DATASETS
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
+from robench.declare.sweeps import KEY, SweepEntry
+from robench.domains import DOMAINS
+from robench.executors import EXECUTORS
+from robench.metrics import METRICS
+from robench.models import BACKBONES, RESIDUALS
+from robench.perturbations import PERTURBATIONS
+from robench.perturbations.sweep import Sweep
+from robench.tasks import TASKS
+from robench.training import TRAININGS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from click.shell_completion import CompletionItem
 
+    from robench.core.suite import Suite
+    from robench.declarations.base import DeclarationBase
+    from robench.tasks import Task
+
+Entry = dict[str, Plain]
 _COLUMNS = ("name", "summary")
 # Smaller families are shorter as they are.
 _LEAST_FOLDED = 5
+SWEEP_EXAMPLE = "{kind: fgsm, epsilons: [2/255, 4/255, 8/255], carry: true}"
+LIVE = "generated on the fly at a severity from 1 to 5"
+
+
+def _models(registries: Sequence[Path]) -> list[Entry]:
+    return [
+        {
+            "name": checkpoint.name,
+            "summary": summary_of(checkpoint),
+            "task": checkpoint.task,
+            "architecture": to_plain(checkpoint.architecture),
+            "weights": to_plain(checkpoint.weights),
+            "preprocessing": to_plain(checkpoint.preprocessing),
+            "training_data": checkpoint.training_data,
+            "trained_on": checkpoint.trained_on,
+            "source": checkpoint.source,
+            "licence": checkpoint.licence,
+            "expected": to_plain(checkpoint.expected),
+            "training": to_plain(checkpoint.training),
+            "coupled": checkpoint.coupled,
+        }
+        for checkpoint in read_registries(registries).values()
+    ]
+
+
+def _suites(registries: Sequence[Path]) -> list[Entry]:
+    return [_suite(find_suite(name), path) for name, path in shipped_suites().items()]
+
+
+def _suite(suite: Suite, path: Path) -> Entry:
+    return {
+        "name": suite.name,
+        "summary": suite.description,
+        "version": suite.version,
+        "seed": suite.seed,
+        "task": suite.task,
+        "batch_size": suite.batch_size,
+        "conditions": [
+            {
+                "name": condition.name,
+                "dataset": None if suite.lacks_dataset else condition.dataset.name,
+                "perturbation": to_plain(condition.perturbation),
+                "num_examples": condition.num_examples,
+                **({"batch_dependent": attack} if (attack := condition.perturbation.batch_dependence) else {}),
+            }
+            for condition in suite.conditions
+        ],
+        "metrics": list(suite.metrics),
+        "columns": [column.key for column in suite.columns],
+        "file": str(path),
+    }
+
+
+def _family(members: Plugins[Any], described: Callable[[str, Any], Entry]) -> list[Entry]:
+    """Return an entry for each member, including third-party and broken ones."""
+    entries: list[Entry] = []
+    for name, member in members.loaded():
+        entry = {"name": name, **described(name, member)}
+        for claim in members.claims_of(name):
+            entry |= {"summary": f"{entry['summary']} [{claim.owner}]", **_from(claim)}
+        entries.append(entry)
+    entries += [_broken(name, message, members.claims_of(name)[0]) for name, message in members.broken()]
+    return entries + [_broken(claim.name, f"{claim.owner}: {wrong}", claim) for claim, wrong in strays().items()]
+
+
+def _broken(name: str, message: str, claim: Claim) -> Entry:
+    return {"name": name, "summary": f"broken: {message}", "broken": message, **_from(claim)}
+
+
+def _from(claim: Claim) -> Entry:
+    return {"distribution": claim.distribution, "distribution_version": claim.release}
+
+
+def _declared(name: str, declaration: type[DeclarationBase]) -> Entry:
+    description = inspect.getdoc(declaration) or ""
+    return {
+        "summary": description.split("\n\n")[0].replace("\n", " "),
+        "description": description,
+        "version": declaration.version,
+        "fields": _fields(declaration),
+    }
+
+
+def _fields(declaration: type) -> Entry:
+    hints = get_type_hints(declaration)
+    described: Entry = {}
+    for field in dataclasses.fields(declaration):
+        field_type = type_in_words(hints[field.name])
+        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        described[field.name] = {"type": field_type, "required": is_required}
+        if field.default is not dataclasses.MISSING:
+            described[field.name] = {"type": field_type, "required": False, "default": to_plain(field.default)}
+    return described
+
+
+def _datasets(registries: Sequence[Path]) -> list[Entry]:
+    known = find_datasets(registries)
+    users = [(name, known[name]) for name in known if name not in DATASETS]
+    return [
+        *_family(DATASETS, _dataset),
+        *({"name": name, **_dataset(name, declared)} for name, declared in users),
+    ]
+
+
+def _dataset(name: str, declared: Any) -> Entry:
+    return {"summary": declared.title, **_without_kind(to_plain(declared))}
+
+
+def _without_kind(plain: Plain) -> Entry:
+    assert isinstance(plain, dict)
+    return {name: value for name, value in plain.items() if name not in ("kind", "name", "maker")}
+
+
+def _metrics(registries: Sequence[Path]) -> list[Entry]:
+    return _family(
+        METRICS, lambda name, metric: {"summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
+    )
+
+
+def _task(name: str, task: Task) -> Entry:
+    columns = ", ".join(fields_of(task.outcome))
+    return {"summary": task.title, "metric": task.metric, "losses": [*task.losses, "objective"], "columns": columns}
+
+
+def _attacks(registries: Sequence[Path]) -> list[Entry]:
+    others = {name: declared for name, declared in PERTURBATIONS.builtin.items() if name not in ATTACKS.builtin}
+    own = [{"name": name, **_declared(name, declared)} for name, declared in others.items()]
+    return [*own, *_family(ATTACKS, _declared), _sweep()]
+
+
+def _sweep() -> Entry:
+    """Return sweeps as files have them: fields beside those of the attack, and an example."""
+    described = _declared(Sweep.kind, Sweep)
+    del described["description"]
+    usage = f"Any attack with a budget, with {KEY} in place of epsilon, and the fields below."
+    return {"name": Sweep.kind, **described, "usage": usage, "fields": _fields(SweepEntry), "example": SWEEP_EXAMPLE}
+
+
+def _corruptions(registries: Sequence[Path]) -> list[Entry]:
+    own: list[Entry] = [
+        {"name": name, "summary": f"{_set_of(name)}, {LIVE}", "implementation": path} for name, path in TYPES.items()
+    ]
+    return [*own, *_family(CORRUPTIONS, _corruption)]
+
+
+def _corruption(name: str, declaration: type[DeclarationBase]) -> Entry:
+    described = _declared(name, declaration)
+    return described | {"summary": f"{_set_of(name)}: {described['summary']}"}
+
+
+def _set_of(corruption: str) -> str:
+    is_published = corruption in (*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS)
+    return "One of ImageNet-C's corruptions" if is_published else "None of ImageNet-C's corruptions"
+
+
+# Maps a kind to a function from further registry files to its entries, each with `name` and `summary`.
+CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
+    "models": _models,
+    "suites": _suites,
+    "attacks": _attacks,
+    "corruptions": _corruptions,
+    "datasets": _datasets,
+    "attentions": lambda registries: _family(ATTENTIONS, _declared),
+    "metrics": _metrics,
+    "backbones": lambda registries: _family(BACKBONES, _declared),
+    "residuals": lambda registries: _family(RESIDUALS, _declared),
+    "trainings": lambda registries: _family(TRAININGS, _declared),
+    "domains": lambda registries: _family(DOMAINS, lambda name, domain: {"summary": domain.title}),
+    "tasks": lambda registries: _family(TASKS, _task),
+    "executors": lambda registries: _family(EXECUTORS, _declared),
+}
 
 
 @click.command("list")
@@ -66,3 +268,36 @@ def _pattern(names: Sequence[str]) -> str:
     length = min(map(len, parts))
     shared = [each[0] if len(set(each)) == 1 else "*" for each in zip(*(part[:length] for part in parts), strict=True)]
     return "/".join(shared)
+
+
+def complete_anything(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return names of every kind: models, suites, attacks and other plug-ins, but for kinds that cannot be read."""
+    names: list[str] = []
+    for listed in CATALOGUE.values():
+        with suppress(RobenchError):
+            names += [str(entry["name"]) for entry in listed(given_registries(context))]
+    return beginning_with(incomplete, names)
+
+
+@click.command("show")
+@click.argument("name", shell_complete=complete_anything)
+@registry_option
+@json_option
+def show_command(name: str, registries: tuple[Path, ...], as_json: bool) -> int:
+    """Show everything known about NAME, of any kind."""
+    entries = [(kind, entry) for kind, listed in CATALOGUE.items() for entry in listed(registries)]
+    found = [{"is_one_of": kind, **entry} for kind, entry in entries if entry["name"] == name]
+    if not found:
+        raise UnknownNameError("name", name, [str(entry["name"]) for _, entry in entries])
+    if as_json:
+        out_json(found)
+    else:
+        out_document("---\n".join(map(_yaml, found)))
+    return 0
+
+
+def _yaml(entry: Entry) -> str:
+    text = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True)
+    # YAML does not escape bidi marks and the like unless it escapes everything outside ASCII.
+    is_inert = text.replace("\n", "").isprintable()
+    return text if is_inert else yaml.safe_dump(entry, sort_keys=False, allow_unicode=False)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from robench.comparison.baseline import check_protocol, check_records
-from robench.comparison.evidence import evidence_of
-from robench.comparison.holm import holm
+from robench.comparison.evidence import evidence_of, holm
 from robench.comparison.measured import measured
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
@@ -22,8 +21,7 @@ from robench.reports.results import Given, Stored
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from robench.comparison.evidence import Evidence
-    from robench.comparison.intervals import Difference
+    from robench.comparison.evidence import Difference, Evidence
     from robench.comparison.measured import ModelResults
     from robench.core.baseline import Baseline, Protocol
     from robench.core.protocols import Store

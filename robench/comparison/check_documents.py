@@ -10,7 +10,7 @@ from tabulate import tabulate
 from robench.comparison.tables import NOTHING, cell_value, difference_text, finite, p_text
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 from robench.reports.grid import cell_text
-from robench.reports.markdown import escaped
+from robench.reports.readable import escaped
 
 if TYPE_CHECKING:
     from robench.comparison.check import Check, CheckedCell

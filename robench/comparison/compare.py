@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from robench.comparison.evidence import evidence_of
-from robench.comparison.holm import holm
+from robench.comparison.evidence import WELCH, difference_over_seeds, evidence_of, holm
 from robench.comparison.measured import check_known, check_same_data, measured
-from robench.comparison.seeds import WELCH, difference_over_seeds
 from robench.core.errors import UsageError
 from robench.metrics import METRICS, unit_of
 from robench.reports.notes import provenance_of
@@ -19,7 +17,7 @@ from robench.reports.seeds import mean_cell
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from robench.comparison.intervals import Difference
+    from robench.comparison.evidence import Difference
     from robench.comparison.measured import ModelResults
     from robench.core.protocols import Store
     from robench.core.report import Cell

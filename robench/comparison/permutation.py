@@ -1,9 +1,11 @@
 """Paired permutation test: under the null hypothesis the two models of a pair are exchangeable on every example.
 
-Each draw swaps both models' values on a random half of the examples. All that is known of an example is swapped
-together: every condition, severity and prediction of it, in all samples of a metric. The p-value counts the draw that
-was observed, p = (1 + number of draws at least as extreme) / (1 + number of draws), so that the test has its size
-exactly (Phipson and Smyth 2010, "Permutation p-values should never be zero").
+Contributions of both models are paired by example id. Each draw swaps both models' values on a random half of the
+examples. All that is known of an example is swapped together: every condition, severity and prediction of it, in all
+samples of a metric. The p-value counts the draw that was observed, p = (1 + number of draws at least as extreme) / (1 +
+number of draws), so that the test has its size exactly (Phipson and Smyth 2010, "Permutation p-values should never be
+zero"). Of a metric without contributions, rows of outcomes are swapped and the metric is computed anew for every draw:
+slow, and true of any metric.
 
 The draws belong to the examples: their seed is a hash of all ids, so that the order of outcomes does not matter, and
 all columns over the same examples use the same swaps.
@@ -12,24 +14,88 @@ all columns over the same examples use the same swaps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from robench.core.columns import Outcomes
+from robench.core.errors import IncomparableError, IncompleteError
 from robench.core.identity import key_of
 from robench.core.seeds import Stream, stream_seed
+from robench.metrics.contributions import aligned, ids_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
-    from robench.comparison.pairing import Paired
+    from robench.metrics import Metric, Readings
+    from robench.metrics.contributions import Contributions, Statistic
+
+    Change = Callable[[Outcomes, Outcomes], Outcomes]
 
 NUM_DRAWS = 9_999
 # Values that are held at once, in each of some arrays.
 _VALUES_AT_ONCE = 4_000_000
 # Differences within this part of the observed one are ties: sums in another order differ by rounding.
 _ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairedSample:
+    """Values of two models on the same examples.
+
+    Attributes:
+        ids: ids of the examples (N,).
+        first, second: value (N,) of each example for each model.
+        purpose: purpose of the bootstrap's draws.
+    """
+
+    ids: NDArray[Any]
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paired:
+    """All that the number of two models depends on, by example.
+
+    Attributes:
+        samples: one sample for most metrics, see ``Contributions``.
+        statistic: function of one model's values that gives its number.
+        is_mean: whether the number is the mean of one value per example.
+        is_binary: whether it is the mean of one binary outcome per example.
+    """
+
+    samples: tuple[PairedSample, ...]
+    statistic: Statistic
+    is_mean: bool
+    is_binary: bool
+
+    def differences(
+        self, first: Sequence[NDArray[np.float64]], second: Sequence[NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return the first number less the second for each row of values (rows, N) of each sample.
+
+        It is 0 where both are infinite, and NaN where a number is undefined.
+        """
+        one, other = self.statistic(first), self.statistic(second)
+        with np.errstate(invalid="ignore"):
+            return np.where(one == other, 0.0, one - other)
+
+    @property
+    def difference(self) -> float:
+        """Difference of the first model's number and the second's."""
+        first = [sample.first[None] for sample in self.samples]
+        return float(self.differences(first, [sample.second[None] for sample in self.samples])[0])
+
+    @property
+    def verdicts(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Binary outcomes of both models; of binary numbers only."""
+        (sample,) = self.samples
+        return sample.first > 0, sample.second > 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +127,43 @@ class Permuted:
         return (1 + int(np.count_nonzero(~is_milder))) / (1 + len(drawn))
 
 
+def pair(first: Contributions, second: Contributions, where: str) -> Paired:
+    """Return the contributions of two models to one column, paired by example id.
+
+    Args:
+        first: contributions to the first model's number.
+        second: contributions to the second's, of the same metric.
+        where: name of the column in messages.
+
+    Raises:
+        IncomparableError: the examples are not the same.
+    """
+    samples = []
+    for one, other in zip(first.samples, second.samples, strict=True):
+        order, places = np.argsort(one.ids, kind="stable"), np.argsort(other.ids, kind="stable")
+        if len(order) != len(places) or not np.array_equal(one.ids[order], other.ids[places]):
+            raise IncomparableError(_difference_of(one.ids, other.ids, where))
+        samples.append(
+            PairedSample(
+                one.ids[order],
+                one.values[order].astype(np.float64),
+                other.values[places].astype(np.float64),
+                one.purpose,
+            )
+        )
+    return Paired(
+        tuple(samples), first.statistic, first.is_mean and second.is_mean, first.is_binary and second.is_binary
+    )
+
+
+def _difference_of(first: NDArray[Any], second: NDArray[Any], where: str) -> str:
+    strangers = np.setxor1d(first, second).tolist()
+    return (
+        f"{where}: the two models were measured on different examples ({len(strangers)} are in one and not in the "
+        f"other, first {strangers[0]!r}); measure both on the same data"
+    )
+
+
 def permuted(paired: Paired, num_draws: int = NUM_DRAWS) -> Permuted:
     """Return the differences of ``num_draws`` random swaps of both models' values."""
     ids = [sample.ids for sample in paired.samples]
@@ -72,7 +175,7 @@ def permuted(paired: Paired, num_draws: int = NUM_DRAWS) -> Permuted:
         # A swap turns a gap's sign.
         found = [gaps.sum() - 2 * (swapped[:, decided] * gaps[decided]).sum(1) for (swapped,) in draws]
     else:
-        found = [_differences(paired, swapped) for swapped in draws]
+        found = [_swapped_differences(paired, swapped) for swapped in draws]
     return Permuted(paired.difference, np.concatenate(found))
 
 
@@ -96,9 +199,69 @@ def swaps(ids: Sequence[NDArray[Any]], num_draws: int = NUM_DRAWS) -> Iterator[l
         yield [bits[:, places_of] for places_of in of_samples]
 
 
-def _differences(paired: Paired, swapped: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
+def _swapped_differences(paired: Paired, swapped: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
     pairs = list(zip(paired.samples, swapped, strict=True))
     return paired.differences(
         [np.where(swap, sample.second, sample.first) for sample, swap in pairs],
         [np.where(swap, sample.first, sample.second) for sample, swap in pairs],
     )
+
+
+def permuted_readings(metric: Metric, first: Readings, second: Readings, num_draws: int = NUM_DRAWS) -> Permuted:
+    """Return the differences of the metric in ``num_draws`` random swaps of both models' outcomes.
+
+    Raises:
+        IncomparableError: the examples are not the same.
+    """
+    second = _changed(first, second, _in_order_of)
+    everyone = [ids_of(each, "a condition") for each in _all_of(first)]
+    observed = metric.compute(first).value - metric.compute(second).value
+    together = np.unique(np.concatenate(everyone))
+    drawn = []
+    for (rows,) in swaps([together], num_draws):
+        for row in rows:
+            swap = _swapper({str(name) for name in together[row].tolist()})
+            one = metric.compute(_changed(first, second, swap))
+            other = metric.compute(_changed(second, first, swap))
+            drawn.append(one.value - other.value)
+    return Permuted(observed, np.array(drawn))
+
+
+def _swapper(swapped: set[str]) -> Change:
+    def swap(kept: Outcomes, other: Outcomes) -> Outcomes:
+        ids: NDArray[np.object_] = kept.ids.astype(object)
+        is_swapped = np.array([each in swapped for each in ids], np.bool_)
+        return Outcomes.joined([kept, other]).take(np.arange(len(ids)) + len(ids) * is_swapped)
+
+    return swap
+
+
+def _in_order_of(first: Outcomes, second: Outcomes) -> Outcomes:
+    try:
+        return aligned(ids_of(first, "the first model"), second, "the second model")
+    except IncompleteError as error:
+        raise IncomparableError(f"the two models were not measured on the same examples: {error}") from error
+
+
+def _changed(first: Readings, second: Readings, change: Change) -> Readings:
+    """Return readings of which each member is ``change`` of both models' outcomes."""
+
+    def optional(one: Outcomes | None, other: Outcomes | None) -> Outcomes | None:
+        return None if one is None or other is None else change(one, other)
+
+    def severities(one: Mapping[int, Outcomes], other: Mapping[int, Outcomes]) -> dict[int, Outcomes]:
+        return {severity: change(outcomes, other[severity]) for severity, outcomes in one.items()}
+
+    return replace(
+        first,
+        measured=tuple(change(one, other) for one, other in zip(first.measured, second.measured, strict=True)),
+        clean=optional(first.clean, second.clean),
+        negatives=optional(first.negatives, second.negatives),
+        corrupted={name: severities(each, second.corrupted[name]) for name, each in first.corrupted.items()},
+    )
+
+
+def _all_of(readings: Readings) -> list[Outcomes]:
+    corrupted = [outcomes for severities in readings.corrupted.values() for outcomes in severities.values()]
+    others = [each for each in (readings.clean, readings.negatives) if each is not None]
+    return [*readings.measured, *others, *corrupted]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
-from robench.reports.comma_separated import inert_text
 from robench.reports.grid import cell_text, number_text
-from robench.reports.markdown import escaped
+from robench.reports.machine_readable import inert_text
+from robench.reports.readable import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -140,7 +140,7 @@ class PerturbationDeclaration(Declaration, Protocol):
     def distance_problem(self) -> str:
         """Return why a minimum-norm attack's distances cannot be interpreted, such as ``with ...``; empty if they can.
 
-        See ``metrics.distances_impl`` for the assumptions.
+        See ``metrics.distances`` for the assumptions.
         """
         return ""
 

@@ -118,8 +118,8 @@ class Report(Rendered):
 
     renderers: ClassVar[str] = "robench.reports:RENDERERS"
     pictures: ClassVar[str] = "robench.figures:TABLE_PICTURES"
-    frame: ClassVar[str] = "robench.reports.frames:frame_of"
-    fragment: ClassVar[str] = "robench.reports.html_page:fragment_of"
+    frame: ClassVar[str] = "robench.reports.machine_readable:frame_of"
+    fragment: ClassVar[str] = "robench.reports.readable:fragment_of"
 
     suite: str
     version: int

@@ -13,7 +13,7 @@ from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Role
 from robench.datasets.corrupted import corrupted_of, uncorrupted_of
 from robench.declarations.imagenet_c import SEVERITIES
 from robench.metrics import METRICS, Metric
-from robench.metrics.references import REFERENCES, averaged_types
+from robench.metrics.reference_errors import REFERENCES, averaged_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,11 +3,9 @@
 A plot is values, made from a leaderboard or from training histories; matplotlib draws it and is imported by that alone.
 """
 
-from robench.figures.of_board import budget_plot, corruption_plot, seeds_plot
-from robench.figures.of_training import training_plot
 from robench.figures.panels import Plot, with_panels
-from robench.figures.render import SUFFIXES, check_matplotlib, rendered
-from robench.figures.table import TABLE_PICTURES
+from robench.figures.plots import budget_plot, corruption_plot, seeds_plot, training_plot
+from robench.figures.render import SUFFIXES, TABLE_PICTURES, check_matplotlib, rendered
 
 __all__ = [
     "SUFFIXES",

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 
 from robench.leaderboard.board import Leaderboard
 from robench.leaderboard.build import arranged_board, leaderboard_of, ranked
-from robench.leaderboard.document import render_json
-from robench.leaderboard.manifest import MANIFEST_NAME, render_manifest
+from robench.leaderboard.document import MANIFEST_NAME, render_json, render_manifest
 from robench.leaderboard.page import render_html
 from robench.leaderboard.tables import render_csv, render_latex, render_markdown
 

@@ -13,27 +13,15 @@ from typing import TYPE_CHECKING
 from robench.core.inert import clipped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from robench.core.report import Estimate
     from robench.leaderboard.board import Chart, Point
 
-MOST_LINES = 8
 _WIDTH, _HEIGHT = 360, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 42
 _BAR_WIDTH, _BAR_HEIGHT = 100, 8
 _MARKERS = ("circle", "box", "diamond", "triangle")
-
-
-def chosen_lines(charts: Iterable[Chart], most: int | None = MOST_LINES) -> list[str]:
-    """Return the models that charts show together, best mean first: at most ``most`` of those that have a number."""
-    values: dict[str, list[float]] = {}
-    for chart in charts:
-        for model, points in chart.lines.items():
-            found = (point.value for point in points if point.value is not None)
-            values.setdefault(model, []).extend(value for value in found if isfinite(value))
-    means = {model: sum(found) / len(found) for model, found in values.items() if found}
-    return sorted(means, key=lambda model: -means[model])[:most]
 
 
 def svg_of(chart: Chart, styles: Mapping[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
@@ -20,8 +21,20 @@ if TYPE_CHECKING:
     from robench.reports.coverage import Coverage
 
 PROPORTION = "share"
+MOST_LINES = 8
 # By family, type and severity of corruption; None where examples are missing.
 Accuracies = dict[tuple[str, str, int], float | None]
+
+
+def chosen_lines(charts: Iterable[Chart], most: int | None = MOST_LINES) -> list[str]:
+    """Return the models that charts show together, best mean first: at most ``most`` of those that have a number."""
+    values: dict[str, list[float]] = {}
+    for chart in charts:
+        for model, points in chart.lines.items():
+            found = (point.value for point in points if point.value is not None)
+            values.setdefault(model, []).extend(value for value in found if isfinite(value))
+    means = {model: sum(found) / len(found) for model, found in values.items() if found}
+    return sorted(means, key=lambda model: -means[model])[:most]
 
 
 def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:

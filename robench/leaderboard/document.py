@@ -1,24 +1,29 @@
-"""Leaderboards as JSON values: what ``--format json`` prints, and what the page's script reads.
+"""Leaderboards as JSON: what ``--format json`` prints, what the page's script reads, and the manifest of the files.
 
-Numbers are unrounded and proportions in [0, 1]; names stand in it as they are.
+Numbers are unrounded and proportions in [0, 1]; names stand in it as they are. The manifest has suites, measurement
+keys, versions and digests; no time, machine or path.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict
+from importlib.metadata import version
 from math import isinf
 from typing import TYPE_CHECKING
 
 from robench.core.inert import inert_json
+from robench.core.providers import OWN
 from robench.leaderboard.pairing import TEST
 from robench.leaderboard.tables import notes_of
 from robench.reports.grid import cell_text
-from robench.reports.json_document import Json, plain_cell
+from robench.reports.machine_readable import Json, plain_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robench.leaderboard.board import BoardColumn, BoardRow, BoardSuite, Leaderboard
+    from robench.leaderboard.board import BoardColumn, BoardRow, BoardSuite, ConditionProvenance, Leaderboard
+    from robench.reports.machine_readable import Json
 
 
 def render_json(board: Leaderboard) -> str:
@@ -106,4 +111,43 @@ def _cell(row: BoardRow, key: str) -> Json:
     if standing is not None:
         document |= {"is_best": standing.is_best, "is_close": standing.is_close}
         document |= {} if standing.p is None else {"p": standing.p, "p_holm": standing.adjusted}
+    return document
+
+
+MANIFEST_NAME = "manifest.json"
+
+
+def render_manifest(board: Leaderboard, files: Mapping[str, str]) -> str:
+    """Return the manifest as JSON.
+
+    Args:
+        board: the leaderboard.
+        files: text of each of its files, by name.
+    """
+    document: dict[str, Json] = {
+        "robench": version(OWN),
+        "files": {name: {"sha256": hashlib.sha256(text.encode()).hexdigest()} for name, text in files.items()},
+        "suites": [
+            {"name": suite.name, "version": suite.version, "seed": suite.seed, "batch_size": suite.batch_size}
+            for suite in board.suites
+        ],
+        "measurements": [
+            {
+                "model": row.model,
+                "limit": row.limit,
+                "all_examples": row.all_examples,
+                "suite": key.partition("/")[0],
+                **_measurement(each),
+            }
+            for row in board.rows
+            for key, found in row.measured.items()
+            for each in found
+        ],
+    }
+    return inert_json(document) + "\n"
+
+
+def _measurement(measured: ConditionProvenance) -> dict[str, Json]:
+    document: dict[str, Json] = {**asdict(measured), "devices": list(measured.devices)}
+    del document["finished_at"]
     return document

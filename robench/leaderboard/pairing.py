@@ -12,10 +12,8 @@ from itertools import combinations
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from robench.comparison.evidence import evidence_of_pair
-from robench.comparison.holm import holm
-from robench.comparison.pairing import pair
-from robench.comparison.seeds import difference_over_seeds
+from robench.comparison.evidence import difference_over_seeds, evidence_of_pair, holm
+from robench.comparison.permutation import pair
 from robench.core.errors import IncomparableError
 from robench.core.report import Standing
 from robench.metrics.contributions import Contributions

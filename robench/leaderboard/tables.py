@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Report, Row
 from robench.leaderboard.pairing import TEST
-from robench.reports.comma_separated import inert_text
 from robench.reports.grid import ONE_CHECKPOINT, grid_of
-from robench.reports.latex import latex_of
-from robench.reports.markdown import markdown_of
+from robench.reports.machine_readable import inert_text
+from robench.reports.readable import latex_of, markdown_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Metrics: ``x.py`` declares metrics by the names used in suites, ``x_impl.py`` computes them with numpy."""
+"""Metrics by the names used in suites: each module declares some and computes them, and imports numpy when it does."""
 
 from __future__ import annotations
 
@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 from robench.core.plugins import Plugins
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
-from robench.metrics.corruptions import (
-    CORRUPTION_ERROR,
-    CORRUPTION_TOP1_ACCURACY,
-    CORRUPTION_TOP5_ACCURACY,
-    MEAN_CORRUPTION_ERROR,
-    MEAN_ERROR,
-    MEAN_TOP1_ACCURACY,
-    MEAN_TOP5_ACCURACY,
-    RELATIVE_MEAN_CORRUPTION_ERROR,
-)
-from robench.metrics.detection import AUPR, AUROC, FPR95
+from robench.metrics.corruptions import CORRUPTION_METRICS
+from robench.metrics.detection import DETECTION_METRICS
 from robench.metrics.distances import ACCURACY_AT_DISTANCE, MEDIAN_DISTANCE
 from robench.metrics.language import LANGUAGE_METRICS
 from robench.metrics.metric import Metric, Readings, Scope
@@ -36,17 +27,8 @@ _BUILTIN: dict[str, Metric] = {
         ROBUST_ACCURACY,
         ACCURACY_AT_DISTANCE,
         MEDIAN_DISTANCE,
-        CORRUPTION_ERROR,
-        MEAN_CORRUPTION_ERROR,
-        RELATIVE_MEAN_CORRUPTION_ERROR,
-        MEAN_ERROR,
-        CORRUPTION_TOP1_ACCURACY,
-        CORRUPTION_TOP5_ACCURACY,
-        MEAN_TOP1_ACCURACY,
-        MEAN_TOP5_ACCURACY,
-        AUPR,
-        AUROC,
-        FPR95,
+        *CORRUPTION_METRICS,
+        *DETECTION_METRICS,
         *LANGUAGE_METRICS,
     )
 }

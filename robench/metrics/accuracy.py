@@ -1,8 +1,25 @@
-"""Declaration of top-1 and top-5 accuracy."""
+"""Top-1 and top-5 accuracy: the proportion of examples whose true class ranks first, or among the first five.
+
+Over all examples of a condition, including those misclassified without any perturbation, so that under an attack the
+number is the robust accuracy.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from robench.core.errors import ContractError, IncompleteError
+from robench.core.report import Estimate
+from robench.metrics.contributions import Contributions, Sample, ids_of
+from robench.metrics.intervals import wilson_interval
 from robench.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings
 
 TOP1_ACCURACY = Metric(
     name="top1_accuracy",
@@ -11,8 +28,8 @@ TOP1_ACCURACY = Metric(
     task="classification",
     scope="condition",
     reads=(),
-    implementation="robench.metrics.accuracy_impl:top1_accuracy",
-    contributions="robench.metrics.accuracy_impl:top1_contributions",
+    implementation="robench.metrics.accuracy:top1_accuracy",
+    contributions="robench.metrics.accuracy:top1_contributions",
 )
 TOP5_ACCURACY = Metric(
     name="top5_accuracy",
@@ -22,6 +39,81 @@ TOP5_ACCURACY = Metric(
     scope="condition",
     reads_scores=True,
     reads=("correct_top5",),
-    implementation="robench.metrics.accuracy_impl:top5_accuracy",
-    contributions="robench.metrics.accuracy_impl:top5_contributions",
+    implementation="robench.metrics.accuracy:top5_accuracy",
+    contributions="robench.metrics.accuracy:top5_contributions",
 )
+
+
+def top1_accuracy(readings: Readings) -> Estimate:
+    """Return the proportion of one condition's examples whose true class ranks first, with its Wilson interval.
+
+    Raises:
+        IncompleteError: there are no outcomes.
+        ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
+    """
+    return proportion(only_condition(readings).column("correct_top1"))
+
+
+def top5_accuracy(readings: Readings) -> Estimate:
+    """Return the proportion of one condition's examples whose true class ranks among the first five.
+
+    Raises:
+        IncompleteError: there are no outcomes.
+        ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or lack it.
+    """
+    return proportion(_among_five(only_condition(readings)))
+
+
+def top1_contributions(readings: Readings) -> Contributions:
+    """Return whether the true class of each example came first; errors as of ``top1_accuracy``."""
+    outcomes = only_condition(readings)
+    return verdicts_of(outcomes, outcomes.column("correct_top1"))
+
+
+def top5_contributions(readings: Readings) -> Contributions:
+    """Return whether the true class of each example was among the first five; errors as of ``top5_accuracy``."""
+    outcomes = only_condition(readings)
+    return verdicts_of(outcomes, _among_five(outcomes))
+
+
+def verdicts_of(outcomes: Outcomes, verdicts: NDArray[Any]) -> Contributions:
+    """Return one value per example of one condition, whose mean is the metric's number.
+
+    Raises:
+        IncompleteError: there are no outcomes, or an example is there twice.
+    """
+    return Contributions((Sample(ids_of(outcomes, "the condition"), verdicts),))
+
+
+def proportion(correct: NDArray[np.bool_]) -> Estimate:
+    """Return the proportion of true values, in [0, 1], with its Wilson 95 % interval.
+
+    Raises:
+        IncompleteError: there are none, and a proportion of nothing is undefined.
+    """
+    import numpy as np
+
+    total = len(correct)
+    if not total:
+        raise IncompleteError("there are no outcomes, and a proportion of none is undefined; measure an example first")
+    num_true = int(np.count_nonzero(correct))
+    low, high = wilson_interval(num_true, total)
+    return Estimate(value=num_true / total, low=low, high=high, num_examples=total)
+
+
+def _among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
+    if not outcomes.known("correct_top5").all():
+        raise ContractError("top-5 accuracy met outcomes of an attack that stops at success, which do not say it")
+    return outcomes.column("correct_top5")
+
+
+def only_condition(readings: Readings) -> Outcomes:
+    """Return the outcomes of the one condition that a column reads.
+
+    Raises:
+        ContractError: there is not exactly one.
+    """
+    conditions = readings.measured
+    if len(conditions) != 1:
+        raise ContractError(f"accuracy reads one condition a column, got {len(conditions)}; give each its own column")
+    return conditions[0]

@@ -1,4 +1,7 @@
-"""Values of single examples that decide a metric's number: what paired tests swap and bootstraps resample."""
+"""Values of single examples that decide a metric's number, and conditions joined by example id.
+
+Paired tests swap contributions, and bootstraps resample them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from robench.core.errors import IncompleteError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
+
+    from robench.core.columns import Outcomes
 
 # Values of each sample (rows, examples), to the number that each row makes (rows,).
 Statistic = Callable[[Sequence["NDArray[np.float64]"]], "NDArray[np.float64]"]
@@ -62,9 +68,51 @@ class Contributions:
     @property
     def is_binary(self) -> bool:
         """Return whether the number is the mean of one binary outcome per example."""
-        return self.is_mean and self.samples[0].values.dtype == np.bool_
+        return self.is_mean and self.samples[0].values.dtype.kind == "b"
 
     @property
     def number(self) -> float:
         """Number that the contributions make, up to rounding."""
-        return float(self.statistic([sample.values[None].astype(np.float64) for sample in self.samples])[0])
+        return float(self.statistic([sample.values[None].astype(float) for sample in self.samples])[0])
+
+
+def ids_of(outcomes: Outcomes, where: str) -> NDArray[Any]:
+    """Return the ids of a condition's examples, in its order; ``where`` names the condition in messages.
+
+    Raises:
+        IncompleteError: there are none, or an example is duplicated.
+    """
+    import numpy as np
+
+    if not len(outcomes):
+        raise IncompleteError(f"{where} has no outcomes; measure an example first")
+    ids = outcomes.ids
+    if (num_different := len(np.unique(ids))) < len(ids):
+        raise IncompleteError(
+            f"{where} has {len(ids)} outcomes of {num_different} examples; "
+            "an example may occur once, check the ids of the dataset"
+        )
+    return ids
+
+
+def aligned(ids: NDArray[Any], outcomes: Outcomes, where: str) -> Outcomes:
+    """Return outcomes in the order of ``ids``, the examples of the previous conditions; ``where`` names the condition.
+
+    Raises:
+        IncompleteError: there are none, an example is duplicated, or an example is in one but not in the other.
+    """
+    import numpy as np
+
+    others = ids_of(outcomes, where)
+    if np.array_equal(ids, others):
+        return outcomes
+    strangers = np.setxor1d(ids, others)
+    if len(strangers):
+        raise IncompleteError(
+            f"{len(strangers)} examples are in {where} or in the conditions before it, and not in both (first "
+            f"{strangers.tolist()[0]!r}); the number wants the same images everywhere, give the conditions the same "
+            "num_examples"
+        )
+    places = np.empty(len(ids), np.int64)
+    places[np.argsort(ids)] = np.argsort(others)
+    return outcomes.take(places)

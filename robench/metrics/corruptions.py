@@ -1,105 +1,344 @@
-"""Declarations of errors and accuracies under corruptions: by type, and over a family."""
+"""Corruption errors: a classifier's error under common corruptions of five severities, relative to a reference.
+
+Source: Hendrycks and Dietterich 2019, "Benchmarking neural network robustness to common corruptions and perturbations",
+arXiv:1903.12261, section 4.1. With E(c, s) the top-1 error under corruption c at severity s, and A(c, s) a reference's,
+
+    corruption error            CE(c) = sum_s E(c, s) / sum_s A(c, s)
+    relative corruption error  rCE(c) = sum_s (E(c, s) - E(clean)) / sum_s (A(c, s) - A(clean))
+    mCE, relative mCE                 = the means of CE and of rCE over the corruptions
+
+The paper's formula of the relative error leaves open whether the clean error is subtracted once or at each severity;
+here at each, so that a model unaffected by corruptions has 0. Papers print 100 times these numbers. The mean error
+without a reference is what the authors' code calls unnormalised mCE.
+
+Every number is a mean over per-image contributions, so that one bootstrap of images serves all: an image is drawn with
+all its corruptions and severities, and with its clean version. The reference's errors are units, not estimates: an
+interval describes the variation on other images for fixed errors of the reference.
+"""
 
 from __future__ import annotations
 
-from robench.metrics.intervals import BOOTSTRAP
-from robench.metrics.metric import Metric
+from dataclasses import dataclass
+from math import fsum
+from typing import TYPE_CHECKING, Any
 
-CORRUPTION_ERROR = Metric(
-    name="corruption_error",
-    title="corruption error",
-    unit="ratio",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="type",
-    needs_reference=True,
-    reads=(),
-    implementation="robench.metrics.corruptions_impl:corruption_error",
-    contributions="robench.metrics.corruptions_impl:corruption_error_contributions",
-    lower_is_better=True,
+from robench.core.errors import IncompleteError, UnknownNameError
+from robench.core.report import Estimate
+from robench.metrics.contributions import Contributions, Sample, aligned, ids_of
+from robench.metrics.intervals import BOOTSTRAP, percentile_interval, resampled_sums
+from robench.metrics.metric import Metric
+from robench.metrics.reference_errors import REFERENCES, ReferenceErrors, averaged_types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings, Scope
+
+    Severities = Mapping[int, Outcomes]
+    Corrupted = Mapping[str, Severities]
+    Verdicts = Callable[[Outcomes], NDArray[np.bool_]]
+
+SEVERITIES = (1, 2, 3, 4, 5)
+
+
+def _metric(
+    name: str,
+    title: str,
+    scope: Scope,
+    computed_by: str = "",
+    *,
+    unit: str = "share",
+    reads: tuple[str, ...] = (),
+    needs_clean: bool = False,
+    lower_is_better: bool = False,
+) -> Metric:
+    path = f"robench.metrics.corruptions:{computed_by or name}"
+    return Metric(
+        name=name,
+        title=title,
+        unit=unit,
+        task="classification",
+        interval=BOOTSTRAP,
+        scope=scope,
+        needs_clean=needs_clean,
+        # The unit of a ratio is a reference's error.
+        needs_reference=unit == "ratio",
+        reads_scores=bool(reads),
+        reads=reads,
+        implementation=path,
+        contributions=f"{path}_contributions",
+        lower_is_better=lower_is_better,
+    )
+
+
+CORRUPTION_METRICS = (
+    _metric("corruption_error", "corruption error", "type", unit="ratio", lower_is_better=True),
+    _metric("mean_corruption_error", "mCE", "family", unit="ratio", lower_is_better=True),
+    _metric(
+        *("relative_mean_corruption_error", "relative mCE", "family"),
+        unit="ratio",
+        needs_clean=True,
+        lower_is_better=True,
+    ),
+    _metric("mean_error", "mean error", "family", lower_is_better=True),
+    _metric("corruption_top1_accuracy", "top-1 accuracy", "type", "mean_top1_accuracy"),
+    _metric("corruption_top5_accuracy", "top-5 accuracy", "type", "mean_top5_accuracy", reads=("correct_top5",)),
+    _metric("mean_top1_accuracy", "mean top-1 accuracy", "family"),
+    _metric("mean_top5_accuracy", "mean top-5 accuracy", "family", reads=("correct_top5",)),
 )
-MEAN_CORRUPTION_ERROR = Metric(
-    name="mean_corruption_error",
-    title="mCE",
-    unit="ratio",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="family",
-    needs_reference=True,
-    reads=(),
-    implementation="robench.metrics.corruptions_impl:mean_corruption_error",
-    contributions="robench.metrics.corruptions_impl:mean_corruption_error_contributions",
-    lower_is_better=True,
-)
-RELATIVE_MEAN_CORRUPTION_ERROR = Metric(
-    name="relative_mean_corruption_error",
-    title="relative mCE",
-    unit="ratio",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="family",
-    needs_clean=True,
-    needs_reference=True,
-    reads=(),
-    implementation="robench.metrics.corruptions_impl:relative_mean_corruption_error",
-    contributions="robench.metrics.corruptions_impl:relative_contributions",
-    lower_is_better=True,
-)
-MEAN_ERROR = Metric(
-    name="mean_error",
-    title="mean error",
-    unit="share",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="family",
-    reads=(),
-    implementation="robench.metrics.corruptions_impl:mean_error",
-    contributions="robench.metrics.corruptions_impl:mean_error_contributions",
-    lower_is_better=True,
-)
-MEAN_TOP1_ACCURACY = Metric(
-    name="mean_top1_accuracy",
-    title="mean top-1 accuracy",
-    unit="share",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="family",
-    reads=(),
-    implementation="robench.metrics.corruptions_impl:mean_top1_accuracy",
-    contributions="robench.metrics.corruptions_impl:mean_top1_contributions",
-)
-MEAN_TOP5_ACCURACY = Metric(
-    name="mean_top5_accuracy",
-    title="mean top-5 accuracy",
-    unit="share",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="family",
-    reads_scores=True,
-    reads=("correct_top5",),
-    implementation="robench.metrics.corruptions_impl:mean_top5_accuracy",
-    contributions="robench.metrics.corruptions_impl:mean_top5_contributions",
-)
-CORRUPTION_TOP1_ACCURACY = Metric(
-    name="corruption_top1_accuracy",
-    title="top-1 accuracy",
-    unit="share",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="type",
-    reads=(),
-    implementation="robench.metrics.corruptions_impl:mean_top1_accuracy",
-    contributions="robench.metrics.corruptions_impl:mean_top1_contributions",
-)
-CORRUPTION_TOP5_ACCURACY = Metric(
-    name="corruption_top5_accuracy",
-    title="top-5 accuracy",
-    unit="share",
-    task="classification",
-    interval=BOOTSTRAP,
-    scope="type",
-    reads_scores=True,
-    reads=("correct_top5",),
-    implementation="robench.metrics.corruptions_impl:mean_top5_accuracy",
-    contributions="robench.metrics.corruptions_impl:mean_top5_contributions",
-)
+
+
+def corruption_error(readings: Readings) -> Estimate:
+    """Return the corruption error of the measured type.
+
+    Raises:
+        IncompleteError: a severity or an example is missing.
+        ContractError: the outcomes are not a classifier's.
+    """
+    return _of_type(readings).estimate()
+
+
+def mean_corruption_error(readings: Readings) -> Estimate:
+    """Return the mCE; raises like ``corruption_error``, and for a missing type."""
+    return _of_family(readings).estimate()
+
+
+def relative_mean_corruption_error(readings: Readings) -> Estimate:
+    """Return the relative mCE; raises like ``mean_corruption_error``, and for a missing clean condition."""
+    return _relative(readings).estimate()
+
+
+def mean_error(readings: Readings) -> Estimate:
+    """Return the mean error without a reference; raises like ``mean_corruption_error``."""
+    return verdict_terms(_averaged(readings), wrong).estimate("share")
+
+
+def mean_top1_accuracy(readings: Readings) -> Estimate:
+    """Return the mean top-1 accuracy over the severities of one type, or over the types of a family too.
+
+    Errors as ``corruption_error``'s.
+    """
+    return verdict_terms(_averaged(readings), right).estimate("share")
+
+
+def mean_top5_accuracy(readings: Readings) -> Estimate:
+    """Return the mean top-5 accuracy; else as ``mean_top1_accuracy``."""
+    return verdict_terms(_averaged(readings), among_five).estimate("share")
+
+
+def corruption_error_contributions(readings: Readings) -> Contributions:
+    """Return the contribution of each image to the corruption error; raises like ``corruption_error``."""
+    return _of_type(readings).contributions
+
+
+def mean_corruption_error_contributions(readings: Readings) -> Contributions:
+    """Return the contribution of each image to the mCE; raises like ``mean_corruption_error``."""
+    return _of_family(readings).contributions
+
+
+def relative_mean_corruption_error_contributions(readings: Readings) -> Contributions:
+    """Return the contribution of each image to the relative mCE; raises like ``relative_mean_corruption_error``."""
+    return _relative(readings).contributions
+
+
+def mean_error_contributions(readings: Readings) -> Contributions:
+    """Return the error of each image over types and severities; errors as of ``mean_error``."""
+    return verdict_terms(_averaged(readings), wrong).contributions
+
+
+def mean_top1_accuracy_contributions(readings: Readings) -> Contributions:
+    """Return the top-1 accuracy of each image over types and severities; errors as of ``mean_top1_accuracy``."""
+    return verdict_terms(_averaged(readings), right).contributions
+
+
+def mean_top5_accuracy_contributions(readings: Readings) -> Contributions:
+    """Return the top-5 accuracy of each image over types and severities; errors as of ``mean_top5_accuracy``."""
+    return verdict_terms(_averaged(readings), among_five).contributions
+
+
+def _of_type(readings: Readings) -> Terms:
+    ((corruption, severities),) = readings.corrupted.items()
+    return type_terms(corruption, severities, REFERENCES[readings.family])
+
+
+def _of_family(readings: Readings) -> Terms:
+    return mean_terms(_averaged(readings), _reference(readings))
+
+
+def _relative(readings: Readings) -> Terms:
+    if readings.clean is None:
+        raise IncompleteError("the relative mCE needs the images without corruption; add {name: clean}")
+    return relative_terms(readings.clean, _averaged(readings), _reference(readings))
+
+
+def _averaged(readings: Readings) -> Corrupted:
+    types = averaged_types(readings.corrupted)
+    return {corruption: each for corruption, each in readings.corrupted.items() if corruption in types}
+
+
+def _reference(readings: Readings) -> ReferenceErrors:
+    return REFERENCES[readings.family].over(averaged_types(readings.corrupted))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Number of severities at which a verdict holds, by type of corruption and image, and the units they are added in.
+
+    Attributes:
+        ids: ids of the images (N,).
+        counts: counts (N,) of severities, by type.
+        units: what a type's proportion is divided by.
+    """
+
+    ids: NDArray[Any]
+    counts: Mapping[str, NDArray[np.int64]]
+    units: Mapping[str, float]
+
+    @property
+    def num_terms(self) -> int:
+        """Number of types, severities and images that a mean is over."""
+        return len(self.counts) * len(SEVERITIES) * len(self.ids)
+
+    @property
+    def by_image(self) -> NDArray[np.float64]:
+        """Sum of the terms of each image (N,)."""
+        import numpy as np
+
+        added = np.zeros(len(self.ids))
+        # Floating-point sums depend on their order, which must not be that in which conditions are named.
+        for corruption, counts in sorted(self.counts.items()):
+            added += counts / self.units[corruption]
+        return added
+
+    @property
+    def contributions(self) -> Contributions:
+        """Contribution of each image; the number is their mean."""
+        return Contributions((Sample(self.ids, self.by_image * len(self.ids) / self.num_terms),))
+
+    def estimate(self, unit: str = "ratio") -> Estimate:
+        """Return the mean over types of the proportion of images and severities, each type's in its units."""
+        num_terms = self.num_terms
+        totals = (int(counts.sum()) / self.units[corruption] for corruption, counts in self.counts.items())
+        value = fsum(totals) / num_terms
+        low, high = percentile_interval(resampled_sums(self.ids, self.by_image) / num_terms)
+        # Where no two images differ, rounding alone would leave the value a little outside of its bounds.
+        return Estimate(value=value, low=min(low, value), high=max(high, value), num_examples=len(self.ids), unit=unit)
+
+
+def type_terms(corruption: str, severities: Severities, reference: ReferenceErrors) -> Terms:
+    """Count the terms of one type's error over the reference's; 1 is as bad as the reference.
+
+    Args:
+        corruption: the type, such as ``gaussian_noise``.
+        severities: the outcomes at each of the severities 1 to 5, of the same examples.
+        reference: errors that serve as units.
+
+    Raises:
+        IncompleteError: a severity or an example is missing.
+        ContractError: the outcomes are not a classifier's.
+        UnknownNameError: the reference has no error for the type.
+    """
+    _check_known([corruption], reference)
+    return Terms(*_tally({corruption: severities}, wrong), reference.corrupted)
+
+
+def mean_terms(corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
+    """Count the terms of the mCE over all types of the reference.
+
+    Args:
+        corrupted: by type and severity (1 to 5), outcomes of the same examples everywhere.
+        reference: errors that serve as units; ``ALEXNET.over(COMMON_CORRUPTIONS)`` has the fifteen of ImageNet-C.
+
+    Raises:
+        IncompleteError: a type, a severity or an example is missing.
+        ContractError: the outcomes are not a classifier's.
+        UnknownNameError: the reference has no error for a type.
+    """
+    _check_types(corrupted, reference)
+    return Terms(*_tally(corrupted, wrong), reference.corrupted)
+
+
+def relative_terms(clean: Outcomes, corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
+    """Count the terms of the relative mCE: the increase of the error under corruptions over the reference's increase.
+
+    Negative if corruptions help. Arguments and errors as in ``mean_terms``; ``clean`` has the same examples.
+
+    Raises:
+        DeclarationError: a corruption does not raise the reference's error.
+    """
+    _check_types(corrupted, reference)
+    ids, tallies = _tally(corrupted, wrong)
+    wrong_clean = wrong(aligned(ids, clean, "the clean condition"))
+    added = {corruption: counts - len(SEVERITIES) * wrong_clean for corruption, counts in tallies.items()}
+    return Terms(ids, added, reference.degradations)
+
+
+def verdict_terms(corrupted: Corrupted, verdicts: Verdicts) -> Terms:
+    """Count the terms of a verdict's mean over types and severities, a proportion; errors as in ``mean_terms``."""
+    return Terms(*_tally(corrupted, verdicts), dict.fromkeys(corrupted, 1.0))
+
+
+def errors_of(model: str, clean: Outcomes, corrupted: Corrupted) -> ReferenceErrors:
+    """Return a measured model's errors as units for others; arguments and errors as above.
+
+    Raises:
+        DeclarationError: it makes no errors under a corruption.
+    """
+    num_wrong, num_images = int(wrong(clean).sum()), len(ids_of(clean, "the clean condition"))
+    means = {
+        corruption: int(counts.sum()) / (len(SEVERITIES) * len(counts))
+        for corruption, counts in _tally(corrupted, wrong)[1].items()
+    }
+    return ReferenceErrors(model=model, clean=num_wrong / num_images, corrupted=means)
+
+
+def wrong(outcomes: Outcomes) -> NDArray[np.bool_]:
+    """Return whether another class than the true one ranks first."""
+    return ~outcomes.column("correct_top1")
+
+
+def right(outcomes: Outcomes) -> NDArray[np.bool_]:
+    """Return whether the true class ranks first."""
+    return outcomes.column("correct_top1")
+
+
+def among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
+    """Return whether the true class is among the first five."""
+    return outcomes.column("correct_top5")
+
+
+def _check_known(corruptions: Iterable[str], reference: ReferenceErrors) -> None:
+    for corruption in corruptions:
+        if corruption not in reference.corrupted:
+            advice = f"Without {reference.model}'s error a corruption has no corruption error; show its mean error."
+            raise UnknownNameError("corruption", corruption, reference.corrupted, advice)
+
+
+def _check_types(corrupted: Corrupted, reference: ReferenceErrors) -> None:
+    _check_known(corrupted, reference)
+    if missing := [corruption for corruption in reference.corrupted if corruption not in corrupted]:
+        raise IncompleteError(
+            f"{len(corrupted)} of {len(reference.corrupted)} corruptions are in, without {', '.join(missing)}; "
+            "the mean wants every one, measure them or show single corruption errors"
+        )
+
+
+def _tally(corrupted: Corrupted, verdicts: Verdicts) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]]]:
+    """Count, by type and image, the severities at which the verdict holds; the images must be the same everywhere."""
+    counts: dict[str, NDArray[np.int64]] = {}
+    ids: NDArray[Any] | None = None
+    for corruption, severities in corrupted.items():
+        if tuple(sorted(severities)) != SEVERITIES:
+            raise IncompleteError(f"{corruption} wants the severities 1 to 5, got {sorted(severities)}; measure them")
+        for severity, outcomes in severities.items():
+            where = f"{corruption} at severity {severity}"
+            ids = ids_of(outcomes, where) if ids is None else ids
+            holds = verdicts(aligned(ids, outcomes, where)).astype("int64")
+            counts[corruption] = counts[corruption] + holds if corruption in counts else holds
+    if ids is None:
+        raise IncompleteError("there are no corruptions to take a mean over; name their conditions")
+    return ids, counts

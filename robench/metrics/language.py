@@ -1,16 +1,41 @@
-"""Declarations of the metrics of language models."""
+"""Perplexity and loss of language models: sums of losses over sums of tokens, with intervals over whole texts.
+
+Perplexity is exp(summed negative log-likelihood / number of tokens), over all texts together. Words of one text are
+not independent, so that a resample draws texts. Below 30 of them the bootstrap covers far less than its 95 %, and there
+is no interval; above, ``language.INTERVAL`` states its simulated coverage.
+"""
 
 from __future__ import annotations
 
-from robench.metrics.intervals import NUM_RESAMPLES
+from math import fsum, log
+from typing import TYPE_CHECKING
+
+from robench.core.errors import IncompleteError
+from robench.core.report import Estimate
+from robench.metrics.accuracy import only_condition
+from robench.metrics.contributions import Contributions, Sample
+from robench.metrics.intervals import NUM_RESAMPLES, percentile_interval, resampled_sums
 from robench.metrics.metric import Metric
 
-_IMPL = "robench.metrics.language_impl"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from robench.core.columns import Outcomes
+    from robench.metrics.metric import Readings
+
+    # Losses in nats and numbers of tokens (N,) of the texts.
+    Sums = tuple[NDArray[np.float64], NDArray[np.float64]]
+
 # The coverage is simulated by tests/slow/test_language_coverage.py.
 INTERVAL = (
     f"percentile bootstrap 95 %, {NUM_RESAMPLES} resamples of whole texts, which covers about 93 % with 30 texts and "
     "94 % with 60; none below 30"
 )
+FEWEST_TEXTS = 30
+_OF_BITS = 1 / log(2)
 _KEPT = ("kept_loss_nats", "num_kept")
 
 
@@ -23,8 +48,8 @@ def _metric(name: str, title: str, unit: str, *, reads: tuple[str, ...] = (), of
         interval=INTERVAL,
         scope="condition",
         reads=reads,
-        implementation=f"{_IMPL}:{name}",
-        contributions=f"{_IMPL}:{name}_contributions",
+        implementation=f"robench.metrics.language:{name}",
+        contributions=f"robench.metrics.language:{name}_contributions",
         of_changes=of_changes,
         lower_is_better=True,
     )
@@ -37,3 +62,127 @@ LANGUAGE_METRICS = (
     _metric("kept_perplexity", "perplexity of kept words", "perplexity", reads=_KEPT, of_changes=True),
     _metric("swapped_perplexity", "perplexity of swapped words", "perplexity", reads=_KEPT, of_changes=True),
 )
+
+
+def perplexity(readings: Readings) -> Estimate:
+    """Return exp of the mean loss of a token.
+
+    Raises:
+        IncompleteError: there are no outcomes, or no tokens.
+        ContractError: there is not exactly one condition, or its outcomes are not a language model's.
+    """
+    return _estimate(readings, _all, _exp, "perplexity")
+
+
+def token_loss(readings: Readings) -> Estimate:
+    """Return the mean loss of a token in nats; raises like ``perplexity``."""
+    return _estimate(readings, _all, _same, "nats")
+
+
+def bits_per_token(readings: Readings) -> Estimate:
+    """Return the mean loss of a token in bits; raises like ``perplexity``."""
+    return _estimate(readings, _all, _bits, "bits")
+
+
+def kept_perplexity(readings: Readings) -> Estimate:
+    """Return the perplexity of the words that are as in the clean text; raises like ``perplexity``."""
+    return _estimate(readings, _kept, _exp, "perplexity")
+
+
+def swapped_perplexity(readings: Readings) -> Estimate:
+    """Return the perplexity of the words that are not as in the clean text; raises like ``perplexity``."""
+    return _estimate(readings, _swapped, _exp, "perplexity")
+
+
+def perplexity_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of tokens of each text; raises like ``perplexity``."""
+    return _contributions(readings, _all, _exp)
+
+
+def token_loss_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of tokens of each text; raises like ``perplexity``."""
+    return _contributions(readings, _all, _same)
+
+
+def bits_per_token_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of tokens of each text; raises like ``perplexity``."""
+    return _contributions(readings, _all, _bits)
+
+
+def kept_perplexity_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of kept words of each text; raises like ``perplexity``."""
+    return _contributions(readings, _kept, _exp)
+
+
+def swapped_perplexity_contributions(readings: Readings) -> Contributions:
+    """Return loss and number of swapped words of each text; raises like ``perplexity``."""
+    return _contributions(readings, _swapped, _exp)
+
+
+def _all(outcomes: Outcomes) -> Sums:
+    return outcomes.column("loss_nats"), outcomes.column("num_tokens").astype(float)
+
+
+def _kept(outcomes: Outcomes) -> Sums:
+    return outcomes.column("kept_loss_nats"), outcomes.column("num_kept").astype(float)
+
+
+def _swapped(outcomes: Outcomes) -> Sums:
+    (loss, count), (kept_loss, kept_count) = _all(outcomes), _kept(outcomes)
+    return loss - kept_loss, count - kept_count
+
+
+def _exp(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.exp(means)
+
+
+def _same(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    return means
+
+
+def _bits(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    return means * _OF_BITS
+
+
+def _estimate(
+    readings: Readings,
+    sums_of: Callable[[Outcomes], Sums],
+    of_mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    unit: str,
+) -> Estimate:
+    import numpy as np
+
+    outcomes = only_condition(readings)
+    losses, counts = sums_of(outcomes)
+    if not counts.sum():
+        raise IncompleteError("no token is counted, so that there is no mean over them")
+    # The exact sum does not depend on the order of the texts.
+    value = float(of_mean(np.array(fsum(losses) / fsum(counts))))
+    low, high = None, None
+    if len(outcomes) >= FEWEST_TEXTS:
+        drawn_counts = resampled_sums(outcomes.ids, counts)
+        # A resample without any swapped word has no mean.
+        drawn = resampled_sums(outcomes.ids, losses)[drawn_counts > 0] / drawn_counts[drawn_counts > 0]
+        low, high = percentile_interval(of_mean(drawn))
+    return Estimate(value=value, low=low, high=high, num_examples=len(outcomes), unit=unit)
+
+
+def _contributions(
+    readings: Readings,
+    sums_of: Callable[[Outcomes], Sums],
+    of_mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> Contributions:
+    import numpy as np
+
+    outcomes = only_condition(readings)
+    losses, counts = sums_of(outcomes)
+
+    def statistic(samples: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        drawn_losses, drawn_counts = samples
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return of_mean(drawn_losses.sum(-1) / drawn_counts.sum(-1))
+
+    # Both have the same ids and the same draws: a text's loss and number of tokens stay together.
+    return Contributions((Sample(outcomes.ids, losses), Sample(outcomes.ids, counts)), statistic)

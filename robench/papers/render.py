@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from robench.core.inert import inert_json
 from robench.papers.layout import page_of
 from robench.papers.table import PaperTable
-from robench.reports.comma_separated import inert_text
-from robench.reports.html_page import CSS
-from robench.reports.markdown import escaped
+from robench.reports.machine_readable import inert_text
+from robench.reports.readable import CSS, escaped
 
 if TYPE_CHECKING:
     from robench.papers.layout import Block

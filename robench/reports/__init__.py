@@ -11,18 +11,13 @@ from collections.abc import Callable, Mapping
 from robench.core.report import Report
 from robench.reports.arrangement import arranged
 from robench.reports.build import build_report, report_of_store
-from robench.reports.comma_separated import render_csv
 from robench.reports.explanation import Explanation, explain
-from robench.reports.holdings import Holding, holdings_of, without_shared
-from robench.reports.html_page import render_html
-from robench.reports.json_document import render_json
-from robench.reports.latex import render_latex
-from robench.reports.markdown import render_markdown
+from robench.reports.holdings import Holding, Unused, holdings_of, unused_in, without_shared
+from robench.reports.machine_readable import render_csv, render_json
+from robench.reports.readable import render_html, render_latex, render_markdown, render_text
 from robench.reports.results import Listing
 from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
-from robench.reports.terminal import render_text
-from robench.reports.unused import Unused, unused_in
 
 Renderer = Callable[[Report], str]
 

@@ -11,7 +11,7 @@ from tabulate import tabulate
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.core.outcomes import Outcome
 from robench.reports.grid import cell_text
-from robench.reports.json_document import plain_cell
+from robench.reports.machine_readable import plain_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -46,8 +46,8 @@ def train(
     Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
 
     Raises:
-        DeclarationError: the entry has no such training, its inputs are not real numbers, or it weights auxiliary losses
-            that the model does not have.
+        DeclarationError: the entry has no such training, its inputs are not real numbers, or auxiliary losses are weighted
+            that the model lacks.
     """
     del host
     training = checkpoint.training

@@ -30,7 +30,7 @@ def test_layer_imports_without_torch(layer: str) -> None:
 
 @pytest.mark.parametrize(
     "family",
-    ["attacks", "corruptions", "perturbations", "attention", "models", "datasets", "metrics", "training"],
+    ["attacks", "corruptions", "perturbations", "attention", "models", "datasets", "training"],
 )
 def test_what_a_family_declares_imports_without_torch_and_numpy(family: str) -> None:
     code = (
@@ -42,6 +42,15 @@ def test_what_a_family_declares_imports_without_torch_and_numpy(family: str) -> 
         f"[importlib.import_module(f'robench.{family}.{{name}}') for name in beside]"
     )
     assert loaded_after(code, ("torch", "numpy", "timm")) == []
+
+
+def test_metrics_import_numpy_when_they_compute() -> None:
+    code = (
+        "from importlib import import_module\n"
+        "from robench.metrics import METRICS\n"
+        "[import_module(each.implementation.partition(':')[0]) for each in METRICS.builtin.values()]"
+    )
+    assert loaded_after(code, ("torch", "numpy", "scipy")) == []
 
 
 def test_core_needs_the_standard_library_and_numpy_alone() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from robench.core.report import Estimate
-from robench.metrics.accuracy_impl import top1_accuracy as honest_metric
-from robench.metrics.accuracy_impl import top1_contributions as honest_contributions
-from robench.metrics.accuracy_impl import top5_contributions as other_contributions
+from robench.metrics.accuracy import top1_accuracy as honest_metric
+from robench.metrics.accuracy import top1_contributions as honest_contributions
+from robench.metrics.accuracy import top5_contributions as other_contributions
 
 if TYPE_CHECKING:
     from robench.metrics import Readings

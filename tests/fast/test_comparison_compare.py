@@ -13,7 +13,7 @@ from scipy import stats
 
 from robench.comparison import RENDERERS, Comparison, compare_models
 from robench.comparison.compare import OVER_SEEDS, RETRAINING
-from robench.comparison.seeds import difference_over_seeds
+from robench.comparison.evidence import difference_over_seeds
 from robench.core.errors import IncomparableError, UnknownNameError, UsageError
 from robench.core.suite import Suite
 from robench.store import MemoryStore

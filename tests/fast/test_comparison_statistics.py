@@ -15,17 +15,12 @@ from hypothesis import strategies as st
 from paired_records import flipped, values, verdicts
 from scipy import stats
 
-from robench.comparison.evidence import MCNEMAR, PERMUTATION, Evidence, evidence_of
-from robench.comparison.holm import holm
-from robench.comparison.intervals import difference_of
-from robench.comparison.pairing import Paired, pair
-from robench.comparison.permutation import NUM_DRAWS, Permuted, permuted, swaps
-from robench.comparison.swapped_outcomes import permuted_readings
+from robench.comparison.evidence import MCNEMAR, PERMUTATION, Evidence, difference_of, evidence_of, holm
+from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted, permuted_readings, swaps
 from robench.core.errors import IncomparableError
 from robench.metrics import METRICS
-from robench.metrics.bootstrap import resample_counts
 from robench.metrics.contributions import Contributions, Sample
-from robench.metrics.intervals import wilson_interval
+from robench.metrics.intervals import resample_counts, wilson_interval
 from robench.metrics.paired import exact_p_value, newcombe_interval, tail_p_value
 from robench.testing.metric import NUM_CONDITIONS, classified, columns_of, outcomes_for, readings_for, searched
 

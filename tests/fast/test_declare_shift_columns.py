@@ -14,7 +14,7 @@ from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTION
 from robench.declarations.perturbation_base import PerturbationBase
 from robench.declare import parse_suite
 from robench.declare.shift_columns import corruption_problems
-from robench.metrics.references import averaged_types
+from robench.metrics.reference_errors import averaged_types
 
 CLEAN = {"name": "clean", "dataset": "digits"}
 OUT = {"name": "o", "dataset": "digits-o", "negatives": "clean"}

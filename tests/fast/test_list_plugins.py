@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from plugin_examples import ENTRIES
 
+from robench.cli import list_command
+from robench.corruptions import TYPES
+from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+
 if TYPE_CHECKING:
     from conftest import Robench
     from plugin_examples import Installer
@@ -43,6 +47,20 @@ def test_without_others_a_list_has_robenchs_own(robench: Robench, kind: str) -> 
     entries = listed(robench, kind)
     assert entries
     assert not [entry for entry in entries if str(entry.get("distribution", "")).startswith("their")]
+
+
+def test_a_corruption_says_whether_it_is_one_of_imagenet_c(
+    install: Installer, robench: Robench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install()
+    # As a further type of robench's own is added.
+    monkeypatch.setattr(list_command, "TYPES", {**TYPES, "vignette": "robench.corruptions.vignette_impl:vignette"})
+    found = {entry["name"]: entry["summary"] for entry in listed(robench, "corruptions")}
+    published = {name for name, summary in found.items() if summary.startswith("One of ImageNet-C's corruptions, ")}
+    assert published == {*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS}
+    assert found["vignette"].startswith("None of ImageNet-C's corruptions, generated on the fly")
+    assert found["their-fade"].startswith("None of ImageNet-C's corruptions: ")
+    assert found["their-fade"].endswith("[their-plugins 1.0]")
 
 
 def test_what_is_broken_is_marked_and_hides_nothing(install: Installer, robench: Robench) -> None:

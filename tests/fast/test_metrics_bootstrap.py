@@ -1,4 +1,4 @@
-"""The bootstrap against Python's own generator, numpy's percentiles, closed forms, and for what belongs to examples."""
+"""The bootstrap against scipy's, numpy's percentiles and closed forms, and for what belongs to examples."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from robench.core.errors import IncompleteError
-from robench.core.identity import key_of
-from robench.core.seeds import Stream, stream_seed
-from robench.metrics.bootstrap import percentile_interval, resample_counts, resampled_sums
-from robench.metrics.intervals import NUM_RESAMPLES
+from robench.metrics import intervals
+from robench.metrics.intervals import NUM_RESAMPLES, percentile_interval, resample_counts, resampled_sums
 
 IDS = [f"val/{index:05d}" for index in range(40)]
 
@@ -36,13 +35,18 @@ def counts() -> np.ndarray:
 
 
 class TestResamples:
-    def test_they_are_those_of_pythons_generator_with_the_same_seeds(self, counts: np.ndarray) -> None:
-        """Intervals that were published before numpy drew them stay as they are."""
-        seed = int(key_of(IDS), 16)
-        for number in (0, 1, 2, 500, NUM_RESAMPLES - 1):
-            stream = Stream(purpose="bootstrap", draw=number)
-            drawn = random.Random(stream_seed(seed, stream)).choices(IDS, k=len(IDS))
-            assert counts[number].tolist() == [drawn.count(each) for each in IDS]
+    @pytest.mark.parametrize("chunk", [1, 7, 64, NUM_RESAMPLES])
+    def test_they_do_not_depend_on_how_many_are_drawn_at_once(
+        self, counts: np.ndarray, chunk: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        values = np.arange(40.0) ** 0.5
+        expected = percentile_interval(resampled_sums(texts(IDS), values))
+        monkeypatch.setattr(intervals, "_CHUNK", chunk)
+        intervals._counts.cache_clear()
+        chunks = list(resample_counts(texts(IDS)))
+        assert len(chunks[0]) == chunk
+        assert (np.concatenate(chunks) == counts).all()
+        assert percentile_interval(resampled_sums(texts(IDS), values)) == expected
 
     def test_there_are_as_many_as_the_interval_says_each_of_as_many_examples_as_there_are(
         self, counts: np.ndarray
@@ -122,6 +126,18 @@ class TestIntervalOfAMean:
         # Each bound of 1,000 resamples has a standard error of 0.084 standard errors of the mean.
         assert (low - mean) / error == pytest.approx(-1.96, abs=0.25)
         assert (high - mean) / error == pytest.approx(1.96, abs=0.25)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_it_is_scipys_within_the_error_of_1000_resamples(self, seed: int) -> None:
+        values = np.random.default_rng(seed).exponential(size=200)
+        found = interval_of_mean(values.tolist())
+        expected = stats.bootstrap(
+            (values,), np.mean, method="percentile", n_resamples=20_000, rng=np.random.default_rng(seed)
+        )
+        # The standard error of a percentile of 1,000 draws: sqrt(p (1 - p) / 1000) over the normal density there.
+        error = sqrt(0.025 * 0.975 / NUM_RESAMPLES) / stats.norm.pdf(stats.norm.ppf(0.025)) * expected.standard_error
+        assert found == pytest.approx(tuple(expected.confidence_interval), abs=4 * error)
+        assert found != pytest.approx(tuple(expected.confidence_interval), abs=error / 100)
 
     def test_it_covers_the_truth_in_about_95_of_100_samples(self) -> None:
         # Skewed on purpose, as errors under mild corruptions are; 3 standard deviations of a binomial share either way.

@@ -10,7 +10,7 @@ from robench.core.errors import ContractError, IncompleteError
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import find_suite
 from robench.metrics import METRICS, Readings
-from robench.metrics.alexnet import ALEXNET
+from robench.metrics.reference_errors import ALEXNET
 
 BY_TYPE = {1: "corruption_top1_accuracy", 5: "corruption_top5_accuracy"}
 BY_FAMILY = {1: "mean_top1_accuracy", 5: "mean_top5_accuracy"}

@@ -15,7 +15,7 @@ from examples import outcome_columns, outcome_of, readings
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
-from robench.metrics import detection_impl
+from robench.metrics import detection
 from robench.tasks.classification import ClassificationOutcome
 
 Rows = list[ClassificationOutcome]
@@ -24,7 +24,7 @@ Rows = list[ClassificationOutcome]
 def compute(metric: str, conditions: list[Rows]) -> Estimate:
     """Of the positives, then the negatives."""
     *measured, negatives = conditions or [None]
-    return getattr(detection_impl, metric)(
+    return getattr(detection, metric)(
         readings(*measured, negatives=None if negatives is None else outcome_columns(negatives))
     )
 
@@ -60,9 +60,9 @@ def values(positives: list[float], negatives: list[float]) -> dict[str, float]:
     """Return the three numbers without their intervals."""
     both = counts(positives, negatives)
     return {
-        "aupr": detection_impl.average_precision(*both),
-        "auroc": detection_impl.area_under_roc(*both),
-        "fpr95": detection_impl.false_positive_rate_at_95(*both),
+        "aupr": detection.average_precision(*both),
+        "auroc": detection.area_under_roc(*both),
+        "fpr95": detection.false_positive_rate_at_95(*both),
     }
 
 

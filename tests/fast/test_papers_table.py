@@ -25,7 +25,7 @@ from robench.core.published import PublishedCell
 from robench.core.report import Cell
 from robench.declare import find_suite, load_published, published_tables
 from robench.papers import num_measured
-from robench.papers.sources import authors_models, measured_models, models_by_suite, reports_for
+from robench.papers.reading import authors_models, measured_models, models_by_suite, reports_for
 from robench.papers.table import Basis, PaperTable, TableCell, table_of
 from robench.store import MemoryStore
 

@@ -22,7 +22,7 @@ from robench.declare import (
     shipped_suites,
 )
 from robench.declare.published import occurs
-from robench.metrics.references import REFERENCES
+from robench.metrics.reference_errors import REFERENCES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "published.md").read_text()

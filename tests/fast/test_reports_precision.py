@@ -21,9 +21,9 @@ from robench.datasets.digits import DIGITS
 from robench.leaderboard import ranked
 from robench.perturbations.clean import Clean
 from robench.reports import RENDERERS, build_report, holdings_of, needs, report_of_store
+from robench.reports.holdings import unused_in
 from robench.reports.results import Listing
 from robench.reports.seeds import over_seeds
-from robench.reports.unused import unused_in
 from robench.runs.request import RunRequest
 from robench.store import MemoryStore
 from robench.store.envelope import envelope_text, members_of, shard_of

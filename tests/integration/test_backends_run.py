@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from robench.attacks.backends import installed
-from robench.cli.catalogue import _suite
+from robench.cli.list_command import _suite
 from robench.declare import find_suite
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import robench as package
-from robench.cli.catalogue import CATALOGUE
+from robench.cli.list_command import CATALOGUE
 from robench.reports import RENDERERS
 from robench.store import FolderStore
 

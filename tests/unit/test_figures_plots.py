@@ -15,8 +15,7 @@ from robench.figures import budget_plot, corruption_plot, seeds_plot, training_p
 from robench.figures import panels as panels_module
 from robench.leaderboard import leaderboard_of
 from robench.leaderboard.board import Chart, Point
-from robench.leaderboard.chart import MOST_LINES
-from robench.leaderboard.curves import curves_of
+from robench.leaderboard.curves import MOST_LINES, curves_of
 from robench.store import MemoryStore
 from robench.training.base import ValidationScores
 

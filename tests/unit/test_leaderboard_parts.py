@@ -13,7 +13,8 @@ from scipy.stats import binomtest, ttest_ind
 from robench.core.report import Estimate
 from robench.leaderboard import pairing
 from robench.leaderboard.board import Chart, Point
-from robench.leaderboard.chart import MOST_LINES, bar_of, chosen_lines, sample_of, svg_of
+from robench.leaderboard.chart import bar_of, sample_of, svg_of
+from robench.leaderboard.curves import MOST_LINES, chosen_lines
 from robench.leaderboard.pairing import p_value, pairs_of, standings
 from robench.metrics.contributions import Contributions, Sample
 

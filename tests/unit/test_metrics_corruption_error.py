@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from math import sqrt
 
 import numpy as np
@@ -16,17 +17,17 @@ from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
 from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.metrics import METRICS, Readings
-from robench.metrics.alexnet import ALEXNET
-from robench.metrics.corruption_error import (
-    corruption_error,
+from robench.metrics.corruptions import (
+    among_five,
     errors_of,
-    mean_corruption_error,
-    mean_error,
-    mean_top1_accuracy,
-    mean_top5_accuracy,
-    relative_mean_corruption_error,
+    mean_terms,
+    relative_terms,
+    right,
+    type_terms,
+    verdict_terms,
+    wrong,
 )
-from robench.metrics.reference_errors import ReferenceErrors
+from robench.metrics.reference_errors import ALEXNET, ReferenceErrors
 
 # RPC-Attention (papers/rpc-attention.txt), appendix E.3, table 4: per type, top-1 accuracy (%) over the five severities
 # and what the table calls mCE (%), for each of the models of its head.
@@ -94,6 +95,32 @@ COMMON = ALEXNET.over(COMMON_CORRUPTIONS)
 Severities = dict[int, Outcomes]
 MEAN_CORRUPTION_ERROR = METRICS["mean_corruption_error"]
 REFERENCE = ReferenceErrors(model="weak", clean=0.25, corrupted={"snow": 0.5, "fog": 0.75})
+
+
+def corruption_error(corruption: str, severities: Severities, reference: ReferenceErrors) -> Estimate:
+    return type_terms(corruption, severities, reference).estimate()
+
+
+def mean_corruption_error(corrupted: Mapping[str, Severities], reference: ReferenceErrors) -> Estimate:
+    return mean_terms(corrupted, reference).estimate()
+
+
+def relative_mean_corruption_error(
+    clean: Outcomes, corrupted: Mapping[str, Severities], reference: ReferenceErrors
+) -> Estimate:
+    return relative_terms(clean, corrupted, reference).estimate()
+
+
+def mean_error(corrupted: Mapping[str, Severities]) -> Estimate:
+    return verdict_terms(corrupted, wrong).estimate("share")
+
+
+def mean_top1_accuracy(corrupted: Mapping[str, Severities]) -> Estimate:
+    return verdict_terms(corrupted, right).estimate("share")
+
+
+def mean_top5_accuracy(corrupted: Mapping[str, Severities]) -> Estimate:
+    return verdict_terms(corrupted, among_five).estimate("share")
 
 
 def rows_of(table: str) -> dict[str, list[float]]:
@@ -239,8 +266,9 @@ class TestByHand:
 
     def test_mean_accuracy_is_what_is_left_of_the_mean_error(self) -> None:
         corrupted = random_corruptions(1, ["snow", "fog"])
-        wrong, right = mean_error(corrupted), mean_top1_accuracy(corrupted)
-        assert (right.value, right.low, right.high) == pytest.approx((1 - wrong.value, 1 - wrong.high, 1 - wrong.low))
+        error, accuracy = mean_error(corrupted), mean_top1_accuracy(corrupted)
+        expected = (1 - error.value, 1 - error.high, 1 - error.low)
+        assert (accuracy.value, accuracy.low, accuracy.high) == pytest.approx(expected)
 
     def test_mean_top5_accuracy_reads_the_first_five(self) -> None:
         images = outcome_columns([outcome_of("a", False), outcome_of("b", False, correct_top5=False)])

@@ -28,8 +28,8 @@ from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.evaluation.evaluate import evaluate
 from robench.metrics import METRICS, Readings
-from robench.metrics.accuracy_impl import proportion
-from robench.metrics.distances_impl import fallen_at
+from robench.metrics.accuracy import proportion
+from robench.metrics.distances import fallen_at
 from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:

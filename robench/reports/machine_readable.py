@@ -1,0 +1,175 @@
+"""Renderers for programs: CSV in long form, JSON and data frames; numbers unrounded and proportions in [0, 1].
+
+A text that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet; an apostrophe before it keeps it
+text in CSV. In JSON names are unchanged, so that they can be compared; everything outside printable ASCII is escaped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import unicodedata
+from dataclasses import asdict
+from math import inf, nan
+from typing import TYPE_CHECKING
+
+from robench.core.inert import inert_json, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from robench.core.report import Cell, Report, Row
+    from robench.core.suite import Column
+
+_HEADER = (
+    "model",
+    "limit",
+    "column",
+    "metric",
+    "conditions",
+    "value",
+    "low",
+    "high",
+    "num_examples",
+    "missing",
+    "all_examples",
+    "batch_size",
+    "seeds",
+)
+_FORMULA_STARTS = ("=", "+", "-", "@")
+
+
+def render_csv(report: Report) -> str:
+    """Render the report as CSV: missing numbers are empty fields, conditions are joined by ``+``.
+
+    ``all_examples`` is True where they replace a number that the suite states, and else empty. ``batch_size`` is given
+    for coupled models, and empty for all others; ``seeds`` is the number of averaged training seeds, and empty for one
+    checkpoint. Names of models end in their precision if that is not float32.
+
+    An audited model has one more line, ``flags``, with the number of raised flags.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_HEADER)
+    for row in report.rows:
+        writer.writerows(_line(row, column) for column in report.columns)
+        if row.flags is not None:
+            flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4, _is_whole(row))
+            writer.writerow((inert_text(row.title), row.limit, *flags, row.batch_size, len(row.seeds) or None))
+    return file.getvalue()
+
+
+def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
+    cell = row.cells[column.key]
+    estimate = cell.estimate
+    return (
+        inert_text(row.title),
+        row.limit,
+        inert_text(column.key),
+        inert_text(column.metric),
+        inert_text("+".join(column.conditions)),
+        *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
+        cell.num_examples,
+        cell.missing,
+        _is_whole(row),
+        row.batch_size,
+        len(row.seeds) or None,
+    )
+
+
+def _is_whole(row: Row) -> bool | None:
+    return row.all_examples or None
+
+
+def inert_text(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula, with what is not visible escaped."""
+    shown = printable(text)
+    # Some spreadsheets treat full-width signs as ordinary ones, and ignore blanks before them.
+    read = unicodedata.normalize("NFKC", shown).lstrip()
+    return f"'{shown}" if read.startswith(_FORMULA_STARTS) else shown
+
+
+Json = None | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def render_json(report: Report) -> str:
+    """Render the report as JSON.
+
+    A row has ``limit`` only if one was requested, ``all_examples`` only if they replace a number that the suite states,
+    ``batch_size`` only if its model is coupled, ``seeds`` (names of checkpoints) only if it is a mean over them, its
+    cells then ``of_seeds``, ``notes`` only if there are any, and ``flags``, raised or not, only if its model was
+    checked. ``value``, ``low`` and ``high`` are null if examples are missing; ``num_examples`` is then the number of
+    measured ones. They are also null if infinite, as a median distance can be, which JSON cannot represent: ``missing``
+    is then 0. The report has ``notes`` only if there are any. Raises ValueError for NaN.
+    """
+    document: dict[str, Json] = {
+        "suite": report.suite,
+        "version": report.version,
+        "seed": report.seed,
+        "provenance": dict(report.provenance),
+        "rows": [_plain_row(row, report.columns) for row in report.rows],
+    }
+    if report.notes:
+        document["notes"] = list(report.notes)
+    return inert_json(document) + "\n"
+
+
+def _plain_row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
+    document: dict[str, Json] = {"model": row.model}
+    if row.limit is not None:
+        document["limit"] = row.limit
+    if row.all_examples:
+        document["all_examples"] = True
+    if row.batch_size is not None:
+        document["batch_size"] = row.batch_size
+    if row.precision is not None:
+        document["precision"] = row.precision
+    if row.seeds:
+        document["seeds"] = list(row.seeds)
+    document["cells"] = {column.key: plain_cell(row.cells[column.key]) for column in columns}
+    if row.notes:
+        document["notes"] = list(row.notes)
+    if row.flags is not None:
+        document["flags"] = [asdict(flag) for flag in row.flags]
+    return document
+
+
+def plain_cell(cell: Cell) -> dict[str, Json]:
+    """Return a cell as JSON values; numbers are null where there is none, or where they are infinite."""
+    estimate = cell.estimate
+    document: dict[str, Json] = {
+        "value": None if estimate is None else _finite(estimate.value),
+        "low": None if estimate is None else _finite(estimate.low),
+        "high": None if estimate is None else _finite(estimate.high),
+        "num_examples": cell.num_examples,
+        "missing": cell.missing,
+    }
+    if estimate is not None and estimate.of_seeds:
+        document["of_seeds"] = [_finite(value) for value in estimate.of_seeds]
+    return document
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number == inf else number
+
+
+def frame_of(report: Report, *, intervals: bool) -> pd.DataFrame:
+    """Return the numbers of a report, see ``Report.to_frame``."""
+    import pandas as pd
+
+    models = pd.Index([row.title for row in report.rows], name="model")
+    keys = [column.key for column in report.columns]
+    if not intervals:
+        values = [[_numbers(row.cells[key])[0] for key in keys] for row in report.rows]
+        return pd.DataFrame(values, index=models, columns=keys, dtype=float)
+    columns = pd.MultiIndex.from_product([keys, ("value", "low", "high")], names=["column", "number"])
+    lines = [[number for key in keys for number in _numbers(row.cells[key])] for row in report.rows]
+    return pd.DataFrame(lines, index=models, columns=columns, dtype=float)
+
+
+def _numbers(cell: Cell) -> tuple[float, float, float]:
+    estimate = cell.estimate
+    if estimate is None:
+        return nan, nan, nan
+    low, high = (nan if bound is None else bound for bound in (estimate.low, estimate.high))
+    return estimate.value, low, high
