@@ -13,6 +13,7 @@ import itertools
 import sys
 import threading
 import weakref
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -285,7 +286,8 @@ VALUES: list[Any] = [
     nn.ReLU, nn.GELU, Plain, functional.relu, torch.relu, torch.Tensor.relu, len, seeded, partial(seeded, make=None),
     partial(functional.relu, inplace=True), partial(nn.LayerNorm, eps=1e-6), partial(nn.LayerNorm, eps=1e-5), torch.nn,
     functional,
-    lambda x: x, lambda x: 2 * x,
+    deque([1]), deque([2]), OrderedDict(a=1), OrderedDict(a=2), defaultdict(int, a=1), defaultdict(int, a=2),
+    defaultdict(float, a=1), lambda x: x, lambda x: 2 * x,
 ]  # fmt: skip
 
 
