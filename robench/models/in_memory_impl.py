@@ -17,8 +17,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.batch_norm import guard_batch_norms
 from robench.models.fused_attention import without_fused_attention
 from robench.models.loaded import LoadedModel
-from robench.models.module_digest import digest_of_module
-from robench.models.object_digest import UndigestibleError
+from robench.models.module_digest import UndigestibleError, digest_of_module
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:

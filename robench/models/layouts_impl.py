@@ -54,7 +54,7 @@ def tensors_in(content: object, layout: Layout, title: str, foreign: Sequence[ob
             continue
         if read_as in tensors:
             raise WeightsError(f"{title}: two entries read as {read_as!r}, {name!r} is one: save the state dict again")
-        tensors[read_as] = _dense(value, name, title)
+        tensors[read_as] = dense(value, name, title)
     return tensors
 
 
@@ -101,7 +101,12 @@ def _read_as(name: str, layout: Layout) -> str | None:
     return name
 
 
-def _dense(tensor: object, name: str, title: str) -> Tensor:
+def dense(tensor: object, name: str, title: str) -> Tensor:
+    """Return a tensor without gradient and attributes.
+
+    Raises:
+        WeightsError: the value is no dense tensor of numbers on the CPU.
+    """
     wanted = "wanted a dense tensor of floating or integer numbers: save the model's state dict alone"
     if not isinstance(tensor, torch.Tensor):
         raise WeightsError(f"{title}: entry {name!r} is of type {type(tensor).__name__}, {wanted}")

@@ -2,17 +2,27 @@
 
 The content decides the format, never the suffix: safetensors, or a file of ``torch.save`` (the zip form and the older
 one) through ``torch.load(weights_only=True)``, whose restricted unpickler calls nothing that a file names. If the
-layout places the weights under a key, apart from the rest, inert stand-ins replace all other classes (in the zip form,
-which lists their names). Otherwise, beyond what torch allows by itself, ``argparse.Namespace`` may occur, since
-training scripts store their options in one, and it only contains values.
+layout places the weights under a key, apart from the rest, or a whole module is read, inert stand-ins replace all other
+classes (in the zip form, which lists their names). Otherwise, beyond what torch allows by itself,
+``argparse.Namespace`` may occur, since training scripts store their options in one, and it only contains values.
+
+Training scripts save optimisers, loss scalers, options and scores of any class beside the weights. torch's unpickler
+refuses unknown names; with a stand-in registered under a name, it creates that instead. So nothing named in the file is
+imported or run: a stand-in accepts any arguments and only keeps the state that it is given. Objects that a pickle fills
+item by item (a ``defaultdict``, a ``deque``, options in a subclass of ``dict``) must be a real dict or list for the
+unpickler; callers distinguish those from the file's own by identity. Names in modules that torch blocks (os, sys) stay
+refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import re
-from typing import TYPE_CHECKING
+import zipfile
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,16 +32,80 @@ from robench.core.errors import UnknownNameError, WeightsError
 from robench.core.files import open_regular
 from robench.models.layouts import LAYOUTS
 from robench.models.layouts_impl import check_count, tensors_in
-from robench.models.stand_ins import StandIns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor
 
 MAX_SAFETENSORS_HEADER = 100_000_000
 MAX_NAMES = 1_000
+MAX_PICKLE = 16 << 20
+_ZIP = b"PK\x03\x04"
+# Errors of torch's unpickler, and the type it requires instead.
+FILLED: Mapping[str, Callable[[], object]] = {
+    "Can only SETITEM": OrderedDict,
+    "Can only append to lists": list,
+    "Can only extend lists": list,
+}
+
+
+class StandIn:
+    """Inert replacement of a class or function: accepts any arguments and does nothing.
+
+    Attributes:
+        state: attributes that the file gives an object of the class; empty if they are not in a dict.
+    """
+
+    __slots__ = ("state",)
+    state: dict[Any, Any]
+
+    def __new__(cls, *arguments: object) -> Self:
+        """Ignore all arguments."""
+        made = super().__new__(cls)
+        made.state = {}
+        return made
+
+    def __setstate__(self, state: object) -> None:
+        """Keep the state, without applying it."""
+        if type(state) is dict:
+            self.state = state
+
+
+class StandIns:
+    """Stand-ins for the names of one file; the name of each class is the whole name in the file.
+
+    Attributes:
+        filled: dicts and lists created in place of objects of unknown classes.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.filled: list[object] = []
+        self._classes = {name: type(name, (StandIn,), {"__module__": __name__, "__slots__": ()}) for name in names}
+
+    def pairs(self) -> list[Callable[..., Any] | tuple[Callable[..., Any], str]]:
+        """Return the arguments of ``torch.serialization.safe_globals``: stand-ins with the names that they replace."""
+        return [(stand_in, name) for name, stand_in in self._classes.items()]
+
+    def fill(self, complaint: str) -> bool:
+        """Use a dict or list for an object that is filled item by item, as indicated by torch's unpickler.
+
+        Returns False if the error has another cause; True at most once per name.
+        """
+        kinds = [kind for wanted, kind in FILLED.items() if wanted in complaint]
+        for name, stand_in in self._classes.items():
+            if kinds and issubclass(stand_in, StandIn) and repr(stand_in) in complaint:
+                self._classes[name] = self._filled(name, kinds[0])
+                return True
+        return False
+
+    def _filled(self, name: str, kind: Callable[[], object]) -> type:
+        def make(cls: type, *arguments: object) -> object:
+            self.filled.append(kind())
+            return self.filled[-1]
+
+        return type(name, (), {"__module__": __name__, "__slots__": (), "__new__": make})
 
 
 def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
@@ -48,6 +122,23 @@ def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
         raise UnknownNameError("layout", layout, LAYOUTS)
     content, foreign = _content(path, is_apart=bool(LAYOUTS[layout].path))
     return tensors_in(content, LAYOUTS[layout], f"{path} (layout: {layout})", foreign)
+
+
+def load_whole(path: Path) -> object:
+    """Return the content of a file of ``torch.save(model)``, on the CPU: objects of unknown classes are ``StandIn``.
+
+    Raises:
+        WeightsError: the file is of another kind, damaged or unsafe.
+    """
+    if other := what_else_it_is(path):
+        raise WeightsError(f"{path} is {other}, wanted a file of torch.save(model). Download the file itself")
+    if not (head := _head(path)).startswith(_ZIP):
+        raise WeightsError(
+            f"{path} begins with {head[:8]!r}, wanted the zip form of torch.save, of torch 1.6 and later. Nothing of it"
+            " was run. If it is in the older form, load it where you trust it, and save it with a newer torch"
+        )
+    _check_archive(path)
+    return _load_torch(path, is_zip=True, is_apart=True, is_mapped=False)[0]
 
 
 def what_else_it_is(path: Path) -> str | None:
@@ -73,7 +164,7 @@ def _content(path: Path, *, is_apart: bool) -> tuple[object, Sequence[object]]:
     head = _head(path)
     if _is_safetensors(head):
         return _load_safetensors(path), ()
-    if head.startswith(b"PK\x03\x04"):
+    if head.startswith(_ZIP):
         return _load_torch(path, is_zip=True, is_apart=is_apart)
     if head.startswith(b"\x80\x02"):
         return _load_torch(path, is_zip=False, is_apart=is_apart)
@@ -111,12 +202,32 @@ def _load_safetensors(path: Path) -> dict[str, Tensor]:
         raise _damaged(path, "safetensors", error) from error
 
 
-def _load_torch(path: Path, *, is_zip: bool, is_apart: bool) -> tuple[object, Sequence[object]]:
+def _check_archive(path: Path) -> None:
+    """Verify the checksums of all entries, and that reading them takes no more memory than the file has bytes."""
+    try:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            is_packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+            is_larger = sum(entry.file_size for entry in entries) > os.fstat(file.fileno()).st_size
+            if is_packed or is_larger or max(_pickle_sizes(entries), default=0) > MAX_PICKLE:
+                raise ValueError(f"compressed, larger than the file, or a pickle of more than {MAX_PICKLE:,} bytes")
+            if damaged := archive.testzip():
+                raise ValueError(f"the checksum of {damaged} does not match")
+    # zipfile raises errors of several classes for encryption, truncation and bad numbers.
+    except Exception as error:
+        raise _damaged(path, "torch.save", error) from error
+
+
+def _pickle_sizes(entries: Sequence[zipfile.ZipInfo]) -> list[int]:
+    return [entry.file_size for entry in entries if entry.filename.endswith(".pkl")]
+
+
+def _load_torch(path: Path, *, is_zip: bool, is_apart: bool, is_mapped: bool = True) -> tuple[object, Sequence[object]]:
     try:
         if is_zip and is_apart:
-            return _load_beside_others(path)
+            return _load_beside_others(path, is_mapped=is_mapped)
         with torch.serialization.safe_globals([argparse.Namespace]):
-            return _load_known(path, is_zip=is_zip), ()
+            return _load_known(path, is_mapped=is_zip), ()
     except pickle.UnpicklingError as error:
         names = sorted(set(re.findall(r"GLOBAL ([\w.]+)", str(error))))
         if not names:
@@ -136,15 +247,15 @@ def _load_torch(path: Path, *, is_zip: bool, is_apart: bool) -> tuple[object, Se
         raise _damaged(path, "torch.save", error) from error
 
 
-def _load_known(path: Path, *, is_zip: bool) -> object:
+def _load_known(path: Path, *, is_mapped: bool) -> object:
     # torch treats a path with that suffix as safetensors regardless of content; from an open file it reads the content.
-    if is_zip and path.suffix != ".safetensors":
+    if is_mapped and path.suffix != ".safetensors":
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     with open_regular(path) as file:
         return torch.load(file, map_location="cpu", weights_only=True)
 
 
-def _load_beside_others(path: Path) -> tuple[object, Sequence[object]]:
+def _load_beside_others(path: Path, *, is_mapped: bool) -> tuple[object, Sequence[object]]:
     with open_regular(path) as file:
         names = torch.serialization.get_unsafe_globals_in_checkpoint(file)
     if len(names) > MAX_NAMES:
@@ -156,7 +267,7 @@ def _load_beside_others(path: Path) -> tuple[object, Sequence[object]]:
     while True:
         try:
             with torch.serialization.safe_globals(stand_ins.pairs()):
-                return _load_known(path, is_zip=True), stand_ins.filled
+                return _load_known(path, is_mapped=is_mapped), stand_ins.filled
         except pickle.UnpicklingError as error:
             if not stand_ins.fill(str(error)):
                 raise

@@ -71,8 +71,7 @@ def _with_reduced_budget(name: str) -> str:
 def _pixels_of(preprocessing: Declaration) -> Declaration:
     if not isinstance(preprocessing, ImagePreprocessing):
         return preprocessing
-    same = (0.5,) * len(preprocessing.mean)
-    return replace(preprocessing, mean=same, std=same)
+    return replace(preprocessing, mean=(), std=())
 
 
 def _shown(checkpoint: Checkpoint) -> str:

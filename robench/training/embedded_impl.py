@@ -46,8 +46,8 @@ def train(
     Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
 
     Raises:
-        DeclarationError: the entry has no such training, its inputs are not real numbers, or auxiliary losses are weighted
-            that the model lacks.
+        DeclarationError: the entry has no such training, inputs are not real numbers, or the model lacks
+            auxiliary losses that are weighted.
     """
     del host
     training = checkpoint.training

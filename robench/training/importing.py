@@ -17,9 +17,8 @@ from robench.datasets.wikitext_impl import vocabulary
 from robench.models.build import build
 from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
-from robench.models.lmtool_layout import language_weights
+from robench.models.lmtool_layout import language_weights, load_module
 from robench.models.loading import load_strictly
-from robench.models.saved_modules import load_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

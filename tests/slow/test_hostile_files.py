@@ -331,10 +331,15 @@ def read(kind: str, path: Path) -> None:
     from robench.declarations.preprocessing import ImagePreprocessing
     from robench.declare import validate_file
     from robench.models.layouts import LAYOUTS
+    from robench.models.lmtool_layout import load_module
     from robench.models.state_files import load_state
 
     if kind == "weights":
         errors = []
+        try:
+            load_module(path)
+        except RobenchError as error:
+            errors.append(error)
         for layout in LAYOUTS:
             try:
                 load_state(path, layout)

@@ -11,7 +11,9 @@ import enum
 import importlib
 import itertools
 import sys
+import threading
 import weakref
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +30,7 @@ from torch import nn
 from torch.nn import functional
 
 from robench.models.batch_norm import guard_batch_norms
-from robench.models.module_digest import digest_of_module
-from robench.models.object_digest import UndigestibleError
+from robench.models.module_digest import UndigestibleError, digest_of_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,17 @@ class Plain(nn.Module):
     def __init__(self, held: object = None) -> None:
         super().__init__()
         self.held = held
+
+
+class Acting(nn.Module):
+    """Applies a function."""
+
+    def __init__(self, act: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.act = act
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(x)
 
 
 class Colour(enum.Enum):
@@ -274,7 +286,8 @@ VALUES: list[Any] = [
     nn.ReLU, nn.GELU, Plain, functional.relu, torch.relu, torch.Tensor.relu, len, seeded, partial(seeded, make=None),
     partial(functional.relu, inplace=True), partial(nn.LayerNorm, eps=1e-6), partial(nn.LayerNorm, eps=1e-5), torch.nn,
     functional,
-    lambda x: x, lambda x: 2 * x,
+    deque([1]), deque([2]), OrderedDict(a=1), OrderedDict(a=2), defaultdict(int, a=1), defaultdict(int, a=2),
+    defaultdict(float, a=1), lambda x: x, lambda x: 2 * x,
 ]  # fmt: skip
 
 
@@ -387,6 +400,26 @@ def from_text(text: str, name: str = "Net") -> Any:
     return namespace[name]
 
 
+def in_a_notebook(text: str) -> Any:
+    """Return what a cell defines, in a module without a file."""
+    module = ModuleType("a_notebook")
+    sys.modules["a_notebook"] = module
+    namespace = vars(module)
+    namespace["nn"] = nn
+    exec(text, namespace)
+    return namespace["Net"]
+
+
+def imports_late(x: object) -> object:
+    import no_such_module  # type: ignore[import-not-found]
+
+    return no_such_module.act(x)
+
+
+class Named(property):
+    """A property of its own class."""
+
+
 def with_hook(register: str) -> nn.Module:
     model = nn.Sequential(nn.ReLU())
     getattr(model[0], register)(lambda *arguments: None)
@@ -399,11 +432,29 @@ def with_forward() -> nn.Module:
     return model
 
 
-def with_own_class() -> nn.Module:
+def with_own_class(scale: float) -> nn.Module:
     class Local(nn.Module):
-        pass
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * scale
 
     return Local()
+
+
+class Helper:
+    """An object of the user's own that holds a module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+
+class Hiding:
+    """An object whose pickle does not hold all that decides what it does."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def __getstate__(self) -> dict[str, object]:
+        return {}
 
 
 def closing_over(module: nn.Module) -> nn.Module:
@@ -412,28 +463,35 @@ def closing_over(module: nn.Module) -> nn.Module:
 
 KEPT = nn.ReLU()
 UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "class by exec": (lambda: from_text("class Net(nn.Module): pass")(), "class Net is "),
-    "class in a function": (with_own_class, "Local is made at run time"),
-    "lambda by eval": (lambda: Plain(eval("lambda x: x")), "held of its class Plain is a function"),
+    "class of a notebook": (
+        lambda: in_a_notebook("class Net(nn.Module): pass")(),
+        "Net is defined in no file, but in a",
+    ),
+    "function of a notebook": (
+        lambda: Plain(in_a_notebook("def Net(x): return x")),
+        "held of its class Plain is a function (Net) whose code is in no module's file",
+    ),
+    "an import in a function": (lambda: Plain(imports_late), "imports no_such_module when it is called"),
     "forward hook": (lambda: with_hook("register_forward_hook"), "submodule 0 (ReLU) has a hook (forward_hooks)"),
     "forward pre-hook": (lambda: with_hook("register_forward_pre_hook"), "has a hook (forward_pre_hooks)"),
     "backward hook": (lambda: with_hook("register_full_backward_hook"), "has a hook (backward_hooks)"),
     "forward of the instance": (with_forward, "Plain has a forward that is assigned on the instance"),
     "object": (lambda: Plain(object()), "held of its class Plain is an object of type builtins.object"),
     "object in a list": (lambda: Plain([{"a": object()}]), "object of type builtins.object"),
-    "generator": (lambda: Plain(torch.Generator()), "object of type torch._C.Generator"),
-    "array of objects": (lambda: Plain(np.array([object()])), "array of Python objects"),
+    "lock": (lambda: Plain(threading.Lock()), "object of type _thread.lock"),
+    "array of objects": (lambda: Plain(np.array([object()])), "object of type builtins.object"),
+    "object that hides its state": (lambda: Plain(Hiding(1.0)), "object of type test_models_module_digest.Hiding"),
+    "property of another class": (lambda: Plain(Named(len)), "object of type test_models_module_digest.Named"),
     "set of tuples": (lambda: Plain({(1, 2)}), "a set of items other than text and numbers"),
     "sparse tensor": (lambda: Plain(torch.eye(2).to_sparse()), "a tensor without plain values"),
     "meta tensor": (lambda: nn.Linear(1, 1, device="meta"), "weight of its class Linear is a tensor without plain"),
     "lazy parameter": (lambda: nn.Sequential(nn.LazyLinear(3)), "submodule 0 (LazyLinear)"),
     "compiled": (lambda: torch.compile(nn.ReLU()), "OptimizedModule has a forward"),
-    "traced": (lambda: torch.fx.symbolic_trace(nn.Sequential(nn.ReLU())), "is made at run time"),
-    "parametrized": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), "is made at run time"),
+    "parametrized": (
+        lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)),
+        "is a module, which a copy of the model would share",
+    ),
     "proxy": (lambda: Plain(weakref.proxy(KEPT)), "that stands for another object"),
-    "partial of another class": (lambda: Plain(Twice(len)), "object of type test_models_module_digest.Twice"),
-    "list of another class": (lambda: Plain(Names()), "object of type test_models_module_digest.Names"),
-    "masked array": (lambda: Plain(np.ma.array([1], mask=[True])), "object of type numpy.ma.MaskedArray"),
     "module in a closure": (lambda: closing_over(nn.ReLU()), "is a module, which a copy of the model would share"),
 }
 
@@ -450,19 +508,49 @@ def test_a_script_of_torch_is_refused() -> None:
     assert "is compiled by torch.jit" in refusal(model)
 
 
-def test_a_class_whose_file_has_changed_since_it_was_imported_is_refused(write: Write, tmp_path: Path) -> None:
+def traced(act: Callable[[torch.Tensor], torch.Tensor]) -> nn.Module:
+    return torch.fx.symbolic_trace(Acting(act))
+
+
+MADE_AT_RUN_TIME: dict[str, tuple[Callable[[Any], nn.Module], object, object]] = {
+    "class by exec": (
+        lambda body: from_text(f"class Net(nn.Module):\n def forward(self, x): return {body}")(),
+        "x",
+        "-x",
+    ),
+    "class in a function": (with_own_class, 1.0, 2.0),
+    "lambda by eval": (lambda body: Plain(eval(f"lambda x: {body}")), "x", "-x"),
+    "names of a function by eval": (lambda body: Plain(eval(f"lambda x: x.{body}()")), "sin", "cos"),
+    "traced": (traced, torch.relu, torch.sigmoid),
+    "generator": (lambda seed: Plain(torch.Generator().manual_seed(seed)), 0, 1),
+    "partial of another class": (lambda cls: Plain(cls(len)), partial, Twice),
+    "list of another class": (lambda cls: Plain(cls("ab")), list, Names),
+    "masked array": (lambda mask: Plain(np.ma.array([1], mask=[mask])), True, False),
+    "object with a module": (lambda act: Plain(Helper(act)), nn.ReLU(), nn.GELU()),
+}
+
+
+@pytest.mark.parametrize("name", MADE_AT_RUN_TIME)
+def test_what_is_made_at_run_time_counts(name: str) -> None:
+    make, first, second = MADE_AT_RUN_TIME[name]
+    assert digest_of_module(make(first)) == digest_of_module(make(first)) != digest_of_module(make(second))
+
+
+def test_what_runs_counts_and_not_the_file_alone(write: Write, tmp_path: Path) -> None:
     module = write()
-    (tmp_path / "my_digested_model.py").write_text(SOURCE.replace("* self.rate", "/ self.rate"))
-    assert "the file has changed since it was imported" in refusal(module.Net())
+    changed = SOURCE.replace("* self.rate", "/ self.rate")
+    (tmp_path / "my_digested_model.py").write_text(changed)
+    before = digest_of_module(seeded(module.Net))
+    assert before != digest_of_module(seeded(write(changed).Net))
 
 
 def test_a_method_that_was_replaced_at_run_time_counts(write: Write) -> None:
     module = write()
-    before = digest_of_module(seeded(module.Net))
-    module.Net.forward = Plain.forward
-    assert digest_of_module(seeded(module.Net)) != before
-    module.Net.forward = from_text("def forward(self, x): return x", "forward")
-    assert "forward of its class Net is a function (forward) whose code is in no module's file" in refusal(module.Net())
+    forwards = [module.Net.forward, Plain.forward, from_text("def forward(self, x): return x", "forward")]
+    digests = set()
+    for module.Net.forward in forwards:
+        digests.add(digest_of_module(seeded(module.Net)))
+    assert len(digests) == 3
 
 
 def test_a_method_of_torch_that_was_replaced_counts(monkeypatch: pytest.MonkeyPatch) -> None:

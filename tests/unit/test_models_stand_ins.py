@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from robench.core.errors import WeightsError
-from robench.models.stand_ins import InertStandIn, StandIns
-from robench.models.state_files import MAX_NAMES, load_state
+from robench.models.state_files import MAX_NAMES, StandIn, StandIns, load_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -286,7 +285,7 @@ class TestNothingIsRun:
         assert_weights(spliced(tmp_path / "a.pth", opcodes))
 
     def test_a_complaint_that_the_file_forges_is_believed_no_more_than_once(self, tmp_path: Path) -> None:
-        forged = "Can only SETITEM <class 'robench.models.stand_ins.a.B'>"
+        forged = "Can only SETITEM <class 'robench.models.state_files.a.B'>"
         stand_ins = StandIns(["a.B"])
         assert [stand_ins.fill(forged), stand_ins.fill(forged)] == [True, False]
         called = b"X" + len(forged).to_bytes(4, "little") + forged.encode() + b")R"
@@ -322,9 +321,11 @@ class TestStandInsAreNoWeights:
         with pytest.raises(WeightsError, match="no tensors by name lie under 'model'"):
             load_state(tmp_path / "a.pth", "deit")
 
-    def test_an_instance_holds_nothing(self) -> None:
-        instance = InertStandIn(1, "two", [3])
+    def test_an_instance_holds_its_state_alone(self) -> None:
+        instance = StandIn(1, "two", [3])
+        assert instance.state == {}
         instance.__setstate__({"x": 1})
+        assert instance.state == {"x": 1}
         assert not hasattr(instance, "__dict__")
         assert not hasattr(instance, "x")
 
