@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
-from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
+from robench.models.fan_impl import ChannelProcessing, SymmetricClassAttention
 from robench.models.residuals import FeatScale
 from robench.models.residuals_impl import BoostBlock, FeatScaleBlock
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from robench.models.batch_norm import is_guard
+from robench.models.build import is_guard
 from robench.models.object_digest import ObjectDigest, UndigestibleError, in_slots
 
 if TYPE_CHECKING:
