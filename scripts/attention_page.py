@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
-from robench.models.fan_layers import ChannelProcessing, SymmetricClassAttention
+from robench.models.fan_impl import ChannelProcessing, SymmetricClassAttention
 from robench.models.residuals import FeatScale
 from robench.models.residuals_impl import BoostBlock, FeatScaleBlock
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
     from robench.attention.base import AttentionBase
 
+# Heading in the docstring of a mechanism's implementation.
+CAUSAL_SECTION = "\n\nCausal form\n-----------\n\n"
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 HEADER = """\
 # Attention mechanisms
@@ -62,7 +63,7 @@ def page() -> str:
 def _causal_forms() -> str:
     """Return the section on causal forms: what each computes and costs, and why others have none."""
     kinds = ATTENTIONS.builtin.items()
-    forms = [_causal_form(kind, declared) for kind, declared in kinds if declared.causal_implementation]
+    forms = [_causal_form(kind, declared) for kind, declared in kinds if declared.has_causal_form]
     refused = [f"- `{kind}`: {declared.not_causal}." for kind, declared in kinds if declared.not_causal]
     refused += [f"- `{FeatScale.kind}`, a residual connection: {FeatScale.not_causal}."]
     without = "### No causal form\n\nThese are refused in language models, with the reason:\n\n" + "\n".join(refused)
@@ -70,8 +71,7 @@ def _causal_forms() -> str:
 
 
 def _causal_form(kind: str, declared: type[AttentionBase]) -> str:
-    module = import_module(declared.causal_implementation.partition(":")[0])
-    return f"### {kind}, causal\n\n" + (inspect.getdoc(module) or "").replace("``", "`").rstrip() + "\n"
+    return f"### {kind}, causal\n\n{_text_of(declared)[2].rstrip()}\n"
 
 
 def _section(kind: str, declared: type[AttentionBase]) -> str:
@@ -92,9 +92,14 @@ def _title(declared: type[AttentionBase]) -> str:
 
 def _paragraphs(declared: type[AttentionBase]) -> list[str]:
     """Return the paragraphs of the implementation's module; equations are indented, which is code in Markdown."""
+    return [f"{text}\n" for text in _text_of(declared)[0].split("\n\n")]
+
+
+def _text_of(declared: type[AttentionBase]) -> tuple[str, str, str]:
+    """Return the docstring of the implementation's module: what precedes the section on the causal form, and that."""
     module = sys.modules[declared.implemented().__module__]
     # Double backquotes are reStructuredText's, single ones Markdown's.
-    return [f"{text}\n".replace("``", "`") for text in (inspect.getdoc(module) or "").split("\n\n")]
+    return (inspect.getdoc(module) or "").replace("``", "`").partition(CAUSAL_SECTION)
 
 
 def _text(part: type) -> list[str]:

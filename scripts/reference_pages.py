@@ -26,8 +26,8 @@ from robench.declare.weights_entry import WeightsEntry
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
-from robench.models.experts import Experts
 from robench.models.layouts import LAYOUTS
+from robench.models.word_transformer import Experts
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.sweep import Sweep
 from robench.tasks import TASKS

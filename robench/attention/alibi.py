@@ -14,4 +14,4 @@ class Alibi(AttentionBase):
 
     kind: ClassVar[str] = "alibi"
     implementation: ClassVar[str] = "robench.attention.alibi_impl:AlibiAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.alibi_causal_impl:CausalAlibiAttention"
+    has_causal_form: ClassVar[bool] = True

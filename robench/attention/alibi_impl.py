@@ -7,17 +7,26 @@ Source: Press et al. 2022, arXiv:2108.12409, section 3:
 Nothing is learned beyond ``qkv`` and ``proj``. The paper's attention is causal, so that its distance is i - j; for
 tokens that see both sides it becomes |i - j|, the form used for comparison in the Bilateral paper (remark 3.4). The
 distance runs over the token index, from patch to patch and row to row, class token included: neither paper mentions two
-dimensions. Paper and code differ in the slopes where the number of heads is no power of two; see ``positions``.
+dimensions. Paper and code differ in the slopes where the number of heads is no power of two; see ``falling_logits``.
+
+Causal form
+-----------
+
+Causal ALiBi: logits fall linearly with the distance i - j to earlier tokens, by a fixed slope for each head.
+
+Source: Press et al. 2022, arXiv:2108.12409, section 3, whose attention is causal. Slopes are those of ``alibi``.
+
+Cost: that of softmax attention.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from robench.attention.heads import dot_scores
-from robench.attention.positions import falling_logits
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
@@ -31,4 +40,17 @@ class AlibiAttention(ProjectedAttention):
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
         scores_BHNN = dot_scores(q_BHND, k_BHND) + falling_logits(self.num_heads, q_BHND.shape[-2], like=q_BHND)
-        return scores_BHNN.softmax(dim=-1) @ v_BHND
+        return self.masked(scores_BHNN).softmax(dim=-1) @ v_BHND
+
+
+def falling_logits(num_heads: int, num_tokens: int, like: Tensor) -> Tensor:
+    """Return -slope_h |i - j|, of shape (H, N, N), with the dtype and device of ``like``.
+
+    The slopes are 2^(-8 h / H), h = 1..H, for any number of heads. This follows the ALiBi paper; its code does so for
+    powers of two only, and otherwise picks slopes of the next one.
+    """
+    heads_H = torch.arange(1, num_heads + 1, dtype=like.dtype, device=like.device)
+    places_N = torch.arange(num_tokens, dtype=like.dtype, device=like.device)
+    distances_NN = (places_N[:, None] - places_N[None, :]).abs()
+    slopes_H11 = torch.exp2(-8 * heads_H / num_heads)[:, None, None]
+    return -slopes_H11 * distances_NN

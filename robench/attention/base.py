@@ -21,8 +21,8 @@ class AttentionBase(CausalFormBase):
     The implementation is a callable ``(declaration, geometry) -> nn.Module``; the module takes tokens (B, N, C) and the
     state of the forward pass (``attention.state``).
 
-    A causal form is called with a geometry whose ``is_causal`` is set, and takes up to its ``num_tokens`` tokens. Its
-    parameters have the shapes of the other form's unless its documentation says otherwise.
+    With ``has_causal_form``, the module is causal where the geometry ``is_causal``, and then takes up to its
+    ``num_tokens`` tokens. Its parameters have the shapes of the other form's unless its documentation says otherwise.
     """
 
     family: ClassVar[str] = "attention"

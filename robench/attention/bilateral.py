@@ -23,7 +23,7 @@ class Bilateral(AttentionBase):
 
     kind: ClassVar[str] = "bilateral"
     implementation: ClassVar[str] = "robench.attention.bilateral_impl:BilateralAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.bilateral_causal_impl:CausalBilateralAttention"
+    has_causal_form: ClassVar[bool] = True
 
     content_bandwidth: Annotated[float | None, Gt(0), Le(LARGEST)] = None
     position_bandwidth: Annotated[float | None, Gt(0), Le(LARGEST)] = None

@@ -23,21 +23,33 @@ There is no released code. Where the paper is silent or contradicts itself:
 Positional logits are the same for all examples and computed once per pass. Outside training mode, and without gradients
 for ``qkv`` or p, they are cached until one of these changes (table 5, 1.08 GMac at inference); switching modes clears
 the cache.
+
+Causal form
+-----------
+
+Causal bilateral attention: logits of contents and of positions, over each token's own and earlier keys.
+
+Source: the Bilateral/Boost paper, arXiv:2506.10371, equation 24, ``bilateral`` masked. The paper does not
+say which positions its language model has (section 5.1). Learned positions are the first N vectors of the backbone's.
+
+Cost: that of softmax attention, and the logits of positions, which are kept while the parameters stay as they are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+import torch
 from torch import Tensor
 
+from robench.attention.alibi_impl import falling_logits
 from robench.attention.heads import split_heads
-from robench.attention.kept import Kept
-from robench.attention.positions import falling_logits, sinusoids
 from robench.attention.projected import ProjectedAttention
 from robench.core.errors import ContractError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from robench.attention.bilateral import Bilateral
     from robench.attention.geometry import Geometry
     from robench.attention.state import ForwardState
@@ -61,7 +73,7 @@ class BilateralAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        return self.scores(q_BHND, k_BHND, state).softmax(dim=-1) @ v_BHND
+        return self.masked(self.scores(q_BHND, k_BHND, state)).softmax(dim=-1) @ v_BHND
 
     def scores(self, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
         """Return the logits of contents and positions, (B, H, N, N).
@@ -93,19 +105,89 @@ class BilateralAttention(ProjectedAttention):
         return self._kept.get((self.qkv.weight, self.qkv.bias, *learned), (num_tokens, scores_BHNN.dtype), compute)
 
     def learned(self, state: ForwardState | None, num_tokens: int) -> Tensor:
-        """Return the backbone's vectors of positions, (N, C)."""
-        return learned_positions(state)
+        """Return the backbone's vectors of positions, (N, C), in a causal form those of the first tokens.
+
+        Raises:
+            ContractError: the state has none.
+        """
+        if state is None or state.positions_NC is None:
+            raise ContractError(
+                "bilateral attention with learned positions got none: the backbone has to hand on its own in the state;"
+                " where it has none, choose positions sinusoid, alibi or none"
+            )
+        return state.positions_NC[:num_tokens] if self.is_causal else state.positions_NC
 
 
-def learned_positions(state: ForwardState | None) -> Tensor:
-    """Return the backbone's own vectors of positions, (N, C).
+def sinusoids(num_tokens: int, width: int, like: Tensor) -> Tensor:
+    """Return sin(i / T^(2t/C)) in column 2t and cos(i / T^(2t/C)) in column 2t + 1, T = 10000, of shape (N, C).
 
-    Raises:
-        ContractError: the state has none.
+    Vaswani et al. 2017, section 3.5. A position is the index of a token, 0 for the class token.
     """
-    if state is None or state.positions_NC is None:
-        raise ContractError(
-            "bilateral attention with learned positions got none: the backbone has to hand on its own in the state; "
-            "where it has none, choose positions sinusoid, alibi or none"
-        )
-    return state.positions_NC
+    places_N1 = torch.arange(num_tokens, dtype=like.dtype, device=like.device)[:, None]
+    columns_C = torch.arange(width, device=like.device)
+    even_C = (columns_C - columns_C % 2).to(like.dtype)
+    angles_NC = places_N1 * 10_000 ** (-even_C / width)
+    return torch.where(columns_C % 2 == 0, angles_NC.sin(), angles_NC.cos())
+
+
+class Trace(NamedTuple):
+    """Fingerprint of a tensor that changes with its numbers, while its memory is held."""
+
+    address: int
+    version: int
+    shape: torch.Size
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+
+class Held(NamedTuple):
+    """Cached result and the fingerprints it depends on."""
+
+    result: Tensor
+    traces: tuple[Trace, ...]
+    setting: object
+    parameters: tuple[Tensor, ...]
+
+
+class Kept:
+    """Cache of a result that depends on parameters alone, valid until one of them changes; copies of it are empty.
+
+    Changes are detected by address, layout and the version counter that torch increments with every write. The memory
+    is held as long as the result, so that no new tensor can reuse the address. Writes through ``tensor.data`` are not
+    counted: callers that make them must call ``forget``.
+    """
+
+    def __init__(self) -> None:
+        self._held: Held | None = None
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        return Kept, ()
+
+    def forget(self) -> None:
+        """Clear the cache."""
+        self._held = None
+
+    def get(self, parameters: tuple[Tensor, ...], setting: object, compute: Callable[[], Tensor]) -> Tensor:
+        """Return ``compute()``, from the cache if it was called for the same parameters and setting before.
+
+        Nothing is cached if gradients may flow to the parameters. ``setting`` contains everything else that determines
+        the result.
+        """
+        gradients_flow = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in parameters)
+        # Tensors made in inference mode have no version.
+        if gradients_flow or any(parameter.is_inference() for parameter in parameters):
+            return compute()
+        traces = tuple(trace_of(parameter) for parameter in parameters)
+        held = self._held
+        if held is None or (held.traces, held.setting) != (traces, setting):
+            # A result made in inference mode could not be used under gradients later.
+            with torch.inference_mode(False), torch.no_grad():
+                held = Held(compute(), traces, setting, tuple(parameter.detach() for parameter in parameters))
+            self._held = held
+        return held.result
+
+
+def trace_of(tensor: Tensor) -> Trace:
+    """Return the current fingerprint of a tensor."""
+    return Trace(tensor.data_ptr(), tensor._version, tensor.shape, tensor.stride(), tensor.dtype, tensor.device)

@@ -24,8 +24,7 @@ def build_attention(declaration: AttentionBase, geometry: Geometry) -> nn.Module
         DeclarationError: a causal layer is wanted of a mechanism without a causal form, or of settings without one.
     """
     declared = declaration_at(declaration, geometry.layer)
-    implementation = declared.implemented_causally() if geometry.is_causal else declared.implemented()
-    module: nn.Module = implementation(declared, geometry)
+    module: nn.Module = declared.implemented_for(is_causal=geometry.is_causal)(declared, geometry)
     if provider_of(declared) is not None:
         title = title_of("attention", declared, declared.kind)
         if not isinstance(module, nn.Module):

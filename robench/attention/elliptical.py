@@ -25,7 +25,7 @@ class Elliptical(AttentionBase):
 
     kind: ClassVar[str] = "elliptical"
     implementation: ClassVar[str] = "robench.attention.elliptical_impl:EllipticalAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.elliptical_causal_impl:CausalEllipticalAttention"
+    has_causal_form: ClassVar[bool] = True
 
     delta: Annotated[float, Gt(0), Le(LARGEST)] = DEFAULT_DELTA
     estimator: Literal["over_layers", "finite_differences"] = "over_layers"

@@ -26,6 +26,23 @@ Source: Nielsen, Abdullaev, Teo & Nguyen 2024 (Elliptical Attention), arXiv:2406
 
 Not implemented here: change over layers divided by that of the queries, token by token (delta None, which no call
 passes), and two ablations, one of which (moving all coordinates at once) does not run.
+
+Causal form
+-----------
+
+Causal elliptical attention: W is of a token and its past, by running means in place of the mean over all tokens.
+
+Source: Nielsen, Abdullaev, Teo & Nguyen 2024, arXiv:2406.13770, as in ``elliptical``, with one W_i for each query,
+
+    H_i = sum_{j <= i} softmax_j(q_i^T W_i k_j / sqrt(D)) v_j
+
+* ``over_layers``: W_i = diag(m_i) / max m_i, m_i the mean over tokens 0..i of |V - V'|.
+* ``finite_differences``: the mean over tokens 0..i of the change of their outputs, with F the causal softmax attention.
+
+The authors' language model has one W for a text, of all its tokens, so that each prediction depends on the words to be
+predicted: it is not causal, and is not this.
+
+Cost: that of softmax attention, and of a product with an N x N matrix; with ``finite_differences`` 2 D more attentions.
 """
 
 from __future__ import annotations
@@ -35,7 +52,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from robench.attention.heads import attend, dot_scores
+from robench.attention.heads import causal, dot_scores, running_mean
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
 
@@ -60,47 +77,41 @@ class EllipticalAttention(ProjectedAttention):
         """
         q_BHND, k_BHND, v_BHND = heads
         if not self.is_over_layers:
-            return self.attend(q_BHND * self.sensitivity(q_BHND, k_BHND, v_BHND), k_BHND, v_BHND)
+            diagonal = sensitivity(q_BHND, k_BHND, v_BHND, is_causal=self.is_causal)
+            return self.attend(q_BHND * diagonal, k_BHND, v_BHND)
         state = ForwardState() if state is None else state
         if self.layer > 0:
             q_BHND = q_BHND * self.relevance(v_BHND, state.values_of(self.layer - 1))
         state.values_BHND[self.layer] = v_BHND
         return self.attend(q_BHND, k_BHND, v_BHND)
 
-    def attend(self, q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
-        """Return softmax attention, (B, H, N, D)."""
-        return attend(q_BHND, k_BHND, v_BHND)
-
     def relevance(self, v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:
-        """Return the diagonal of W over layers, (B, H, 1, D)."""
-        return relevance(v_BHND, earlier_BHND)
+        """Return the diagonal of W, (B, H, 1, D), in a causal form those of all W_i, (B, H, N, D).
 
-    def sensitivity(self, q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
-        """Return the diagonal of W by finite differences, (B, H, 1, D)."""
-        return sensitivity(q_BHND, k_BHND, v_BHND)
-
-
-def relevance(v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:
-    """Return the diagonal of W, (B, H, 1, D), in [0, 1]: the change of each coordinate over the largest change."""
-    return normalised((v_BHND - earlier_BHND).detach().abs().mean(dim=-2, keepdim=True))
-
-
-def normalised(change: Tensor) -> Tensor:
-    """Return the change of each coordinate over the largest one, of the same shape; 1 where nothing changes."""
-    largest = change.amax(dim=-1, keepdim=True)
-    return (change / largest).where(largest > 0, 1.0)
+        The change of each coordinate over the largest change is in [0, 1], and 1 where nothing changes.
+        """
+        changes_BHND = (v_BHND - earlier_BHND).detach().abs()
+        change = running_mean(changes_BHND) if self.is_causal else changes_BHND.mean(dim=-2, keepdim=True)
+        largest = change.amax(dim=-1, keepdim=True)
+        return (change / largest).where(largest > 0, 1.0)
 
 
 @torch.no_grad()
-def sensitivity(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
-    """Return the diagonal of W, (B, H, 1, D): mean change of the output per unit of each coordinate of the queries."""
+def sensitivity(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor, *, is_causal: bool = False) -> Tensor:
+    """Return the diagonal of W, (B, H, 1, D): mean change of the output per unit of each coordinate of the queries.
+
+    With ``is_causal`` each query has its own, of the mean over the outputs up to it, (B, H, N, D).
+    """
     root = q_BHND.shape[-1] ** -0.5
     step = root / 2
-    scores_BHNN = dot_scores(q_BHND, k_BHND)
+    scores_BHNN = causal(dot_scores(q_BHND, k_BHND)) if is_causal else dot_scores(q_BHND, k_BHND)
     changes = []
     for k_BHN in k_BHND.unbind(dim=-1):
         # Moving a coordinate of all queries by the step moves the scores of each key by the key's own coordinate.
         moved_BH1N = (step * root * k_BHN).unsqueeze(-2)
         weights_BHNN = (scores_BHNN + moved_BH1N).softmax(dim=-1) - (scores_BHNN - moved_BH1N).softmax(dim=-1)
-        changes.append((weights_BHNN @ v_BHND).abs().sum(dim=-1).mean(dim=-1) / (2 * step))
-    return torch.stack(changes, dim=-1).unsqueeze(-2)
+        changes.append((weights_BHNN @ v_BHND).abs().sum(dim=-1))
+    if is_causal:
+        mean_BHND: Tensor = running_mean(torch.stack(changes, dim=-1)) / (2 * step)
+        return mean_BHND
+    return torch.stack([change_BHN.mean(dim=-1) / (2 * step) for change_BHN in changes], dim=-1).unsqueeze(-2)

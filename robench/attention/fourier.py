@@ -23,7 +23,7 @@ class Fourier(AttentionBase):
     # 2: numpy's sines and logarithms on a processor, which round otherwise.
     version: ClassVar[int] = 2
     implementation: ClassVar[str] = "robench.attention.fourier_impl:FourierAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.fourier_causal_impl:CausalFourierAttention"
+    has_causal_form: ClassVar[bool] = True
 
     power: Annotated[int, Ge(2), Le(LARGEST)] = 4
 

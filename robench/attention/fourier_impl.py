@@ -11,6 +11,16 @@ even, because odd powers make kernels negative, and their sum possibly zero.
 
 Coordinates are visited in blocks that a budget of memory allows (``sinc_products``), so that no tensor of shape
 N x N x D is formed: memory is that of a few N x N matrices and the budget, for D times the passes over them.
+
+Causal form
+-----------
+
+Causal FourierFormer attention: the sinc kernels of each query with its own and earlier keys, over their sum.
+
+Source: Nguyen et al. 2022, arXiv:2206.00206, as in ``fourier``, masked before the sum, to which the authors' language
+model adds 1e-6 too. Its ``paramR`` starts at 2; here it starts at 1, as for images.
+
+Cost: D passes over the N x N kernel, as in ``fourier``, where softmax attention has one product; no more memory.
 """
 
 from __future__ import annotations
@@ -43,6 +53,5 @@ class FourierAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        log_products_BHNM: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
-        weights_BHNM = weights_above(self.power * log_products_BHNM, FLOOR)
-        return weights_BHNM @ v_BHND
+        log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
+        return weights_above(self.masked(self.power * log_products_BHNN), FLOOR) @ v_BHND

@@ -22,6 +22,6 @@ class FourierMom(MedianOfMeans):
     # As of ``fourier``.
     version: ClassVar[int] = 2
     implementation: ClassVar[str] = "robench.attention.fourier_mom_impl:FourierMomAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.fourier_mom_causal_impl:CausalFourierMomAttention"
+    has_causal_form: ClassVar[bool] = True
 
     power: Annotated[int, Ge(1), Le(1000)] = 4

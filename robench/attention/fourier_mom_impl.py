@@ -11,6 +11,16 @@ Two formulas of the median, chosen by a field:
 * ``released``: one for all queries and heads, of the sum of -|q - k|^2 / sqrt(D), as in ``mom``, but for keys as they
   are: the authors' code (robust_transformer, imagenet/models.py, MomFourierAttention) has the sinc kernel and its
   radius for the weights, and does not choose by them. It differs from this as from ``mom``.
+
+Causal form
+-----------
+
+Causal Fourier attention with median of means: the median of random subsets of each query's past.
+
+Source: Han et al. 2023, arXiv:2210.05794, appendix C, equation 27, as in ``fourier_mom``, with the subsets of the
+causal form of ``mom`` and the kernel of the causal form of ``fourier``.
+
+Cost: that of causal Fourier attention, and of ``num_blocks`` more softmaxes over its kernel.
 """
 
 from __future__ import annotations
@@ -22,8 +32,7 @@ from torch import Tensor, nn
 
 from robench.attention.fourier_impl import FLOOR
 from robench.attention.kernels import gaussian_scores, precision_of, weights_above
-from robench.attention.mom_impl import median_members, subsets_of
-from robench.attention.projected import ProjectedAttention
+from robench.attention.mom_impl import MedianOfMeansAttention
 from robench.attention.sinc_products import LogSincProducts
 
 if TYPE_CHECKING:
@@ -32,28 +41,22 @@ if TYPE_CHECKING:
     from robench.attention.state import ForwardState
 
 
-class FourierMomAttention(ProjectedAttention):
+class FourierMomAttention(MedianOfMeansAttention):
     """Fourier attention within the median subset, over tokens (B, N, C) -> (B, N, C)."""
 
     def __init__(self, declaration: FourierMom, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
-        self.declaration = declaration
-        self.layer = geometry.layer
+        self.power = declaration.power
         self.precision = precision_of("released", geometry.head_dim)
         self.paramR = nn.Parameter(torch.ones(1))
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D); random subsets come from the state's seeds."""
+        """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
         log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
-        log_kernel_BHNN = self.declaration.power * log_products_BHNN
+        log_kernel_BHNN = self.power * log_products_BHNN
         by_kernel = self.declaration.formula == "paper"
         compared_BHNN = log_kernel_BHNN if by_kernel else gaussian_scores(q_BHND, k_BHND, self.precision)
-        members_BHNN = self.median_members(compared_BHNN, k_BHND, state)
+        members_BHNN = self.median_members(compared_BHNN, state)
         weights_BHNN = weights_above(log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf), FLOOR)
         return weights_BHNN @ v_BHND
-
-    def median_members(self, compared_BHNN: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
-        """Return a mask of the keys in each query's median subset, (B, H, N, N) or of a shape that expands to it."""
-        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
-        return median_members(compared_BHNN, members_BLN, self.declaration.formula)

@@ -1,4 +1,4 @@
-"""Building blocks of mechanisms: splitting and merging heads, and dot-product attention.
+"""Building blocks of mechanisms: splitting and merging heads, dot-product attention, and sums over the past.
 
 Axes: B batch, N tokens, C width of a token, H heads, D width of a head (C = H D), M the tokens that are attended to,
 P projections (such as query, key and value) times C, F features of a query or key.
@@ -41,24 +41,10 @@ def dot_scores(q_BHND: Tensor, k_BHMD: Tensor) -> Tensor:
 def attend(q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
     """Return softmax(Q K^T / sqrt(D)) V, of shape (B, H, N, D); Vaswani et al. 2017, equation 1."""
     if torch.compiler.is_compiling():
-        # Passes that round otherwise, and are recorded as such: ``models/compiled.py``.
+        # Passes that round otherwise, and are recorded as such: ``models/precision.py``.
         return scaled_dot_product_attention(q_BHND, k_BHMD, v_BHMD)
     weights_BHNM: Tensor = dot_scores(q_BHND, k_BHMD).softmax(dim=-1)
     return weights_BHNM @ v_BHMD
-
-
-def feature_factors(log_queries_BHNF: Tensor, log_keys_BHMF: Tensor) -> tuple[Tensor, Tensor]:
-    """Return P (B, H, N, F) and S (B, H, F, M) with P S = A, the weights of attention with positive features.
-
-    A_ij = phi(q_i) . phi(k_j) / sum_j' phi(q_i) . phi(k_j'), whose factors, from the logarithms of the features, are
-
-        S_fj = softmax_j(log phi_f(k_j)),  P_if = softmax_f(log phi_f(q_i) + log sum_j phi_f(k_j))
-
-    so that nothing is divided by a sum of features, and (P (S V)) takes O(N F) memory where A would take O(N M).
-    """
-    totals_BH1F = log_keys_BHMF.logsumexp(dim=-2, keepdim=True)
-    gather_BHFM = log_keys_BHMF.softmax(dim=-2).transpose(-2, -1)
-    return (log_queries_BHNF + totals_BH1F).softmax(dim=-1), gather_BHFM
 
 
 def causal(scores_BHNN: Tensor) -> Tensor:
@@ -72,3 +58,21 @@ def causal_attend(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
     """Return softmax(Q K^T / sqrt(D)) V over each query's own and earlier keys, (B, H, N, D)."""
     weights_BHNN: Tensor = causal(dot_scores(q_BHND, k_BHND)).softmax(dim=-1)
     return weights_BHNN @ v_BHND
+
+
+def running_mean(x_BHND: Tensor) -> Tensor:
+    """Return the mean of each token and all before it, of the same shape (..., N, D); see ``running_sum``."""
+    num_tokens = x_BHND.shape[-2]
+    counts_N1 = torch.arange(1, num_tokens + 1, dtype=x_BHND.dtype, device=x_BHND.device).unsqueeze(-1)
+    return running_sum(x_BHND) / counts_N1
+
+
+def running_sum(x_BHND: Tensor) -> Tensor:
+    """Return the sum of each token and all before it, of the same shape (..., N, D).
+
+    A product with a triangular matrix, because cumulative sums are not deterministic on GPUs. Later tokens enter as
+    exact zeros, so that nothing before a token depends on it, bit for bit.
+    """
+    num_tokens = x_BHND.shape[-2]
+    ones_NN = torch.ones(num_tokens, num_tokens, dtype=x_BHND.dtype, device=x_BHND.device).tril()
+    return ones_NN @ x_BHND

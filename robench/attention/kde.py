@@ -18,6 +18,6 @@ class Kde(AttentionBase):
 
     kind: ClassVar[str] = "kde"
     implementation: ClassVar[str] = "robench.attention.kde_impl:KdeAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.kde_causal_impl:CausalKdeAttention"
+    has_causal_form: ClassVar[bool] = True
 
     formula: Formula = "paper"

@@ -8,6 +8,17 @@ chosen by a field:
 * ``released``: the authors' code (robust_transformer, imagenet/models.py) has c = 1 / sqrt(D): logits twice as large.
 
 Where this differs: the rows are computed without |q|^2, which cancels. A key that is zero stays zero.
+
+Causal form
+-----------
+
+Causal KDE attention: kernel regression of each query on its own and earlier normalised keys.
+
+Source: Han et al. 2023, arXiv:2210.05794, equation 3, as in ``kde``, masked like the authors' language model
+(robust_transformer, src/mem_transformer.py), whose kernel is the released formula's. Their released RKDE language model
+is this one: it sets weights on the masked future, where all kernels are zero, and so they stay uniform.
+
+Cost: that of softmax attention.
 """
 
 from __future__ import annotations
@@ -35,5 +46,5 @@ class KdeAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        weights_BHNM = gaussian_scores(q_BHND, unit(k_BHND), self.precision).softmax(dim=-1)
-        return weights_BHNM @ v_BHND
+        scores_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
+        return self.masked(scores_BHNN).softmax(dim=-1) @ v_BHND

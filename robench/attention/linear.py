@@ -17,4 +17,4 @@ class Linear(AttentionBase):
 
     kind: ClassVar[str] = "linear"
     implementation: ClassVar[str] = "robench.attention.linear_impl:LinearAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.linear_causal_impl:CausalLinearAttention"
+    has_causal_form: ClassVar[bool] = True

@@ -14,4 +14,4 @@ class LinearTwicing(AttentionBase):
 
     kind: ClassVar[str] = "linear-twicing"
     implementation: ClassVar[str] = "robench.attention.linear_twicing_impl:LinearTwicingAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.linear_twicing_causal_impl:CausalLinearTwicingAttention"
+    has_causal_form: ClassVar[bool] = True

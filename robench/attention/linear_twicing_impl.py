@@ -8,6 +8,16 @@ normalised weights of linear attention, phi(x) = elu(x) + 1 (see ``linear``). Co
 so that neither A nor its square is formed: each product with A goes through its two factors, and the cost stays linear
 in the number of tokens. According to the paper, its own experiments construct A; the results agree up to rounding. The
 released code has no twicing in its linear attention, so there is no other definition. Weights are those of ``linear``.
+
+Causal form
+-----------
+
+Causal twicing over linear attention: A V + A (V - A V), with A the weights of causal linear attention.
+
+Source: Abdullaev & Nguyen 2025 (Twicing Attention), appendix B.1 and table 8, with A that of the causal form of
+``linear``; the paper's language models construct A, and no code of them is published.
+
+Cost: twice that of causal linear attention.
 """
 
 from __future__ import annotations
@@ -16,8 +26,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from robench.attention.heads import feature_factors
-from robench.attention.linear_impl import log_feature
+from robench.attention.linear_impl import log_feature, smoother
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
@@ -30,7 +39,6 @@ class LinearTwicingAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        spread_BHND, gather_BHDN = feature_factors(log_feature(q_BHND), log_feature(k_BHND))
-        smoothed_BHND = spread_BHND @ (gather_BHDN @ v_BHND)
-        regained_BHND = spread_BHND @ (gather_BHDN @ (v_BHND - smoothed_BHND))
-        return smoothed_BHND + regained_BHND
+        smooth = smoother(log_feature(q_BHND), log_feature(k_BHND), is_causal=self.is_causal)
+        smoothed_BHND = smooth(v_BHND)
+        return smoothed_BHND + smooth(v_BHND - smoothed_BHND)

@@ -20,7 +20,7 @@ class Mgk(AttentionBase):
 
     kind: ClassVar[str] = "mgk"
     implementation: ClassVar[str] = "robench.attention.mgk_impl:MgkAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.mgk_causal_impl:CausalMgkAttention"
+    has_causal_form: ClassVar[bool] = True
 
     num_mixtures: Annotated[int, Ge(2), Le(1000)] = 2
 

@@ -15,6 +15,17 @@ matter. (The code for long sequences has one weight for all heads, too.)
 
 The 1e-6 is missing in the paper but present in the code, and used here, because all weights of a head may be zero, and
 then so is its output.
+
+Causal form
+-----------
+
+Causal mixture of Gaussian keys: the kernels of each query with its own and earlier tokens, over their sum.
+
+Source: Nguyen et al. 2022, arXiv:2110.08678, in the form of the authors' language model (transformer-mgk,
+``rbf2keys``), as in ``mgk``. As there, ``pi0``, ``pi1``, ... are [H, 1, 1, num_tokens], a weight for each head and each
+position of a key in the text; a shorter text has the first ones. So their shape is not that of the other form.
+
+Cost: ``num_mixtures`` kernels of N x N where softmax attention has one.
 """
 
 from __future__ import annotations
@@ -42,9 +53,10 @@ class MgkAttention(ProjectedAttention):
     def __init__(self, declaration: Mgk, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=declaration.num_mixtures + 2)
         self.num_mixtures = declaration.num_mixtures
+        num_places = geometry.num_tokens if self.is_causal else 1
         for place in range(self.num_mixtures):
-            share_H111 = torch.full((self.num_heads, 1, 1, 1), 1 / self.num_mixtures)
-            self.register_parameter(f"pi{place}", nn.Parameter(share_H111))
+            share_H11M = torch.full((self.num_heads, 1, 1, num_places), 1 / self.num_mixtures)
+            self.register_parameter(f"pi{place}", nn.Parameter(share_H11M))
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
@@ -56,10 +68,11 @@ class MgkAttention(ProjectedAttention):
     def kernels(self, place: int, q_BHND: Tensor, k_BHND: Tensor) -> Tensor:
         """Return pi_r exp(-(r + 1/2) |q - k|^2 / sqrt(D)) for one of the keys, (B, H, N, M)."""
         precision = (place + 0.5) / math.sqrt(q_BHND.shape[-1])
-        return self.share(place, k_BHND.shape[-2]) * gaussian_kernels(q_BHND, k_BHND, precision)
+        kernels_BHNM = self.share(place, k_BHND.shape[-2]) * gaussian_kernels(q_BHND, k_BHND, precision)
+        return kernels_BHNM.tril() if self.is_causal else kernels_BHNM
 
     def share(self, place: int, num_tokens: int) -> Tensor:
-        """Return pi_r of each head, (H, 1, 1)."""
+        """Return pi_r of each head, (H, 1, 1), in a causal form of each position of a key too, (H, 1, N)."""
         # Not get_parameter, which refuses the plain tensors that torch.func puts in a parameter's place.
-        share_H111: Tensor = getattr(self, f"pi{place}")
-        return share_H111.squeeze(-2).clamp(min=0, max=1)
+        share_H11M: Tensor = getattr(self, f"pi{place}")
+        return share_H11M.squeeze(-2).clamp(min=0, max=1)[..., :num_tokens]

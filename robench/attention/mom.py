@@ -55,4 +55,4 @@ class Mom(MedianOfMeans):
 
     kind: ClassVar[str] = "mom"
     implementation: ClassVar[str] = "robench.attention.mom_impl:MomAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.mom_causal_impl:CausalMomAttention"
+    has_causal_form: ClassVar[bool] = True

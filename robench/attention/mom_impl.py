@@ -17,6 +17,23 @@ Two formulas, chosen by a field (robust_transformer, imagenet/models.py, 606-669
   a prediction depends on its neighbours and is not reproducible; here each example has its own subset and seed.
 
 Which subset is the median is a choice, through which no gradient flows.
+
+Causal form
+-----------
+
+Causal median-of-means attention: each query attends to the median of random subsets of its past.
+
+Source: Han et al. 2023, arXiv:2210.05794, section 3.2, as in ``mom``: query i chooses among subsets of the keys 0..i,
+``block_fraction`` of them each, as ``mom`` on the first i + 1 tokens does for the last of them. Subsets come from words
+that belong to positions: one for each subset and key, from the example's seed and the layer; the keys of the
+smallest words among the keys 0..i are the subset. While there are fewer keys than blocks, all of them are taken.
+
+The authors' language model is not causal, and has no counterpart here: its mask is applied with queries and keys
+exchanged, so that each query sees itself and *later* keys alone, and its weights are normalised over queries. Its
+blocks share no keys. ``formula: released`` is refused.
+
+Cost: that of ``num_blocks`` + 1 softmax attentions over the same scores, and masks of N x N bytes for each block and
+example, made on the CPU.
 """
 
 from __future__ import annotations
@@ -27,51 +44,54 @@ import torch
 from torch import Tensor
 
 from robench.attention.kernels import gaussian_scores, precision_of, unit
-from robench.attention.median_subsets import median, median_subsets
 from robench.attention.projected import ProjectedAttention
-from robench.attention.subsets import random_subsets
+from robench.attention.subsets import median, median_subsets, prefix_subsets, random_subsets
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
-    from robench.attention.mom import MedianOfMeans, Mom
+    from robench.attention.mom import MedianOfMeans
     from robench.attention.state import ForwardState
 
 
-class MomAttention(ProjectedAttention):
-    """Median-of-means attention over tokens (B, N, C) -> (B, N, C)."""
+class MedianOfMeansAttention(ProjectedAttention):
+    """Base of attention within the median subset of the keys, over tokens (B, N, C) -> (B, N, C)."""
 
-    def __init__(self, declaration: Mom, geometry: Geometry) -> None:
+    def __init__(self, declaration: MedianOfMeans, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.declaration = declaration
-        self.precision = precision_of(declaration.formula, geometry.head_dim)
         self.layer = geometry.layer
 
+    def median_members(self, log_kernel_BHNN: Tensor, state: ForwardState | None) -> Tensor:
+        """Return a mask of the keys in each query's median subset, (B, H, N, N) or of a shape that expands to it.
+
+        Random subsets come from the state's seeds.
+        """
+        seeds, fraction = None if state is None else state.seeds, self.declaration.block_fraction
+        batch_size, num_tokens = len(log_kernel_BHNN), log_kernel_BHNN.shape[-1]
+        sizes = {
+            "batch_size": batch_size,
+            "layer": self.layer,
+            "num_subsets": self.declaration.num_blocks,
+            "num_tokens": num_tokens,
+        }
+        if self.is_causal:
+            members_BLNN = prefix_subsets(seeds, **sizes, fraction=fraction).to(log_kernel_BHNN.device)
+            return median_prefix_members(log_kernel_BHNN, members_BLNN)
+        members_BLN = random_subsets(seeds, **sizes, size=max(1, int(num_tokens * fraction)))
+        return median_members(log_kernel_BHNN, members_BLN.to(log_kernel_BHNN.device), self.declaration.formula)
+
+
+class MomAttention(MedianOfMeansAttention):
+    """Median-of-means attention over tokens (B, N, C) -> (B, N, C)."""
+
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D); random subsets come from the state's seeds."""
+        """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        log_kernel_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
-        members_BHNN = self.median_members(log_kernel_BHNN, k_BHND, state)
+        precision = precision_of(self.declaration.formula, q_BHND.shape[-1])
+        log_kernel_BHNN = gaussian_scores(q_BHND, unit(k_BHND), precision)
+        members_BHNN = self.median_members(log_kernel_BHNN, state)
         weights_BHNN = log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf).softmax(dim=-1)
         return weights_BHNN @ v_BHND
-
-    def median_members(self, log_kernel_BHNN: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
-        """Return a mask of the keys in each query's median subset, (B, H, N, N) or of a shape that expands to it."""
-        members_BLN = subsets_of(self.declaration, k_BHND, self.layer, state)
-        return median_members(log_kernel_BHNN, members_BLN, self.declaration.formula)
-
-
-def subsets_of(declaration: MedianOfMeans, k_BHND: Tensor, layer: int, state: ForwardState | None) -> Tensor:
-    """Return the random subsets of each example's tokens, (B, L, N) booleans on the tokens' device."""
-    num_tokens = k_BHND.shape[-2]
-    members_BLN = random_subsets(
-        None if state is None else state.seeds,
-        batch_size=len(k_BHND),
-        layer=layer,
-        num_subsets=declaration.num_blocks,
-        num_tokens=num_tokens,
-        size=max(1, int(num_tokens * declaration.block_fraction)),
-    )
-    return members_BLN.to(k_BHND.device)
 
 
 def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -> Tensor:
@@ -89,3 +109,12 @@ def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -
 def _total(log_kernel_BHNM: Tensor, members_BM: Tensor) -> Tensor:
     """Return the sum of the logarithms over all queries and heads, (B, 1, 1)."""
     return (log_kernel_BHNM * members_BM[:, None, None, :]).sum(dim=(1, 2, 3))[:, None, None]
+
+
+def median_prefix_members(log_kernel_BHNN: Tensor, members_BLNN: Tensor) -> Tensor:
+    """Return a mask of the keys in each query's median subset, (B, H, N, N); no gradient flows through the choice."""
+    with torch.no_grad():
+        chosen_BHN = median_subsets(log_kernel_BHNN, members_BLNN)
+        batch_B11 = torch.arange(len(members_BLNN), device=members_BLNN.device)[:, None, None]
+        places_N = torch.arange(members_BLNN.shape[-1], device=members_BLNN.device)
+        return members_BLNN[batch_B11, chosen_BHN, places_N]

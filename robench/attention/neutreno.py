@@ -21,6 +21,6 @@ class Neutreno(AttentionBase):
 
     kind: ClassVar[str] = "neutreno"
     implementation: ClassVar[str] = "robench.attention.neutreno_impl:NeutrenoAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.neutreno_causal_impl:CausalNeutrenoAttention"
+    has_causal_form: ClassVar[bool] = True
 
     alpha: Annotated[float, Ge(0), Le(LARGEST)] = 0.6

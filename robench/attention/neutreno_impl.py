@@ -9,6 +9,16 @@ with V0 the values of layer 0, after their projection and before that of its out
 
 Paper and released code (NeuTRENO_NeurIPS2024, DeiT/neutreno.py) agree: alpha is 0.6 for images (0.4 in their language
 models), the same for all layers and not learned. Gradients flow to V0 as well, as they do in the code.
+
+Causal form
+-----------
+
+Causal NeuTRENO: causal softmax attention with outputs regularised towards the values of the first layer.
+
+Source: Nguyen, Nguyen & Baraniuk 2023, arXiv:2312.00751, as in ``neutreno``; alpha is 0.4 in the authors' language
+models.
+
+Cost: that of softmax attention.
 """
 
 from __future__ import annotations
@@ -17,7 +27,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
 
@@ -41,14 +50,10 @@ class NeutrenoAttention(ProjectedAttention):
             ContractError: this is a later layer, and the state holds no values of layer 0.
         """
         q_BHND, k_BHND, v_BHND = heads
-        output_BHND = self.smoothed(q_BHND, k_BHND, v_BHND)
+        output_BHND = self.attend(q_BHND, k_BHND, v_BHND)
         state = ForwardState() if state is None else state
         if self.layer == 0:
             state.values_BHND[0] = v_BHND
         else:
             output_BHND = output_BHND + self.alpha * (state.values_of(0) - v_BHND)
         return output_BHND
-
-    def smoothed(self, q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor) -> Tensor:
-        """Return A V, (B, H, N, D)."""
-        return attend(q_BHND, k_BHND, v_BHND)

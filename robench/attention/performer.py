@@ -26,7 +26,7 @@ class Performer(AttentionBase):
 
     kind: ClassVar[str] = "performer"
     implementation: ClassVar[str] = "robench.attention.performer_impl:PerformerAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.performer_causal_impl:CausalPerformerAttention"
+    has_causal_form: ClassVar[bool] = True
 
     num_features: Count
     redraw_seed: Annotated[int, Ge(0), Lt(SEEDS)] = 0

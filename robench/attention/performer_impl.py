@@ -27,6 +27,20 @@ matrix is not uniform. That code redraws during training and does not save its p
 ``redraw_seed`` and its index, by a separate generator, and the state dict contains the projection. The authors also add
 2e-6 to denominators of at most 1e-6; here nothing is added to them. The language models of lmtool-fwp have other
 features, (exp(+-w_f . x - |x|^2 / 2) + 1e-4) / sqrt(2 F) without a maximum, and add 1e-5 to denominators.
+
+Causal form
+-----------
+
+Causal Performer: positive random features (FAVOR+), with sums over each query's own and earlier keys.
+
+Source: Choromanski et al. 2021, arXiv:2009.14794, section 2.5 (prefix sums), with the features of ``performer``. The
+formula ``released`` has no maximum over keys here, since that of a text depends on later tokens: the features of a key
+are exp(w_f . x - |x|^2 / 2) + ``epsilon``, without m, as in the language models of lmtool-fwp. A query keeps its
+own maximum. ``paper`` has no maximum in either form. Features are kept as logarithms, and sums over keys as
+means (see ``linear``), so that none overflows.
+
+Cost: O(N F (L + D)) operations for F features, L = 16 tokens a chunk; N L F numbers in memory. The N / L chunks follow
+one another.
 """
 
 from __future__ import annotations
@@ -37,7 +51,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from robench.attention.heads import feature_factors
+from robench.attention.linear_impl import smoother
 from robench.attention.projected import ProjectedAttention
 from robench.core.seeds import Stream, stream_seed
 
@@ -62,8 +76,7 @@ class PerformerAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        spread_BHNF, gather_BHFN = feature_factors(*self.log_features(q_BHND, k_BHND))
-        return spread_BHNF @ (gather_BHFN @ v_BHND)
+        return smoother(*self.log_features(q_BHND, k_BHND), is_causal=self.is_causal)(v_BHND)
 
     def log_features(self, q_BHND: Tensor, k_BHND: Tensor) -> tuple[Tensor, Tensor]:
         """Return the logarithms of the features of queries and keys, (B, H, N, F) each, up to factors that cancel."""
@@ -82,7 +95,9 @@ class PerformerAttention(ProjectedAttention):
         )
 
     def largest(self, products_BHNF: Tensor) -> Tensor:
-        """Return m of the keys, the largest w . x of each head, (B, H, 1, 1)."""
+        """Return m of the keys, the largest w . x of each head, (B, H, 1, 1); in a causal form 0, (B, H, N, 1)."""
+        if self.is_causal:
+            return torch.zeros_like(products_BHNF[..., :1])
         return products_BHNF.amax(dim=(-2, -1), keepdim=True)
 
 

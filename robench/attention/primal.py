@@ -29,7 +29,7 @@ class Primal(AttentionBase):
 
     kind: ClassVar[str] = "primal"
     implementation: ClassVar[str] = "robench.attention.primal_impl:PrimalAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.primal_causal_impl:CausalPrimalAttention"
+    has_causal_form: ClassVar[bool] = True
 
     num_directions: Count
     rank_multiplier: Annotated[int, Ge(1), Le(LARGEST)] = DEFAULT_RANK_MULTIPLIER

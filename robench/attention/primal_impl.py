@@ -24,6 +24,23 @@ single head, so has no average over heads. There Lambda is positive; as in the c
 code rounds this in float32 and is occasionally one token off, but never for 197 tokens and a rank_multiplier of 10. If
 it uses all tokens it refuses inputs of another length; here n of them are selected by the same rule. A vector of length
 zero has no direction: as in the code it is divided by 1e-12, and gives zero.
+
+Causal form
+-----------
+
+Causal Primal-Attention: the scores of each token are of the means of the queries and keys up to it.
+
+Source: Chen, Tao, Tonin & Suykens 2023, arXiv:2305.19798, listing 1 of the supplement (Causal Primal-Attention): before
+the feature map of ``primal``, queries and keys are replaced by cumulative means,
+
+    e_i = W_e^T phi(mean_{j <= i} q_j),  r_i = W_r^T phi(mean_{j <= i} k_j)
+
+with projection weights that are parameters (``data_dependent: false``). The supplement's text has data-dependent ones
+for WikiText-103; those mix tokens of the whole text, later ones too, and are refused here. The KSVD loss is that of
+``primal``, of these scores.
+
+Cost: a product with an N x N matrix for queries and one for keys, where softmax attention has two such products and a
+softmax.
 """
 
 from __future__ import annotations
@@ -34,7 +51,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from robench.attention.heads import merge_heads, split_heads
+from robench.attention.heads import merge_heads, running_mean, split_heads
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -50,6 +67,7 @@ class PrimalAttention(nn.Module):
         self.formula = declaration.formula
         self.data_dependent = declaration.data_dependent
         self.num_heads = geometry.num_heads
+        self.is_causal = geometry.is_causal
         num_directions = declaration.num_directions
         num_sampled = min(geometry.num_tokens, num_directions * declaration.rank_multiplier)
         num_rows = num_sampled if self.data_dependent else geometry.head_dim
@@ -72,9 +90,9 @@ class PrimalAttention(nn.Module):
         return mixed_BNC
 
     def queries_and_keys(self, x_BNC: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the queries and the keys, (B, H, N, D) each."""
+        """Return the queries and the keys, (B, H, N, D) each, in a causal form their cumulative means."""
         q_BHND, k_BHND = split_heads(self.qk(x_BNC), self.num_heads, num_projections=2)
-        return q_BHND, k_BHND
+        return (running_mean(q_BHND), running_mean(k_BHND)) if self.is_causal else (q_BHND, k_BHND)
 
     def projection(self, weight_HMS: Tensor, x_BNC: Tensor) -> Tensor:
         """Return F^T W, (B, H, D, S), or W itself, (H, D, S), if it does not depend on the tokens."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from robench.attention.heads import merge_heads, split_heads
+from robench.attention.heads import attend, causal, causal_attend, merge_heads, split_heads
 
 if TYPE_CHECKING:
     from robench.attention.geometry import Geometry
@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 
 
 class ProjectedAttention(nn.Module, ABC):
-    """Attention over tokens (B, N, C) -> (B, N, C); subclasses define the mixing of each head."""
+    """Attention over tokens (B, N, C) -> (B, N, C); subclasses define the mixing of each head.
+
+    Attributes:
+        is_causal: whether the output of a token must depend on it and earlier ones alone; ``attend`` and ``masked`` do
+            so.
+    """
 
     def __init__(self, declaration: DeclarationBase, geometry: Geometry, num_projections: int = 3) -> None:
         super().__init__()
         self.num_heads = geometry.num_heads
+        self.is_causal = geometry.is_causal
         self.num_projections = num_projections
         if geometry.separate_queries:
             self.q = nn.Linear(geometry.dim, geometry.dim) if num_projections > 2 else None
@@ -38,6 +44,14 @@ class ProjectedAttention(nn.Module, ABC):
     @abstractmethod
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D) from the projections (B, H, N, D), such as queries, keys and values, in this order."""
+
+    def attend(self, q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
+        """Return softmax attention, (B, H, N, D), in a causal form over each query's own and earlier keys."""
+        return causal_attend(q_BHND, k_BHMD, v_BHMD) if self.is_causal else attend(q_BHND, k_BHMD, v_BHMD)
+
+    def masked(self, scores_BHNN: Tensor) -> Tensor:
+        """Return the scores, in a causal form with minus infinity for keys after their query."""
+        return causal(scores_BHNN) if self.is_causal else scores_BHNN
 
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
         """Return (B, N, C)."""

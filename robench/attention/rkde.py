@@ -27,7 +27,7 @@ class Rkde(AttentionBase):
 
     kind: ClassVar[str] = "rkde"
     implementation: ClassVar[str] = "robench.attention.rkde_impl:RkdeAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.rkde_causal_impl:CausalRkdeAttention"
+    has_causal_form: ClassVar[bool] = True
 
     loss: Literal["huber", "hampel", "welsch", "tukey"] = "huber"
     threshold: Annotated[float, Gt(0), Le(LARGEST)] = 0.2

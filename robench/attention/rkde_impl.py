@@ -7,8 +7,17 @@ of x_j = [k_j, v_j], and u of the marginal one, of x_j = k_j, are each found by 
 
     h_j^2 = k(x_j, x_j) - 2 sum_m w_m k(x_m, x_j) + sum_mn w_m w_n k(x_m, x_n),    w_j = psi(h_j) / sum_m psi(h_m)
 
-with psi from ``robust_losses``. They start uniform (random in the paper, uniform in the code) and stay as they are
-where all would vanish. Values are not normalised, and both densities have the same bandwidth.
+They start uniform (random in the paper, uniform in the code) and stay as they are where all would vanish. psi(h) is
+rho'(h) / h of a robust loss rho with the threshold a:
+
+    huber   1 up to a, then a / h (Han et al. 2023, equation 24)
+    hampel  1 up to a, a / h up to b = 2a, a (c - h) / ((c - b) h) up to c = 3a, then nothing (Kim & Scott 2012)
+    welsch  exp(-(h / a)^2) (Holland & Welsch 1977)
+    tukey   (1 - (h / a)^2)^2 up to a, then nothing (Beaton & Tukey 1974)
+
+Han et al. print that of Huber alone, and b and c of Hampel; for the others the classic form is taken, without a factor
+of 1/2 in Welsch's exponent. Logarithms of psi are computed, so that none is too small for the number format. Values are
+not normalised, and both densities have the same bandwidth.
 
 Two formulas, chosen by a field:
 
@@ -22,6 +31,30 @@ Where this differs: from the second iteration on the code averages weights over 
 of each example has its own, so that no example depends on its neighbours. Rows do not sum to one, in either formula. A
 row's quotient has no bound where u vanishes and w does not, so a weight is held below the fourth root of the largest
 number (4e9 in float32), where neither output nor gradient overflows.
+
+Causal form
+-----------
+
+Causal robust KDE attention: densities, and the weights of their keys, are of keys up to a token.
+
+Source: Han et al. 2023, arXiv:2210.05794, Algorithm 1, as in ``rkde``; section 3.1 says that weights are matrices of
+pairs of positions, and start uniform on the unmasked part of a text. A field, ``prefix``, chooses whose past counts:
+
+* ``query``: the paper's. Query i has a density of the keys 0..i, and in it weights of its own: ``rkde`` on the first
+  i + 1 tokens, for the last of them.
+* ``key``: what the authors' code intends (robust_transformer, src/mem_transformer.py). psi of key j is found once, by
+  its distance h_j from the mean of the keys 0..j, and query i divides it by the sum over the keys 0..i. Where all of
+  these vanish, its weights stay as they are.
+* ``none``: that code as released, which puts the weights at the start on the masked future, so that they stay uniform:
+  causal ``kde``.
+
+The last term of that code's h_j^2 is a mean over m <= j of the means over the keys up to m; here both means are over
+the keys up to j. It divides psi by the sum over all keys, later ones too; here by the sum over those of the query's
+past.
+
+Cost: a product of two N x N matrices for each iteration and density, O(N^3) operations where softmax attention has
+O(N^2 D). About 20 N x N matrices are kept for gradients, where softmax attention keeps one, and 12 more for each
+further iteration.
 """
 
 from __future__ import annotations
@@ -32,11 +65,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from robench.attention.heads import causal
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
 from robench.attention.projected import ProjectedAttention
-from robench.attention.robust_losses import LOG_WEIGHTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from robench.attention.base import Formula
     from robench.attention.geometry import Geometry
     from robench.attention.rkde import Rkde
@@ -58,10 +93,16 @@ class RkdeAttention(ProjectedAttention):
         joint_BHMM = gaussian_gram(torch.cat([k_BHND, v_BHND], dim=-1), self.precision)
         weights_BHNM = quotients(
             gaussian_scores(q_BHND, k_BHND, self.precision),
-            robust_log_weights(joint_BHMM, self.declaration),
-            robust_log_weights(gaussian_gram(k_BHND, self.precision), self.declaration),
+            self.log_weights(joint_BHMM),
+            self.log_weights(gaussian_gram(k_BHND, self.precision)),
         )
         return weights_BHNM @ v_BHND
+
+    def log_weights(self, gram_BHMM: Tensor) -> Tensor:
+        """Return the logarithms of the weights, (B, H, 1, M), in a causal form those of each prefix, (B, H, N, M)."""
+        if self.is_causal:
+            return prefix_log_weights(gram_BHMM, self.declaration)
+        return robust_log_weights(gram_BHMM, self.declaration).unsqueeze(-2)
 
 
 def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde) -> Tensor:
@@ -92,12 +133,75 @@ def squared_distances(gram_BHMM: Tensor, log_weights_BHM: Tensor, formula: Formu
     return (1 - 2 * to_mean_BHM + of_mean_BH1).clamp(min=0)
 
 
-def quotients(scores_BHNM: Tensor, log_joint_BHM: Tensor, log_marginal_BHM: Tensor) -> Tensor:
-    """Return w_j k(q_i - k_j) / sum_m u_m k(q_i - k_m), of shape (B, H, N, M), from the logarithms."""
-    marginal_BHN1 = (log_marginal_BHM.unsqueeze(-2) + scores_BHNM).logsumexp(dim=-1, keepdim=True)
-    return bounded(log_joint_BHM.unsqueeze(-2) + scores_BHNM - marginal_BHN1)
+def prefix_log_weights(gram_BHNN: Tensor, declaration: Rkde) -> Tensor:
+    """Return the logarithms of each prefix's weights, (B, H, N, N): row i for keys 0..i, minus infinity for others."""
+    log_weights_BHNN = causal(torch.zeros_like(gram_BHNN)).log_softmax(dim=-1)
+    for _ in range(0 if declaration.prefix == "none" else declaration.num_iterations):
+        squared_BHNN = prefix_squared_distances(gram_BHNN, log_weights_BHNN.exp(), declaration.formula)
+        if declaration.prefix == "key":
+            squared_BHNN = squared_BHNN.diagonal(dim1=-2, dim2=-1).unsqueeze(-2).expand_as(squared_BHNN)
+        log_psi_BHNN = causal(log_psi(squared_BHNN, declaration))
+        vanished_BHN1 = log_psi_BHNN.isneginf().all(dim=-1, keepdim=True)
+        log_weights_BHNN = torch.where(vanished_BHN1, log_weights_BHNN, log_psi_BHNN).log_softmax(dim=-1)
+    return log_weights_BHNN
 
 
-def bounded(log_quotients: Tensor) -> Tensor:
-    """Return the quotients, of the same shape, below the fourth root of the largest number."""
-    return log_quotients.clamp(max=math.log(torch.finfo(log_quotients.dtype).max) / 4).exp()
+def prefix_squared_distances(gram_BHNN: Tensor, weights_BHNN: Tensor, formula: Formula) -> Tensor:
+    """Return h^2 of each key j, (B, H, N, N), from the weighted mean of the keys 0..i; for j > i it has no meaning."""
+    to_mean_BHNN = weights_BHNN @ gram_BHNN
+    of_mean_BHN1 = (weights_BHNN * to_mean_BHNN).sum(dim=-1, keepdim=True)
+    if formula == "released":
+        return 1 + to_mean_BHNN + of_mean_BHN1
+    return (1 - 2 * to_mean_BHNN + of_mean_BHN1).clamp(min=0)
+
+
+def quotients(scores_BHNM: Tensor, log_joint: Tensor, log_marginal: Tensor) -> Tensor:
+    """Return w_j k(q_i - k_j) / sum_m u_m k(q_i - k_m), of shape (B, H, N, M), from the logarithms.
+
+    Weights are the same for all queries, (B, H, 1, M), or those of each query, (B, H, N, M). Quotients are held below
+    the fourth root of the largest number.
+    """
+    marginal_BHN1 = (log_marginal + scores_BHNM).logsumexp(dim=-1, keepdim=True)
+    log_quotients_BHNM = log_joint + scores_BHNM - marginal_BHN1
+    return log_quotients_BHNM.clamp(max=math.log(torch.finfo(log_quotients_BHNM.dtype).max) / 4).exp()
+
+
+# Functions of h^2 (squared), because its root has no gradient where points coincide.
+def log_huber(squared: Tensor, threshold: float, tail: float) -> Tensor:
+    """Return ln psi; it never vanishes, so that ``tail`` is unused."""
+    return -0.5 * (squared / threshold**2).clamp(min=1).log()
+
+
+def log_hampel(squared: Tensor, threshold: float, tail: float) -> Tensor:
+    """Return ln psi, and ln ``tail`` from 3a on."""
+    remaining = 3 - (squared / threshold**2).clamp(min=1).sqrt()
+    descent = _log_where(remaining > 0, remaining.clamp(max=1))
+    return (log_huber(squared, threshold, tail) + descent).masked_fill(remaining <= 0, _log(tail))
+
+
+def log_welsch(squared: Tensor, threshold: float, tail: float) -> Tensor:
+    """Return ln psi; it never vanishes, so that ``tail`` is unused."""
+    return -squared / threshold**2
+
+
+def log_tukey(squared: Tensor, threshold: float, tail: float) -> Tensor:
+    """Return ln psi, and ln ``tail`` from a on."""
+    remaining = 1 - squared / threshold**2
+    return (2 * _log_where(remaining > 0, remaining)).masked_fill(remaining <= 0, _log(tail))
+
+
+def _log_where(positive: Tensor, x: Tensor) -> Tensor:
+    # 1 elsewhere, since an unused logarithm would still corrupt the gradient.
+    return torch.where(positive, x, 1.0).log()
+
+
+def _log(tail: float) -> float:
+    return math.log(tail) if tail else -math.inf
+
+
+LOG_WEIGHTS: Mapping[str, Callable[[Tensor, float, float], Tensor]] = {
+    "huber": log_huber,
+    "hampel": log_hampel,
+    "welsch": log_welsch,
+    "tukey": log_tukey,
+}

@@ -25,7 +25,7 @@ class Rpc(AttentionBase):
 
     kind: ClassVar[str] = "rpc"
     implementation: ClassVar[str] = "robench.attention.rpc_impl:RpcAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.rpc_causal_impl:CausalRpcAttention"
+    has_causal_form: ClassVar[bool] = True
 
     num_iterations: Annotated[int, Ge(1), Le(1000)] = 4
     sparsity: Annotated[float, Ge(0), Le(LARGEST)] = 4.0

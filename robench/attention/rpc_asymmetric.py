@@ -25,7 +25,7 @@ class RpcAsymmetric(AttentionBase):
 
     kind: ClassVar[str] = "rpc-asymmetric"
     implementation: ClassVar[str] = "robench.attention.rpc_asymmetric_impl:RpcAsymmetricAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.rpc_asymmetric_causal_impl:CausalRpcAsymmetricAttention"
+    has_causal_form: ClassVar[bool] = True
 
     num_iterations: Annotated[int, Ge(1), Le(1000)] = 4
     sparsity: Annotated[float, Ge(0), Le(LARGEST)] = 4.0

@@ -11,6 +11,16 @@ elsewhere.
 The authors have released no code for it. ``formula`` is about the threshold alone: ``released`` is lambda * mu with the
 width of all heads, as their code has it for symmetric attention. Where the appendix is silent: S and Y start from zero,
 as in Algorithm 1, so the first iteration is softmax attention wherever no key passes the threshold.
+
+Causal form
+-----------
+
+Causal RPC-Attention with separate queries: the keys alone are cleaned, masked in every iteration.
+
+Source: Teo & Nguyen 2024, appendix E.10, as in ``rpc_asymmetric``, with one mu_j for each token and the masks of the
+causal form of ``rpc``. The paper has no language model of it.
+
+Cost: ``num_iterations`` causal softmax attentions.
 """
 
 from __future__ import annotations
@@ -38,5 +48,5 @@ class RpcAsymmetricAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        threshold_BH11 = threshold_of(k_BHND, self.declaration)
-        return pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations, q_BHND)
+        threshold = threshold_of(k_BHND, self.declaration, is_causal=self.is_causal)
+        return pursue(k_BHND, v_BHND, threshold, self.declaration.num_iterations, q_BHND, attend=self.attend)

@@ -23,6 +23,22 @@ ADMM, Boyd et al. 2011, section 3.1.1) and mu itself enters through the threshol
 rounding. So K = 0, where mu would be infinite, needs no exception: the paper's threshold is lambda * 4 mean|K| = 0, and
 for the code's the mean is held above eps^2 of the number format (1e-14 in float32), below which no entry passes the
 threshold anyway unless lambda is 0. All tokens then weigh the same, and the output is V's mean.
+
+Causal form
+-----------
+
+Causal RPC-Attention: principal attention pursuit with one mu for each token, masked in every iteration.
+
+Source: Teo & Nguyen 2024, Algorithm 1, which the paper runs in the first four layers of its language model without
+saying how that is made causal (section 4.2). Here mu_j, and so the threshold of token j's row of S, is of the keys of
+tokens 0..j,
+
+    mu_j = (j + 1) D / (4 |K_0..j|_1)
+
+(with C in place of D in the released formula), and the softmax of each iteration is over a token's own and earlier
+cleaned keys. All else is row by row, as in ``rpc``. The authors' code of RPC's language model is not published.
+
+Cost: ``num_iterations`` causal softmax attentions.
 """
 
 from __future__ import annotations
@@ -32,9 +48,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from robench.attention.heads import attend
+from robench.attention.heads import running_mean
 from robench.attention.projected import ProjectedAttention
-from robench.attention.running import running_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +70,8 @@ class RpcAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         k_BHND, v_BHND = heads
-        threshold_BH11 = threshold_of(k_BHND, self.declaration)
-        return pursue(k_BHND, v_BHND, threshold_BH11, self.declaration.num_iterations)
+        threshold = threshold_of(k_BHND, self.declaration, is_causal=self.is_causal)
+        return pursue(k_BHND, v_BHND, threshold, self.declaration.num_iterations, attend=self.attend)
 
 
 def pursue(
@@ -66,7 +81,7 @@ def pursue(
     num_iterations: int,
     q_BHND: Tensor | None = None,
     *,
-    attention: Callable[[Tensor, Tensor, Tensor], Tensor] = attend,
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:
     """Return the low-rank part L, (B, H, N, D), after ``num_iterations`` of principal attention pursuit.
 
@@ -77,7 +92,7 @@ def pursue(
     for _ in range(num_iterations):
         sparse_BHND = shrink(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold)
         cleaned_BHND = k_BHND - sparse_BHND - scaled_dual_BHND
-        low_rank_BHND = attention(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
+        low_rank_BHND = attend(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
         scaled_dual_BHND = scaled_dual_BHND + (k_BHND - low_rank_BHND - sparse_BHND)
     return low_rank_BHND
 
@@ -87,18 +102,16 @@ def shrink(x_BHND: Tensor, threshold: Tensor) -> Tensor:
     return x_BHND.sign() * (x_BHND.abs() - threshold).relu()
 
 
-def threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric) -> Tensor:
-    """Return the threshold of each example's head, (B, H, 1, 1), by the declared formula."""
-    return threshold_at(k_BHND.abs().mean(dim=(-2, -1), keepdim=True), declaration)
+def threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric, *, is_causal: bool) -> Tensor:
+    """Return the threshold of each example's head, (B, H, 1, 1), by the declared formula.
 
-
-def running_threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric) -> Tensor:
-    """Return the threshold of each token, (B, H, N, 1), which is that of the keys up to it."""
-    return threshold_at(running_mean(k_BHND.abs().mean(dim=-1, keepdim=True)), declaration)
-
-
-def threshold_at(mean: Tensor, declaration: Rpc | RpcAsymmetric) -> Tensor:
-    """Return the thresholds where the absolute entries of keys have these means, of their shape (B, H, ...)."""
+    With ``is_causal`` each token has one, of the keys up to it, (B, H, N, 1).
+    """
+    sizes_BHND = k_BHND.abs()
+    if is_causal:
+        mean = running_mean(sizes_BHND.mean(dim=-1, keepdim=True))
+    else:
+        mean = sizes_BHND.mean(dim=(-2, -1), keepdim=True)
     if declaration.formula == "paper":
         return declaration.sparsity * 4 * mean
     # The bound is far above the square root of the smallest number, so that the gradient, in 1 / mean^2, is finite too.

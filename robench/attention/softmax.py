@@ -14,4 +14,4 @@ class Softmax(AttentionBase):
 
     kind: ClassVar[str] = "softmax"
     implementation: ClassVar[str] = "robench.attention.softmax_impl:SoftmaxAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.softmax_causal_impl:CausalSoftmaxAttention"
+    has_causal_form: ClassVar[bool] = True

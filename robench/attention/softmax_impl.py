@@ -2,6 +2,15 @@
 
 Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1; parameters as in timm and DeiT (``qkv`` is [3C, C], order
 q, k, v, with bias). Nothing differs: in float64 it agrees with timm's unfused path bit by bit.
+
+Causal form
+-----------
+
+Causal scaled dot-product attention: the softmax of each query is over its own and earlier keys.
+
+Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
+
+Cost: that of softmax attention, the scores of later keys included.
 """
 
 from __future__ import annotations
@@ -10,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
@@ -23,4 +31,4 @@ class SoftmaxAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        return attend(q_BHND, k_BHND, v_BHND)
+        return self.attend(q_BHND, k_BHND, v_BHND)

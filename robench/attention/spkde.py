@@ -25,7 +25,7 @@ class Spkde(AttentionBase):
 
     kind: ClassVar[str] = "spkde"
     implementation: ClassVar[str] = "robench.attention.spkde_impl:SpkdeAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.spkde_causal_impl:CausalSpkdeAttention"
+    has_causal_form: ClassVar[bool] = True
 
     beta: Annotated[float, Ge(1), Le(LARGEST)] = 1.4
     formula: Formula = "paper"

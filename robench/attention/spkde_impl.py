@@ -26,6 +26,19 @@ their rounding (the code's solver stops short of zero, at about 1e-9), and quoti
 equal tokens G is singular, and they get equal weights by the solver's ridge: 1e-11 in float64, 1e-7 where gradients are
 float32 or coarser (the objective is within 1e-8 there too), and a bound on the rounding of distances, which counts for
 values of size 50 and more.
+
+Causal form
+-----------
+
+Causal SPKDE attention: a quadratic program for the past of each query.
+
+Source: Han et al. 2023, arXiv:2210.05794, Algorithm 1 and equations 6 to 9, as in ``spkde``: query i has the weights of
+the densities of the keys 0..i: ``spkde`` on the first i + 1 tokens, for the last of them. The paper prints results of a
+language model without more details, and the authors' code has none.
+
+Cost: 2 N quadratic programs a head in place of 2, each O(n^3) for n keys, and so O(N^4) operations where softmax
+attention has O(N^2 D), and O(N^3) numbers in memory under gradients. 256 tokens take 256 times the
+operations of 64.
 """
 
 from __future__ import annotations
@@ -34,6 +47,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
 from robench.attention.projected import ProjectedAttention
@@ -63,10 +77,24 @@ class SpkdeAttention(ProjectedAttention):
         k_BHND = unit(k_BHND)
         weights_BHNN = quotients(
             gaussian_scores(q_BHND, k_BHND, self.precision),
-            self.log_weights(torch.cat([k_BHND, v_BHND], dim=-1)),
-            self.log_weights(k_BHND),
+            self.row_log_weights(torch.cat([k_BHND, v_BHND], dim=-1)),
+            self.row_log_weights(k_BHND),
         )
         return weights_BHNN @ v_BHND
+
+    def row_log_weights(self, points_BHND: Tensor) -> Tensor:
+        """Return the logarithms of the weights, (B, H, 1, N), in a causal form for each prefix, (B, H, N, N).
+
+        Those of keys after a prefix are minus infinity.
+        """
+        if not self.is_causal:
+            return self.log_weights(points_BHND).unsqueeze(-2)
+        num_tokens = points_BHND.shape[-2]
+        rows = [
+            pad(self.log_weights(points_BHND[..., :count, :]), (0, num_tokens - count), value=-torch.inf)
+            for count in range(1, num_tokens + 1)
+        ]
+        return torch.stack(rows, dim=-2)
 
     def log_weights(self, points_BHND: Tensor) -> Tensor:
         """Return the logarithms of the weights of the density of these points, (B, H, N), in their dtype."""

@@ -14,4 +14,4 @@ class Symmetric(AttentionBase):
 
     kind: ClassVar[str] = "symmetric"
     implementation: ClassVar[str] = "robench.attention.symmetric_impl:SymmetricAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.symmetric_causal_impl:CausalSymmetricAttention"
+    has_causal_form: ClassVar[bool] = True

@@ -3,6 +3,15 @@
 Source: Teo & Nguyen 2024 (RPC-Attention), the SymViT baseline of section 4. There is no query projection: ``qkv`` is
 [2C, C], order k, v, with bias, as in the authors' code (KPCA_code, Robust/softmax.py). The code scales the scores, this
 the queries before the product, as timm does; the two differ in rounding alone.
+
+Causal form
+-----------
+
+Causal symmetric attention: the softmax over K K^T / sqrt(D) is over each token's own and earlier keys.
+
+Source: Teo & Nguyen 2024 (RPC-Attention), the language model Symmlm of section 4.2; ``symmetric`` masked.
+
+Cost: that of softmax attention.
 """
 
 from __future__ import annotations
@@ -11,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
 
 if TYPE_CHECKING:
@@ -29,4 +37,4 @@ class SymmetricAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         k_BHND, v_BHND = heads
-        return attend(k_BHND, k_BHND, v_BHND)
+        return self.attend(k_BHND, k_BHND, v_BHND)

@@ -18,7 +18,7 @@ class Twicing(AttentionBase):
 
     kind: ClassVar[str] = "twicing"
     implementation: ClassVar[str] = "robench.attention.twicing_impl:TwicingAttention"
-    causal_implementation: ClassVar[str] = "robench.attention.twicing_causal_impl:CausalTwicingAttention"
+    has_causal_form: ClassVar[bool] = True
 
     layers: Layers = "all"
     elsewhere: Literal["softmax"] = "softmax"

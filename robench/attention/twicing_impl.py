@@ -9,6 +9,17 @@ as in DeiT, whose weights it shares by name and shape.
 
 The authors' vision code (models.py) is the same except for dropout on A, which is off here, and applies it in every
 layer, the default of ``layers``. Their language code squares A, and in the last two of sixteen layers alone.
+
+Causal form
+-----------
+
+Causal twicing attention: A V + A (V - A V), with A the causal softmax weights.
+
+Source: Abdullaev & Nguyen 2025 (Transformer Meets Twicing), equation 19, as in ``twicing``; 2 A - A A is lower
+triangular where A is. The authors' language code squares A, and in the last two of sixteen layers alone, which is
+``layers: [14, 15]``; their paper does not mention it.
+
+Cost: that of softmax attention, and one more product of A with values.
 """
 
 from __future__ import annotations
@@ -30,10 +41,6 @@ class TwicingAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        return twice(dot_scores(q_BHND, k_BHND).softmax(dim=-1), v_BHND)
-
-
-def twice(weights_BHNM: Tensor, v_BHMD: Tensor) -> Tensor:
-    """Return A V + A (V - A V), (B, H, N, D), for square A."""
-    smoothed_BHND = weights_BHNM @ v_BHMD
-    return smoothed_BHND + weights_BHNM @ (v_BHMD - smoothed_BHND)
+        weights_BHNN = self.masked(dot_scores(q_BHND, k_BHND)).softmax(dim=-1)
+        smoothed_BHND = weights_BHNN @ v_BHND
+        return smoothed_BHND + weights_BHNN @ (v_BHND - smoothed_BHND)

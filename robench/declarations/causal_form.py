@@ -5,38 +5,37 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from robench.core.errors import DeclarationError
-from robench.declarations.base import DeclarationBase, imported
+from robench.declarations.base import DeclarationBase
 
 
 class CausalFormBase(DeclarationBase):
-    """Declaration of a part whose causal form, if it has one, is a second implementation.
+    """Declaration of a part whose implementation may have a causal form, built where the backbone is causal.
 
     In a causal form the output of a token depends on it and earlier ones alone, in value and gradient.
 
     Attributes:
         family: noun of the family in messages.
-        causal_implementation: ``module:name`` of the causal form, called like the implementation, with the same names
-            of parameters; empty if there is none.
+        has_causal_form: whether the implementation has a causal form, with the same names of parameters.
         not_causal: reason why there is none.
     """
 
     family: ClassVar[str]
-    causal_implementation: ClassVar[str] = ""
+    has_causal_form: ClassVar[bool] = False
     not_causal: ClassVar[str] = ""
 
     @property
     def causal_problem(self) -> str:
         """Return the reason why these settings have no causal form; empty if they have one."""
-        return "" if self.causal_implementation else self.not_causal or "its declaration names no causal_implementation"
+        return "" if self.has_causal_form else self.not_causal or "its declaration does not set has_causal_form"
 
-    def implemented_causally(self) -> Any:
-        """Import and return the causal form, a callable like the implementation.
+    def implemented_for(self, *, is_causal: bool) -> Any:
+        """Import and return the implementation, for a causal backbone or another one.
 
         Raises:
-            DeclarationError: these settings have none; the message says why.
+            DeclarationError: the backbone is causal, and these settings have no causal form; the message says why.
         """
-        if problem := self.causal_problem:
+        if is_causal and (problem := self.causal_problem):
             raise DeclarationError(
                 f"{self.family} {self.kind} has no causal form, which language models need: {problem}"
             )
-        return imported(self.causal_implementation)
+        return self.implemented()

@@ -11,11 +11,10 @@ from robench.models.base import ArchitectureBase
 from robench.models.fan import Fan
 from robench.models.language import Language
 from robench.models.python_backbone import Python
-from robench.models.quantized_vit import QuantizedVit
 from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
 from robench.models.text_classifier import TextClassifier
 from robench.models.timm_backbone import Timm
-from robench.models.vit import Vit
+from robench.models.vit import QuantizedVit, Vit
 
 __all__ = ["BACKBONES", "RESIDUALS"]
 

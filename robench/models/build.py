@@ -1,4 +1,4 @@
-"""Construction of models from their declarations, with initial weights from torch's global generator."""
+"""Construction of models from their declarations, and corrections of modules whose gradients would be wrong."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from robench.core.errors import DeclarationError, RobenchError, UnknownNameError
 from robench.models import BACKBONES
 from robench.models.base import ArchitectureBase
-from robench.models.batch_norm import guard_batch_norms
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from robench.core.declared import Declaration
 
 
@@ -58,3 +60,38 @@ def _built(architecture: ArchitectureBase, drop_path_rate: float) -> nn.Module:
     rates = (drop_path_rate,) if drop_path_rate else ()
     model: nn.Module = architecture.implemented()(architecture, *rates)
     return model
+
+
+def guard_batch_norms(model: nn.Module) -> None:
+    """Correct the gradients of a model's batch norms for batches of one example, without changing outputs.
+
+    torch (seen in 2.15, on CPUs) computes the gradient of a batch norm in evaluation mode wrongly, without an error, if
+    the batch has one example and the gradient that arrives lies channel by channel in memory, but with an unusual
+    stride of the batch, as it does below ``flatten(2).transpose(1, 2)``, the usual way from convolutions to tokens. An
+    attack that follows such a gradient is weak, and its model looks robust. So gradients of single examples are copied
+    into the usual order before they reach a batch norm.
+    """
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            module.register_forward_hook(_order_gradient)
+
+
+def is_guard(hook: object) -> bool:
+    """Return whether a hook was registered by ``guard_batch_norms``, so that it changes no output."""
+    return hook is _order_gradient
+
+
+def _order_gradient(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    if output.requires_grad and len(output) == 1:
+        output.register_hook(_in_order)
+
+
+def _in_order(gradient: Tensor) -> Tensor:
+    return gradient.contiguous()
+
+
+def without_fused_attention(model: nn.Module) -> None:
+    """Disable fused attention in every module with timm's switch, as gradients of some kernels differ between runs."""
+    for module in model.modules():
+        if hasattr(module, "fused_attn"):
+            module.fused_attn = False  # type: ignore[assignment]  # a plain attribute, which torch's stubs leave out

@@ -10,7 +10,8 @@ from robench.attention.softmax import Softmax
 from robench.attention.symmetric import Symmetric
 from robench.attention.twicing import Twicing
 from robench.models.residuals import Boost, PlainResidual
-from robench.models.transformer import Count, Transformer
+from robench.models.transformer import Count
+from robench.models.vit import ImageTransformer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ FAN_RESIDUALS: Sequence[type[DeclarationBase]] = (PlainResidual, Boost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fan(Transformer):
+class Fan(ImageTransformer):
     """Fully attentional network (FAN-ViT). Zhou et al. 2022, arXiv:2204.12451.
 
     The class token joins the patches after the last block that mixes tokens.
@@ -48,7 +49,7 @@ class Fan(Transformer):
         embedded = [] if self.patch_size in (8, 16) else [("patch_size", f"must be 8 or 16, got {self.patch_size}")]
         return [
             *embedded,
-            *Transformer.contradictions(self),
+            *ImageTransformer.contradictions(self),
             *_refused("attention", self.attention, TOKEN_MIXINGS),
             *_refused("residual", self.residual, FAN_RESIDUALS),
         ]

@@ -14,8 +14,7 @@ import torch
 from robench.core.containment import Contained
 from robench.core.errors import UsageError, described
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models.batch_norm import guard_batch_norms
-from robench.models.fused_attention import without_fused_attention
+from robench.models.build import guard_batch_norms, without_fused_attention
 from robench.models.loaded import LoadedModel
 from robench.models.module_digest import UndigestibleError, digest_of_module
 from robench.tasks import TASKS

@@ -7,17 +7,16 @@ arXiv:1608.05859), as a whole softmax or an adaptive one. The mechanisms are in 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
 
-from robench.attention.geometry import Geometry
-from robench.attention.state import ForwardState
 from robench.domains.code_points import CONTEXT_END, decoded
-from robench.models.adaptive_softmax import AdaptiveSoftmax
-from robench.models.word_transformer_impl import END_ID, WordModel, build_word_block
+from robench.models.word_transformer_impl import END_ID, WordModel
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
 if TYPE_CHECKING:
@@ -42,26 +41,22 @@ def build_language(architecture: Language) -> nn.Module:
 class LanguageModel(WordModel):
     """Language model over texts; see the module."""
 
-    takes_seeds = True
+    architecture: Language
+    # ``forward`` takes none; ``hidden`` does, for training.
+    takes_losses = False
     positions: Tensor
 
     def __init__(self, architecture: Language) -> None:
-        super().__init__(architecture.vocabulary_size)
-        self.architecture = architecture
-        dim = architecture.dim
-        self.embedding = nn.Embedding(architecture.vocabulary_size, dim)
-        self.blocks = nn.ModuleList(_block(architecture, layer) for layer in range(architecture.depth))
-        # A block with post-norm ends with one.
-        self.norm = nn.LayerNorm(dim) if architecture.norm == "pre" else nn.Identity()
-        self.output = AdaptiveSoftmax(architecture.vocabulary_size, dim, architecture.cutoffs)
-        self.dropout = nn.Dropout(architecture.dropout)
-        positions = sinusoids(architecture.context, dim)
+        super().__init__(architecture)
+        self._add_blocks()
+        self.output = AdaptiveSoftmax(architecture.vocabulary_size, architecture.dim, architecture.cutoffs)
+        positions = sinusoids(architecture.context, architecture.dim)
         if architecture.positions == "backward":
             positions = positions.flip(0)
         self.register_buffer("positions", positions, persistent=False)
-        self._init_weights(self.embedding)
+        self._init_weights()
 
-    def forward(self, points: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def forward(self, points: Tensor, seeds: Sequence[int] | None = None) -> Tensor:  # type: ignore[override]  # as above
         """Return the negative log-likelihoods (B, 1 + T) of texts (B, T), ``NO_TOKEN`` after the last one.
 
         No text has more tokens than signs, but for an end of the last line. ``seeds``, one per text, are for mechanisms
@@ -109,13 +104,17 @@ class LanguageModel(WordModel):
 
         Layers append their auxiliary training losses, (W,) each, to a list ``losses_B``.
         """
-        length = inputs_WL.shape[1]
-        embedded_WLC = self.embedding(inputs_WL) * self.architecture.dim**0.5
-        first_WLC = self.dropout(embedded_WLC + self.positions[:length])
-        state, x_WLC = ForwardState(seeds=seeds, losses_B=losses_B), first_WLC
-        for block in self.blocks:
-            x_WLC = block(x_WLC, first_WLC, state)
-        hidden_WLC: Tensor = self.norm(x_WLC)
+        return self.read_out(self.through_blocks(inputs_WL, seeds, losses_B))
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Return the tokens (W, L, C) of windows of ids (W, L)."""
+        embedded_WLC = self.embedding(inputs) * self.architecture.dim**0.5
+        first_WLC: Tensor = self.dropout(embedded_WLC + self.positions[: inputs.shape[1]])
+        return first_WLC
+
+    def read_out(self, x_BNC: Tensor) -> Tensor:
+        """Return the last layer's tokens, (W, L, C)."""
+        hidden_WLC: Tensor = self.norm(x_BNC)
         return hidden_WLC
 
     def losses_of(self, hidden_NC: Tensor, targets_N: Tensor) -> Tensor:
@@ -159,13 +158,44 @@ def sinusoids(length: int, dim: int) -> Tensor:
     return torch.tensor(np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :dim], dtype=torch.float32)
 
 
-def _block(architecture: Language, layer: int) -> nn.Module:
-    geometry = Geometry(
-        dim=architecture.dim,
-        num_heads=architecture.num_heads,
-        num_tokens=architecture.context,
-        depth=architecture.depth,
-        layer=layer,
-        is_causal=True,
-    )
-    return build_word_block(architecture, geometry)
+class AdaptiveSoftmax(nn.Module):
+    """Adaptive softmax: likelihoods of words in clusters by frequency, so that rare words cost little.
+
+    Source: Grave et al. 2017, arXiv:1609.04309, as Transformer-XL has it (Dai et al. 2019, arXiv:1901.02860) with
+    ``div_val`` 1 and the output tied to the embedding. The head has the words below the first cutoff and one entry a
+    cluster; a word of cluster i has the probability of the cluster's entry times its own among the cluster's words.
+    Cluster i is entry cutoffs[0] + i of the head, as in torch; Transformer-XL's code reads them from the end.
+
+    Only the target's likelihood is computed: the logits of a cluster are those of tokens whose target it has. Without
+    cutoffs it is the softmax over all words.
+
+    Args:
+        vocabulary_size: number V of words, by descending frequency.
+        dim: width C of tokens.
+        cutoffs: vocabulary sizes at which clusters begin, ascending, all below V.
+    """
+
+    def __init__(self, vocabulary_size: int, dim: int, cutoffs: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.ends = (*cutoffs, vocabulary_size)
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self.cluster_weight = nn.Parameter(torch.zeros(len(cutoffs), dim)) if cutoffs else None
+        self.cluster_bias = nn.Parameter(torch.zeros(len(cutoffs))) if cutoffs else None
+
+    def forward(self, hidden_NC: Tensor, targets_N: Tensor, embedding_VC: Tensor) -> Tensor:
+        """Return the negative log-likelihoods (N,) of the targets (N,), int64 in [0, V)."""
+        short = self.ends[0]
+        weight, bias = embedding_VC[:short], self.bias[:short]
+        if self.cluster_weight is None or self.cluster_bias is None:
+            return cross_entropy(linear(hidden_NC, weight, bias), targets_N, reduction="none")
+        weight, bias = torch.cat([weight, self.cluster_weight]), torch.cat([bias, self.cluster_bias])
+        cluster_N = torch.bucketize(targets_N, torch.tensor(self.ends[:-1], device=targets_N.device), right=True)
+        of_head_N = torch.where(cluster_N == 0, targets_N, short - 1 + cluster_N)
+        losses_N = cross_entropy(linear(hidden_NC, weight, bias), of_head_N, reduction="none")
+        for cluster, (start, stop) in enumerate(pairwise(self.ends), start=1):
+            (places,) = (cluster_N == cluster).nonzero(as_tuple=True)
+            if len(places):
+                logits = linear(hidden_NC[places], embedding_VC[start:stop], self.bias[start:stop])
+                own = cross_entropy(logits, targets_N[places] - start, reduction="none")
+                losses_N = losses_N.index_add(0, places, own)
+        return losses_N

@@ -13,8 +13,7 @@ from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
-from robench.models.compiled import CompiledPasses
-from robench.models.precision import Arithmetic, arithmetic_of, running_in, widened
+from robench.models.precision import Arithmetic, CompiledPasses, arithmetic_of, running_in, widened
 from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:

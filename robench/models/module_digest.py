@@ -29,7 +29,7 @@ import torch
 from torch import nn
 
 from robench.core.user_code import code_digest
-from robench.models.batch_norm import is_guard
+from robench.models.build import is_guard
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

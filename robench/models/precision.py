@@ -2,28 +2,40 @@
 
 Autocast computes products of matrices and convolutions in bfloat16 or float16, and what it lists as sensitive, such as
 softmax, norms and losses, in float32. Inputs, weights and what gradients arrive at stay float32.
+
+Compiled passes have fused attention where a mechanism allows it. Fused kernels round otherwise than the operations that
+they replace, so that compiled passes are a precision of their own (``core.shard.Precision``). A graph is compiled for
+each shape of a batch, with and without gradients; nothing falls back to passes that are not compiled.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from robench.core.errors import ContractError, described, shortened
+from robench.core.seeds import LazySeeds
 from robench.core.shard import Precision, is_compiled, number_format
 from robench.domains.devices import is_out_of_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
     from torch import Tensor
 
 LONGEST_REASON = 300
+COMPILER = "inductor"
+# Graphs of a model: a few shapes, each with and without gradients, through solvers or not. Compiling takes seconds.
+MOST_GRAPHS = 32
+ADVICE = "Measure the model in a precision that is not compiled"
+# Of the fused kernels the one whose gradients are the same each time; the other is the formula itself.
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +104,73 @@ def _innermost_module(traceback: TracebackType | None) -> str:
             found = type(module).__name__
         traceback = traceback.tb_next
     return found
+
+
+class CompiledPasses:
+    """Passes of a module of images, compiled when they are first run.
+
+    Args:
+        module: in evaluation mode, without parameters that require gradients.
+        takes_seeds: whether it takes a seed for each row.
+    """
+
+    def __init__(self, module: nn.Module, *, takes_seeds: bool) -> None:
+        self._module, self._takes_seeds = module, takes_seeds
+        self._compiled: Any = None  # torch.compile has no type for what it returns
+
+    def __call__(self, images: Tensor, seeds: Sequence[int] | None) -> Any:
+        """Return the output of the module for images (B, C, H, W).
+
+        Raises:
+            ContractError: the model draws random numbers, or its passes differ too much from each other.
+        """
+        if self._compiled is None:
+            self._check(images)
+            self._compiled = self._made()
+        # Numbers in a tuple would be constants of the graph.
+        given = (_unread(seeds, len(images)),) if self._takes_seeds else ()
+        with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True), sdpa_kernel(_KERNELS):
+            try:
+                return self._compiled(images, *given)
+            except (torch._dynamo.exc.FailOnRecompileLimitHit, torch._dynamo.exc.TorchDynamoException) as error:
+                raise ContractError(f"{type(self._module).__name__} {_reason(error)}. {ADVICE}") from error
+
+    def _made(self) -> Any:
+        # Compiled in this process: none of its own is left when a worker ends.
+        options: dict[str, str | int | bool] = {"compile_threads": 1} if COMPILER == "inductor" else {}
+        return torch.compile(  # type: ignore[call-overload]  # its overloads lack the last two
+            self._module,
+            dynamic=False,
+            backend=COMPILER,
+            options=options or None,
+            recompile_limit=MOST_GRAPHS,
+            # Other models with the same code have graphs of their own.
+            isolate_recompiles=True,
+        )
+
+    def _check(self, images: Tensor) -> None:
+        """Refuse a module that reads its seeds: their values are no part of a graph."""
+        if not self._takes_seeds:
+            return
+        seeds = LazySeeds(lambda: [0] * len(images), len(images))
+        with torch.no_grad():
+            self._module(images.detach().clone(), seeds)
+        if seeds.were_read:
+            raise ContractError(
+                f"{type(self._module).__name__} draws random numbers in its passes, which cannot be compiled. {ADVICE}"
+            )
+
+
+def _unread(seeds: Sequence[int] | None, num_rows: int) -> LazySeeds | None:
+    return seeds if seeds is None or isinstance(seeds, LazySeeds) else LazySeeds(lambda: seeds, num_rows)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, torch._dynamo.exc.FailOnRecompileLimitHit):
+        return (
+            f"needs more than {MOST_GRAPHS} compiled graphs, for shapes of its inputs or values in its code that "
+            "change from pass to pass"
+        )
+    # After a blank line follow torch's settings for its own developers.
+    text = described(error).split("\n\n")[0]
+    return f"cannot be compiled: {shortened(' '.join(text.split()), LONGEST_REASON)}"

@@ -11,7 +11,7 @@ from robench.declarations.causal_form import CausalFormBase
 class ResidualBase(CausalFormBase):
     """Base class of residual connections; the implementation is a callable ``(declaration, parts) -> nn.Module``.
 
-    A connection whose tokens do not mix names the same block as its causal form.
+    A connection that does not mix tokens has a causal form: it is the same block.
     """
 
     family: ClassVar[str] = "residual connection"
@@ -23,7 +23,7 @@ class PlainResidual(ResidualBase):
 
     kind: ClassVar[str] = "plain"
     implementation: ClassVar[str] = "robench.models.residuals_impl:PlainBlock"
-    causal_implementation: ClassVar[str] = "robench.models.residuals_impl:PlainBlock"
+    has_causal_form: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Boost(ResidualBase):
 
     kind: ClassVar[str] = "boost"
     implementation: ClassVar[str] = "robench.models.residuals_impl:BoostBlock"
-    causal_implementation: ClassVar[str] = "robench.models.residuals_impl:BoostBlock"
+    has_causal_form: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

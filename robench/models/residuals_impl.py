@@ -66,8 +66,7 @@ def build_block(declaration: ResidualBase, parts: BlockParts, *, is_causal: bool
     Raises:
         DeclarationError: a causal block is wanted of a connection without a causal form.
     """
-    implementation = declaration.implemented_causally() if is_causal else declaration.implemented()
-    block: PlainBlock = implementation(declaration, parts)
+    block: PlainBlock = declaration.implemented_for(is_causal=is_causal)(declaration, parts)
     return block
 
 

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from robench.attention.geometry import Geometry
-from robench.attention.state import ForwardState
 from robench.domains.code_points import decoded
-from robench.models.word_transformer_impl import END_ID, WordModel, build_word_block
+from robench.models.word_transformer_impl import END_ID, WordModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,32 +34,22 @@ def build_text_classifier(architecture: TextClassifier) -> nn.Module:
 class TextClassifierModel(WordModel):
     """Classifier over texts; see the module."""
 
-    takes_seeds = True
-    takes_losses = True
+    architecture: TextClassifier
 
     def __init__(self, architecture: TextClassifier) -> None:
-        super().__init__(architecture.vocabulary_size)
-        self.architecture = architecture
+        super().__init__(architecture)
         dim = architecture.dim
-        self.embedding = nn.Embedding(architecture.vocabulary_size, dim)
         self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, dim))
         self.pos_embed = nn.Parameter(0.02 * torch.randn(1, architecture.num_tokens, dim))
-        self.dropout = nn.Dropout(architecture.dropout)
-        self.blocks = nn.ModuleList(_block(architecture, layer) for layer in range(architecture.depth))
-        # A block with post-norm ends with one.
-        self.norm = nn.LayerNorm(dim) if architecture.norm == "pre" else nn.Identity()
+        self._add_blocks()
         self.head = nn.Linear(dim, architecture.num_classes)
-        self._init_weights(self.embedding)
+        self._init_weights()
 
     def forward(
-        self, points: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
+        self, inputs: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
     ) -> Tensor:
-        """Return logits (B, num_classes) of texts (B, T).
-
-        ``seeds``, one per text, are for mechanisms that draw random numbers; layers append their auxiliary training
-        losses, (B,) each, to a list ``losses_B``.
-        """
-        return self.logits_of(self.tokens(decoded(points)), seeds, losses_B)
+        """Return logits (B, num_classes) of texts (B, T)."""
+        return self.logits_of(self.tokens(decoded(inputs)), seeds, losses_B)
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """Return the ids of the first words of each text, (B, context)."""
@@ -73,26 +61,22 @@ class TextClassifierModel(WordModel):
     def logits_of(
         self, ids_BL: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
     ) -> Tensor:
-        """Return logits (B, num_classes) of ids (B, context); see ``forward``."""
-        words_BLC = self.embedding(ids_BL) * self.architecture.dim**0.5
-        class_B1C = self.cls_token.expand(len(ids_BL), -1, -1)
-        is_causal = self.architecture.is_causal
-        tokens_BNC = torch.cat([words_BLC, class_B1C] if is_causal else [class_B1C, words_BLC], dim=1)
-        first_BNC = self.dropout(tokens_BNC + self.pos_embed)
-        state, x_BNC = ForwardState(seeds=seeds, positions_NC=self.pos_embed[0], losses_B=losses_B), first_BNC
-        for block in self.blocks:
-            x_BNC = block(x_BNC, first_BNC, state)
-        logits: Tensor = self.head(self.norm(x_BNC[:, -1 if is_causal else 0]))
+        """Return logits (B, num_classes) of ids (B, context)."""
+        return super().forward(ids_BL, seeds, losses_B)
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Return the tokens (B, N, C) of ids (B, context), the class token included."""
+        words_BLC = self.embedding(inputs) * self.architecture.dim**0.5
+        class_B1C = self.cls_token.expand(len(inputs), -1, -1)
+        parts = [words_BLC, class_B1C] if self.architecture.is_causal else [class_B1C, words_BLC]
+        first_BNC: Tensor = self.dropout(torch.cat(parts, dim=1) + self.pos_embed)
+        return first_BNC
+
+    def position_vectors(self) -> Tensor:
+        """Return the learned vectors of positions, (N, C)."""
+        return self.pos_embed[0]
+
+    def read_out(self, x_BNC: Tensor) -> Tensor:
+        """Return logits (B, num_classes)."""
+        logits: Tensor = self.head(self.norm(x_BNC[:, -1 if self.architecture.is_causal else 0]))
         return logits
-
-
-def _block(architecture: TextClassifier, layer: int) -> nn.Module:
-    geometry = Geometry(
-        dim=architecture.dim,
-        num_heads=architecture.num_heads,
-        num_tokens=architecture.num_tokens,
-        depth=architecture.depth,
-        layer=layer,
-        is_causal=architecture.is_causal,
-    )
-    return build_word_block(architecture, geometry)

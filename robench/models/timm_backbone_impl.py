@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import timm
 
 from robench.core.errors import DeclarationError, UnknownNameError
-from robench.models.fused_attention import without_fused_attention
+from robench.models.build import without_fused_attention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from robench.core.errors import DeclarationError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.timm_backbone import Timm
-from robench.models.transformer import Transformer
+from robench.models.vit import ImageTransformer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -98,7 +98,7 @@ def _adapted(architecture: Architecture, arguments: Mapping[str, object], name: 
     """Return the architecture with the sizes requested by a script."""
     if isinstance(architecture, Timm):
         return replace(architecture, arguments={**architecture.arguments, **arguments})  # type: ignore[dict-item]  # timm's
-    known = FIELDS if isinstance(architecture, Transformer) else {}
+    known = FIELDS if isinstance(architecture, ImageTransformer) else {}
     if unknown := sorted(set(arguments) - set(known)):
         takes = ", ".join((*known, "drop_path_rate"))
         raise DeclarationError(
@@ -132,7 +132,7 @@ def _settings(checkpoint: Checkpoint) -> dict[str, object]:
 
 
 def _sizes(architecture: Architecture) -> dict[str, object]:
-    if isinstance(architecture, Transformer):
+    if isinstance(architecture, ImageTransformer):
         return {
             "num_classes": architecture.num_classes,
             "input_size": (architecture.num_channels, architecture.image_size, architecture.image_size),

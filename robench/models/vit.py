@@ -1,16 +1,73 @@
-"""Declaration of vision transformers."""
+"""Declarations of vision transformers: sizes of images and patches, ViT, and ViT that sees rounded images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from robench.declarations.base import FieldProblem
-from robench.models.transformer import Transformer
+from annotated_types import Ge, Gt, Le
+
+from robench.declarations.base import LARGEST, FieldProblem
+from robench.models.transformer import Count, Transformer
+
+Side = Annotated[int, Ge(1), Le(4096)]
+# Images of 4096 pixels in patches of 16.
+MOST_TOKENS = 65_537
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vit(Transformer):
+class ImageTransformer(Transformer):
+    """Transformer over square patches of an image.
+
+    Attributes:
+        image_size, patch_size: side lengths in pixels; ``num_channels``: number of channels of the images.
+        num_classes: number of logits.
+        mlp_ratio: hidden width of the MLP over ``dim``.
+    """
+
+    takes_drop_path: ClassVar[bool] = True
+
+    image_size: Side
+    patch_size: Side
+    num_classes: Annotated[int, Ge(1), Le(LARGEST)]
+    num_channels: Count = 3
+    mlp_ratio: Annotated[float, Gt(0), Le(1000)] = 4.0
+
+    @property
+    def num_patches(self) -> int:
+        """Return the number of patches of an image."""
+        return (self.image_size // self.patch_size) ** 2
+
+    @property
+    def num_tokens(self) -> int:
+        """Return the number of tokens of an attention layer."""
+        return self.num_patches
+
+    @property
+    def mlp_parameters(self) -> int:
+        """Return the approximate number of parameters of the MLP of a block."""
+        return round(2 * self.mlp_ratio * self.dim**2)
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Return the approximate number of parameters of positions, head and patches."""
+        return (self.num_tokens + self.num_classes + self.num_channels * self.patch_size**2) * self.dim
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Return the problems between the sizes of an image, or else those of all transformers."""
+        problems: list[FieldProblem] = []
+        if self.image_size % self.patch_size:
+            problems.append(
+                ("image_size", f"must be a multiple of patch_size {self.patch_size}, got {self.image_size}")
+            )
+        if self.num_tokens > MOST_TOKENS:
+            problems.append(("image_size", f"must give at most {MOST_TOKENS:,} tokens, got {self.num_tokens:,}"))
+        # Named, since a class with slots is recreated and does not support a bare super().
+        return problems + Transformer.contradictions(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vit(ImageTransformer):
     """Vision transformer with learned positions, with timm's parameter names; by default with a class token (DeiT).
 
     Attributes:
@@ -39,8 +96,8 @@ class Vit(Transformer):
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse distillation without a class token, and convolutions that do not halve down to a patch."""
-        # Named, since a class with slots is recreated and does not support a bare super().
-        problems = Transformer.contradictions(self)
+        # Named, as above.
+        problems = ImageTransformer.contradictions(self)
         if self.distilled and self.pooling == "mean":
             problems.append(("distilled", "must be false with pooling mean, which has no class token, got true"))
         if self.embedding == "convolutions":
@@ -54,3 +111,19 @@ class Vit(Transformer):
                 )
                 problems.append(("dim", f"{wanted}, got {self.dim}"))
         return problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizedVit(Vit):
+    """Vision transformer behind rounding, whose gradient is zero: a reference of masked gradients, for no other use.
+
+    Athalye et al. 2018, arXiv:1802.00420, call it a shattered gradient. Weights are those of ``vit``.
+
+    Attributes:
+        step: distance of the values that are left, in units of the normalised input.
+    """
+
+    kind: ClassVar[str] = "quantized-vit"
+    implementation: ClassVar[str] = "robench.models.vit_impl:build_quantized_vit"
+
+    step: Annotated[float, Gt(0), Le(100)]

@@ -21,53 +21,47 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
+import torch
 from timm.layers.patch_embed import PatchEmbed
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from robench.attention.build import build_attention
-from robench.attention.geometry import Geometry
-from robench.attention.state import ForwardState
-from robench.models.residuals_impl import build_block, parts_of
+from robench.models.residuals_impl import parts_of
+from robench.models.transformer_impl import TransformerModel, attention_of, block_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import Block
 
-    from robench.models.vit import Vit
+    from robench.models.vit import QuantizedVit, Vit
 
 
-class DeclaredVisionTransformer(VisionTransformer):
-    """Vision transformer of timm whose blocks pass a state on to each other."""
+class DeclaredVisionTransformer(TransformerModel, VisionTransformer):  # type: ignore[misc]  # no mechanism takes timm's masks
+    """Vision transformer of timm with declared blocks, from images (B, channels, side, side) to logits."""
 
-    takes_seeds = True
-    takes_losses = True
+    blocks: nn.Sequential
 
-    def forward_features(  # type: ignore[override]  # masks are left out: no mechanism takes them
-        self, x: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
-    ) -> Tensor:
-        """Return tokens (B, N, C) after the last norm, of images (B, channels, side, side)."""
-        first_BNC: Tensor = self.norm_pre(self.patch_drop(self._pos_embed(self.patch_embed(x))))
-        positions_NC = None if self.pos_embed is None else self.pos_embed[0]
-        state, x_BNC = ForwardState(seeds=seeds, positions_NC=positions_NC, losses_B=losses_B), first_BNC
-        for block in self.blocks:
-            x_BNC = block(x_BNC, first_BNC, state)
-        output_BNC: Tensor = self.norm(x_BNC)
-        return output_BNC
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Return the tokens (B, N, C) of images."""
+        first_BNC: Tensor = self.norm_pre(self.patch_drop(self._pos_embed(self.patch_embed(inputs))))
+        return first_BNC
 
-    def forward(  # type: ignore[override]  # likewise
-        self, x: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
-    ) -> Tensor:
-        """Return logits (B, num_classes).
+    def position_vectors(self) -> Tensor | None:
+        """Return the learned vectors of positions, (N, C)."""
+        return None if self.pos_embed is None else self.pos_embed[0]
 
-        ``seeds``, one per example, are for mechanisms that draw random numbers; layers append their auxiliary training
-        losses, (B,) each, to a list ``losses_B``.
-        """
-        logits: Tensor = self.forward_head(self.forward_features(x, seeds, losses_B))
+    def read_out(self, x_BNC: Tensor) -> Tensor:
+        """Return logits (B, num_classes)."""
+        logits: Tensor = self.forward_head(self.norm(x_BNC))
         return logits
 
+    def forward_features(self, x: Tensor) -> Tensor:  # type: ignore[override]  # likewise
+        """Return tokens (B, N, C) after the last norm, of images."""
+        tokens_BNC: Tensor = self.norm(self.through_blocks(x))
+        return tokens_BNC
 
-class DeclaredDistilledTransformer(DeclaredVisionTransformer, VisionTransformerDistilled):
+
+class DeclaredDistilledTransformer(DeclaredVisionTransformer, VisionTransformerDistilled):  # type: ignore[misc]  # likewise
     """Vision transformer with DeiT's distillation token and its head, as in timm."""
 
 
@@ -119,15 +113,20 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
         norm_layer=partial(nn.LayerNorm, eps=1e-6),
     )
     for layer, block in enumerate(model.blocks):
-        geometry = Geometry(
-            dim=architecture.dim,
-            num_heads=architecture.num_heads,
-            num_tokens=architecture.num_tokens,
-            depth=architecture.depth,
-            layer=layer,
-        )
-        parts = parts_of(cast("Block", block), build_attention(architecture.attention, geometry))
-        model.blocks[layer] = build_block(architecture.residual, parts)
+        model.blocks[layer] = block_of(architecture, parts_of(cast("Block", block), attention_of(architecture, layer)))
     # A second time, because the first applied to the attention that has just been replaced.
     model.init_weights()
     return model
+
+
+def build_quantized_vit(architecture: QuantizedVit, drop_path_rate: float = 0.0) -> nn.Module:
+    """Return the declared vision transformer with rounding in front of it; arguments and errors as of ``build_vit``."""
+    model = build_vit(architecture, drop_path_rate)
+    model.register_forward_pre_hook(partial(_rounded, architecture.step))
+    return model
+
+
+def _rounded(step: float, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the positional arguments of a pass with the images rounded to multiples of ``step``."""
+    images, *others = inputs
+    return (torch.round(images / step) * step, *others)

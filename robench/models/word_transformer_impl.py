@@ -1,4 +1,4 @@
-"""Parts that transformers over words share: the vocabulary in the weights, and blocks.
+"""Base class of transformers over words: the vocabulary in the weights, blocks, and sparse mixtures of experts.
 
 The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first; words that it has not are
 the unknown word, ``<unk>``. So a file of weights is complete, and its size known before it is read. That two of 268,000
@@ -9,33 +9,42 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from robench.attention.build import build_attention
-from robench.models.residuals_impl import BlockParts, build_block
+from robench.models.transformer_impl import TransformerModel, encoder_block, initialise_linear, mlp_of
 from robench.tasks.language_modeling_impl import UNKNOWN, tokens_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from robench.attention.geometry import Geometry
-    from robench.models.word_transformer import WordTransformer
+    from robench.attention.state import ForwardState
+    from robench.models.word_transformer import Experts, WordTransformer
 
 END_ID = 0
 
 
-class WordModel(nn.Module):
-    """Module over words with a vocabulary; see the module."""
+class WordModel(TransformerModel):
+    """Transformer over words with a vocabulary; see the module."""
 
+    architecture: WordTransformer
     vocabulary: Tensor
 
-    def __init__(self, vocabulary_size: int) -> None:
+    def __init__(self, architecture: WordTransformer) -> None:
         super().__init__()
-        self.register_buffer("vocabulary", torch.zeros(vocabulary_size, dtype=torch.int64))
+        self.architecture = architecture
+        self.register_buffer("vocabulary", torch.zeros(architecture.vocabulary_size, dtype=torch.int64))
         self._ids: Mapping[int, int] = {}
+        self.embedding = nn.Embedding(architecture.vocabulary_size, architecture.dim)
+        self.dropout = nn.Dropout(architecture.dropout)
+
+    def _add_blocks(self) -> None:
+        """Add the blocks and the norm after the last one, which a block with post-norm ends with."""
+        architecture = self.architecture
+        self.blocks = nn.ModuleList(_block(architecture, layer) for layer in range(architecture.depth))
+        self.norm = nn.LayerNorm(architecture.dim) if architecture.norm == "pre" else nn.Identity()
 
     @property
     def ids(self) -> Mapping[int, int]:
@@ -50,8 +59,8 @@ class WordModel(nn.Module):
 
     def embedded(self, words: Sequence[str]) -> Tensor:
         """Return the embeddings (n, C) of n words; of one that is not in the vocabulary that of the unknown word."""
-        embedding = cast("nn.Embedding", self.embedding)
-        return embedding.weight[torch.tensor(self._ids_of_words(words), device=embedding.weight.device)]
+        weight = self.embedding.weight
+        return weight[torch.tensor(self._ids_of_words(words), device=weight.device)]
 
     def _ids_of_words(self, words: Sequence[str]) -> list[int]:
         unknown = self.ids.get(word_hash(UNKNOWN), END_ID)
@@ -63,13 +72,9 @@ class WordModel(nn.Module):
         self.vocabulary[: len(words)] = torch.tensor([word_hash(word) for word in words])
         self._ids = {}
 
-    def _init_weights(self, embedding: nn.Embedding) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)
+    def _init_weights(self) -> None:
+        initialise_linear(self)
+        nn.init.normal_(self.embedding.weight, std=self.embedding.embedding_dim**-0.5)
 
 
 @lru_cache(maxsize=1 << 20)
@@ -79,30 +84,90 @@ def word_hash(word: str) -> int:
     return int.from_bytes(digest[:8], "little", signed=True) or 1
 
 
-def build_word_block(architecture: WordTransformer, geometry: Geometry) -> nn.Module:
-    """Return the block of a layer, in its causal form if the geometry is causal.
-
-    Raises:
-        DeclarationError: a causal block is wanted of an attention or connection without a causal form.
-    """
-    dim, experts = architecture.dim, architecture.experts
-    parts = BlockParts(
-        norm1=nn.LayerNorm(dim),
-        attention=build_attention(architecture.attention, geometry),
-        norm2=nn.LayerNorm(dim),
-        mlp=_mlp(architecture) if experts is None else experts.implemented()(experts, dim, partial(_mlp, architecture)),
-        mlp_takes_state=experts is not None,
-        # Of values, and not of whole branches.
-        drop_path1=nn.Dropout(architecture.dropout),
-        drop_path2=nn.Dropout(architecture.dropout),
+def _block(architecture: WordTransformer, layer: int) -> nn.Module:
+    experts = architecture.experts
+    make_mlp = partial(_mlp, architecture)
+    return encoder_block(
+        architecture,
+        layer,
+        make_mlp if experts is None else partial(experts.implemented(), experts, architecture.dim, make_mlp),
+        dropout=architecture.dropout,
         is_post_norm=architecture.norm == "post",
+        mlp_takes_state=experts is not None,
     )
-    return build_block(architecture.residual, parts, is_causal=geometry.is_causal)
 
 
 def _mlp(architecture: WordTransformer) -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(architecture.dim, architecture.feedforward),
-        nn.GELU() if architecture.activation == "gelu" else nn.ReLU(),
-        nn.Linear(architecture.feedforward, architecture.dim),
-    )
+    activation = nn.GELU() if architecture.activation == "gelu" else nn.ReLU()
+    return mlp_of(architecture.dim, architecture.feedforward, activation)
+
+
+class ExpertMlp(nn.Module):
+    """Sparse mixture over tokens (B, N, C) -> (B, N, C); E experts, of which each token goes to K.
+
+    Sources: Shazeer et al. 2017, arXiv:1701.06538, section 2, without noise in the gate, and Fedus et al. 2021,
+    arXiv:2101.03961, section 2. With gate logits h(x) = W x, of which T(x) are the indices of the largest ones,
+
+        y = sum_{i in T(x)} w_i(x) E_i(x),  w(x) = softmax(h_T(x))  (``chosen``),  w_i(x) = softmax(h(x))_i  (``all``)
+
+    Of equal logits the expert with the lower index comes first. There is no capacity: every token reaches its experts,
+    so that no text's outputs depend on another's. Authors' implementations drop tokens of a full expert, by their order
+    in the batch.
+
+    The load-balancing loss is that of Fedus et al., equations 4 to 6, over the tokens of one example:
+
+        L = E sum_i f_i P_i,  f_i: share of the tokens' choices that are expert i,  P_i: mean of softmax(h(x))_i
+
+    With ``num_chosen`` 1 this is their f_i; it is 1 if choices and probabilities are even. They take it over a batch;
+    here each example has its own, so that no example's loss depends on its neighbours.
+
+    Args:
+        declaration: the mixture.
+        dim: width of a token.
+        make_expert: function that returns a new MLP, (T, C) -> (T, C).
+    """
+
+    def __init__(self, declaration: Experts, dim: int, make_expert: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.num_chosen = declaration.num_chosen
+        self.weights = declaration.weights
+        self.gate = nn.Linear(dim, declaration.num_experts, bias=False)
+        self.experts = nn.ModuleList(make_expert() for _ in range(declaration.num_experts))
+
+    def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return (B, N, C); the load-balancing loss is added to the losses of the state if requested there."""
+        logits_BNE = self.gate(x_BNC)
+        best_BNE, order_BNE = logits_BNE.sort(dim=-1, descending=True, stable=True)
+        chosen_BNK = order_BNE[..., : self.num_chosen]
+        if state is not None and state.losses_B is not None:
+            state.losses_B.append(balance_loss(logits_BNE, chosen_BNK))
+        if self.weights == "chosen":
+            weights_BNK = best_BNE[..., : self.num_chosen].softmax(dim=-1)
+        else:
+            weights_BNK = logits_BNE.softmax(dim=-1).gather(-1, chosen_BNK)
+        rows = (x_BNC, chosen_BNK, weights_BNK)
+        if self.training:
+            B, N, C = x_BNC.shape
+            mixed_TC = self._mixed(*(part.reshape(B * N, -1) for part in rows))
+            return mixed_TC.reshape(B, N, C)
+        # Example by example: sizes of matrices, and so the rounding of sums, do not depend on other examples.
+        return torch.stack([self._mixed(*row) for row in zip(*rows, strict=True)])
+
+    def _mixed(self, x_TC: Tensor, chosen_TK: Tensor, weights_TK: Tensor) -> Tensor:
+        """Return the weighted outputs (T, C) of the experts of each token, each of which computes its own tokens."""
+        num_experts, num_chosen = len(self.experts), self.num_chosen
+        by_expert = chosen_TK.flatten().argsort(stable=True)
+        counts = torch.bincount(chosen_TK.flatten(), minlength=num_experts).tolist()
+        parts = x_TC[by_expert // num_chosen].split(counts)
+        outputs = torch.cat([expert(part) for expert, part in zip(self.experts, parts, strict=True)])
+        outputs_TKC = outputs[by_expert.argsort()].reshape(len(x_TC), num_chosen, -1)
+        mixed_TC: Tensor = (weights_TK[..., None] * outputs_TKC).sum(dim=1)
+        return mixed_TC
+
+
+def balance_loss(logits_BNE: Tensor, chosen_BNK: Tensor) -> Tensor:
+    """Return the load-balancing loss (B,) of examples with these gate logits and chosen experts; see ``ExpertMlp``."""
+    num_experts = logits_BNE.shape[-1]
+    is_chosen_BNKE = nn.functional.one_hot(chosen_BNK, num_experts)
+    shares_BE = is_chosen_BNKE.to(logits_BNE.dtype).mean(dim=(1, 2))
+    return num_experts * (shares_BE * logits_BNE.softmax(dim=-1).mean(dim=1)).sum(dim=-1)

@@ -25,11 +25,11 @@ from robench.attention.linear import Linear
 from robench.attention.linear_twicing import LinearTwicing
 from robench.attention.mgk import Mgk
 from robench.attention.performer import Performer
-from robench.attention.prefix_subsets import prefix_subsets
 from robench.attention.primal import Primal
 from robench.attention.rkde import Rkde
 from robench.attention.rpc import Rpc
 from robench.attention.rpc_asymmetric import RpcAsymmetric
+from robench.attention.subsets import prefix_subsets
 from robench.attention.twicing import Twicing
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from robench.declare.sweeps import SweepEntry
 from robench.evaluation.actions import Audit
 from robench.models import BACKBONES, RESIDUALS
 from robench.models.timm_backbone import Timm
-from robench.models.transformer import MOST_PARAMETERS, MOST_TOKENS
+from robench.models.transformer import MOST_PARAMETERS
+from robench.models.vit import MOST_TOKENS
 from robench.perturbations import PERTURBATIONS
 from robench.testing.declarations import unbounded
 from robench.training import TRAININGS

@@ -100,11 +100,11 @@ def tokens_of(declaration: AttentionBase) -> Tensor:
 
 def test_every_mechanism_has_a_causal_form_or_a_reason() -> None:
     for kind, declared in ATTENTIONS.items():
-        assert bool(declared.causal_implementation) != bool(declared.not_causal), kind
-    assert {kind for kind, declared in ATTENTIONS.items() if declared.causal_implementation} == set(CAUSAL_REFERENCES)
+        assert declared.has_causal_form != bool(declared.not_causal), kind
+    assert {kind for kind, declared in ATTENTIONS.items() if declared.has_causal_form} == set(CAUSAL_REFERENCES)
 
 
-@pytest.mark.parametrize("kind", [kind for kind, each in ATTENTIONS.items() if not each.causal_implementation])
+@pytest.mark.parametrize("kind", [kind for kind, each in ATTENTIONS.items() if not each.has_causal_form])
 def test_a_mechanism_without_a_causal_form_is_refused_with_the_reason(kind: str) -> None:
     declaration = REFERENCES[kind].declarations[0]
     assert isinstance(declaration, AttentionBase)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
@@ -19,26 +19,26 @@ from robench.attention.bilateral import Bilateral
 from robench.attention.build import build_attention
 from robench.attention.elliptical import Elliptical
 from robench.attention.fourier_mom import FourierMom
-from robench.attention.heads import causal_attend
+from robench.attention.heads import causal_attend, running_mean, running_sum
 from robench.attention.kde import Kde
 from robench.attention.linear import Linear
+from robench.attention.linear_impl import CHUNK, running_features
 from robench.attention.linear_twicing import LinearTwicing
 from robench.attention.mgk import Mgk
 from robench.attention.mom import Mom
 from robench.attention.neutreno import Neutreno
 from robench.attention.performer import Performer
-from robench.attention.prefix_subsets import prefix_subsets
 from robench.attention.primal import Primal
 from robench.attention.rkde import Rkde
 from robench.attention.rpc import Rpc
-from robench.attention.running import CHUNK, running_features, running_mean, running_sum
 from robench.attention.softmax import Softmax
-from robench.attention.softmax_causal_impl import CausalSoftmaxAttention
+from robench.attention.softmax_impl import SoftmaxAttention
 from robench.attention.spkde import Spkde
 from robench.attention.state import ForwardState
-from robench.attention.symmetric_causal_impl import CausalSymmetricAttention
+from robench.attention.subsets import prefix_subsets
+from robench.attention.symmetric_impl import SymmetricAttention
 from robench.attention.twicing import Twicing
-from robench.attention.twicing_causal_impl import CausalTwicingAttention
+from robench.attention.twicing_impl import TwicingAttention
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of, to_plain
 from robench.declarations.base import FieldsError
@@ -241,7 +241,7 @@ class TestSubsetsOfThePast:
     def test_the_released_median_of_all_queries_is_refused(self, kind: type[Mom | FourierMom]) -> None:
         assert not kind().causal_problem
         with pytest.raises(DeclarationError, match=r"no causal form.*a query sees itself and later keys alone"):
-            kind(formula="released").implemented_causally()
+            kind(formula="released").implemented_for(is_causal=True)
         with pytest.raises(FieldsError, match=r"attention must have a causal form.*the authors' language model is not"):
             replace(LANGUAGE, attention=kind(formula="released"))
 
@@ -327,9 +327,13 @@ class TestParametersAndState:
 class TestLayers:
     def test_other_layers_are_causal_too(self) -> None:
         twicing, rpc = Twicing(layers=(2,)), Rpc(layers=(0,))
-        kinds = [type(build_attention(twicing, replace(GEOMETRY, layer=place))) for place in range(3)]
-        assert kinds == [CausalSoftmaxAttention, CausalSoftmaxAttention, CausalTwicingAttention]
-        assert type(build_attention(rpc, replace(GEOMETRY, layer=1))) is CausalSymmetricAttention
+        layers = [build_attention(twicing, replace(GEOMETRY, layer=place)) for place in range(3)]
+        layers.append(build_attention(rpc, replace(GEOMETRY, layer=1)))
+        assert [type(each) for each in layers] == [
+            *(SoftmaxAttention, SoftmaxAttention),
+            *(TwicingAttention, SymmetricAttention),
+        ]
+        assert all(each.is_causal for each in layers)
 
     def test_layers_that_read_earlier_values_run_one_after_the_other(self) -> None:
         for declaration in (Neutreno(), Elliptical()):
@@ -355,11 +359,9 @@ class TestRefusals:
         @dataclass(frozen=True, slots=True, kw_only=True)
         class Silent(Softmax):
             kind: ClassVar[str] = "silent"
-            causal_implementation: ClassVar[str] = ""
+            has_causal_form: ClassVar[bool] = False
 
-        with pytest.raises(
-            DeclarationError, match=r"attention silent .*: its declaration names no causal_implementation"
-        ):
+        with pytest.raises(DeclarationError, match=r"attention silent .*: its declaration does not set has_causal"):
             build_attention(Silent(), GEOMETRY)
 
     def test_residual_connections(self) -> None:
@@ -390,14 +392,14 @@ class TestRefusals:
             kind: ClassVar[str] = "silent"
             implementation: ClassVar[str] = PlainResidual.implementation
 
-        with pytest.raises(DeclarationError, match=r"residual connection silent .*: its declaration names no causal"):
-            Silent().implemented_causally()
+        with pytest.raises(DeclarationError, match=r"residual connection silent .*: its declaration does not set"):
+            Silent().implemented_for(is_causal=True)
 
 
 @pytest.mark.parametrize("kind", sorted(CAUSAL_REFERENCES))
 def test_every_causal_form_states_its_source_and_its_cost(kind: str) -> None:
-    module = import_module(ATTENTIONS[kind].causal_implementation.partition(":")[0])
-    paragraphs = (inspect.getdoc(module) or "").split("\n\n")
+    module = sys.modules[ATTENTIONS[kind].implemented().__module__]
+    paragraphs = (inspect.getdoc(module) or "").partition("\n\nCausal form\n-----------\n\n")[2].split("\n\n")
     assert [text.partition(":")[0] for text in paragraphs if text.startswith(("Source:", "Cost:"))] == [
         "Source",
         "Cost",

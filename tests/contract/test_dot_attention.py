@@ -16,13 +16,13 @@ from reference_dot import ASYMMETRIC_DECLARATIONS, BILATERALS, REFERENCES, asymm
 from torch import Tensor, nn
 
 from robench.attention.alibi import Alibi
+from robench.attention.alibi_impl import falling_logits
 from robench.attention.attnscale import AttnScale
 from robench.attention.bilateral import Bilateral
+from robench.attention.bilateral_impl import Kept, sinusoids
 from robench.attention.build import build_attention, declaration_at
 from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
-from robench.attention.kept import Kept
-from robench.attention.positions import falling_logits, sinusoids
 from robench.attention.rpc import Rpc
 from robench.attention.rpc_asymmetric import RpcAsymmetric
 from robench.attention.rvt import Rvt

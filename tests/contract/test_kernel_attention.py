@@ -35,8 +35,13 @@ from robench.attention.kernels import gaussian_gram, gaussian_kernels, unit, wei
 from robench.attention.mgk import Mgk
 from robench.attention.mgk_impl import MgkAttention
 from robench.attention.rkde import Rkde
-from robench.attention.rkde_impl import RkdeAttention, quotients, robust_log_weights, squared_distances
-from robench.attention.robust_losses import LOG_WEIGHTS
+from robench.attention.rkde_impl import (
+    LOG_WEIGHTS,
+    RkdeAttention,
+    quotients,
+    robust_log_weights,
+    squared_distances,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -400,7 +405,7 @@ class TestRkde:
         scores_BHNM = torch.tensor([[[[4000.0, 0.0]]]]).requires_grad_()
         joint_BHM = torch.tensor([[[0.5, 0.5]]]).log()
         marginal_BHM = torch.tensor([[[0.0, 1.0]]]).log()
-        weights_BHNM = quotients(scores_BHNM, joint_BHM, marginal_BHM)
+        weights_BHNM = quotients(scores_BHNM, joint_BHM.unsqueeze(-2), marginal_BHM.unsqueeze(-2))
         weights_BHNM.sum().backward()
         assert weights_BHNM.flatten().tolist() == pytest.approx([torch.finfo(torch.float32).max ** 0.25, 0.5], rel=1e-4)
         assert scores_BHNM.grad is not None

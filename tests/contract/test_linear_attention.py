@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_leaves
 
 from robench.attention.base import Formula
 from robench.attention.build import build_attention
-from robench.attention.heads import attend, feature_factors
+from robench.attention.heads import attend
 from robench.attention.linear import Linear
-from robench.attention.linear_impl import log_feature
+from robench.attention.linear_impl import feature_factors, log_feature
 from robench.attention.linear_twicing import LinearTwicing
 from robench.attention.linformer import Linformer
 from robench.attention.nystrom import Nystrom

@@ -8,10 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from robench.attention import median_subsets as module
-from robench.attention.median_subsets import chosen_by_sums, log_density, median_subsets
-from robench.attention.prefix_subsets import prefix_subsets
-from robench.attention.subsets import random_subsets
+from robench.attention import subsets as module
+from robench.attention.subsets import chosen_by_sums, log_density, median_subsets, prefix_subsets, random_subsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -124,8 +124,8 @@ def test_all_fields_are_checked_at_once() -> None:
     assert architecture_problems(depth=0, dim="64", mlp_ratio=-1.0, heads=4, attention={"kind": "symetric"}) == [
         "depth: must be at least 1, got 0",
         "dim: must be a whole number, got '64'",
-        "mlp_ratio: must be above 0, got -1.0",
         "attention.kind: unknown attention 'symetric'. Did you mean 'symmetric'?",
+        "mlp_ratio: must be above 0, got -1.0",
         "heads: unknown field 'heads'. Did you mean 'num_heads'?",
     ]
 

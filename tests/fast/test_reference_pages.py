@@ -28,8 +28,8 @@ from robench.declare.suites import ConditionEntry, SuiteEntry, parse_suite
 from robench.declare.weights_entry import WeightsEntry
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
-from robench.models.experts import Experts
 from robench.models.layouts import LAYOUTS
+from robench.models.word_transformer import Experts
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.sweep import Sweep
 from robench.tasks import TASKS

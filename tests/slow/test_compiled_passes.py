@@ -10,7 +10,7 @@ import torch
 from robench.attention import ATTENTIONS
 from robench.core.errors import ContractError
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.models import compiled
+from robench.models import precision
 from robench.models.loaded import LoadedModel
 from robench.models.vit import Vit
 from robench.models.vit_impl import build_vit
@@ -41,7 +41,7 @@ def gradient_of(model: LoadedModel, inputs: torch.Tensor) -> tuple[torch.Tensor,
 
 @pytest.mark.parametrize("kind", sorted(ATTENTIONS.builtin))
 def test_every_mechanism_can_be_compiled_or_says_why_not(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "COMPILER", "aot_eager")
+    monkeypatch.setattr(precision, "COMPILER", "aot_eager")
     architecture = Vit(
         image_size=16,
         patch_size=4,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from robench.models.adaptive_softmax import AdaptiveSoftmax
+from robench.models.language_impl import AdaptiveSoftmax
 
 VOCABULARY, DIM = 40, 6
 CUTOFFS = (9, 20, 33)

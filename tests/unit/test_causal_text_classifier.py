@@ -18,13 +18,12 @@ from robench.core.identity import key_of, to_plain
 from robench.declare import parse_architecture
 from robench.domains.code_points import encoded_batch
 from robench.models.build import build
-from robench.models.experts import Experts
 from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
 from robench.models.residuals import Boost
 from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
-from robench.models.word_transformer import WordTransformer
+from robench.models.word_transformer import Experts, WordTransformer
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
 TEXTS = TextClassifier(
@@ -160,7 +159,7 @@ def test_the_number_of_parameters_counts_every_expert() -> None:
         matrices = 2 * architecture.dim * architecture.feedforward
         gates = experts.num_experts * architecture.dim
         assert added(architecture) == 2 * ((experts.num_experts - 1) * matrices + gates)
-    with pytest.raises(ValueError, match="parameters, more than 2,000,000,000"):
+    with pytest.raises(ValueError, match="at most 2,000,000,000 parameters"):
         replace(TEXTS, dim=4096, feedforward=4096, experts=Experts(num_experts=64))
 
 
@@ -196,7 +195,7 @@ def test_experts_are_read_from_files() -> None:
         ({"experts": {"num_chosen": 1}}, "experts.num_experts: missing"),
         ({"experts": {"num_experts": 4, "capacity": 2}}, "experts.capacity: unknown field"),
         ({"experts": 4}, "experts: must be a mapping, got 4"),
-        ({"experts": {"num_experts": 4096}, "dim": 4096, "feedforward": 4096}, "parameters, more than 2,000,000,000"),
+        ({"experts": {"num_experts": 4096}, "dim": 4096, "feedforward": 4096}, "at most 2,000,000,000 parameters"),
         (
             {"is_causal": True, "attention": {"kind": "linformer", "projection_length": 3}},
             "attention: must have a causal form; linformer has none",

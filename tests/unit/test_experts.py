@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from robench.attention.state import ForwardState
-from robench.models.experts import Experts
-from robench.models.experts_impl import ExpertMlp, balance_loss
+from robench.models.word_transformer import Experts
+from robench.models.word_transformer_impl import ExpertMlp, balance_loss
 
 DIM, HIDDEN = 5, 7
 MIXTURES = [

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robench.models.batch_norm import guard_batch_norms
-from robench.models.build import build
+from robench.models.build import build, guard_batch_norms
 from robench.models.fan import Fan
 
 

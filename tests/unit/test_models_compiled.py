@@ -20,7 +20,7 @@ from robench.core.errors import ContractError, UsageError
 from robench.core.seeds import LazySeeds
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_suite
-from robench.models import compiled
+from robench.models import precision
 from robench.models.loaded import LoadedModel
 from robench.models.vit import Vit
 from robench.models.vit_impl import build_vit
@@ -46,7 +46,7 @@ class Traced:
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> Traced:
     made = Traced()
-    monkeypatch.setattr(compiled, "COMPILER", made)
+    monkeypatch.setattr(precision, "COMPILER", made)
     return made
 
 
@@ -108,7 +108,7 @@ def test_a_model_is_compiled_once_for_all_its_copies(traced: Traced) -> None:
 
 
 def test_models_with_the_same_code_have_graphs_of_their_own(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(precision, "MOST_GRAPHS", 2)
     for _ in range(4):
         vit().in_precision("float32-compiled").outputs(images())
 
@@ -138,7 +138,7 @@ def test_half_precision_and_compilation_go_together(traced: Traced) -> None:
 
 
 def test_nothing_falls_back_to_passes_that_are_not_compiled(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(precision, "MOST_GRAPHS", 2)
     fast = vit().in_precision("float32-compiled")
     for count in (1, 2):
         fast.outputs(images(count))
@@ -157,7 +157,7 @@ def test_what_cannot_be_compiled_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     def broken(graph: object, inputs: object) -> None:
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr(compiled, "COMPILER", broken)
+    monkeypatch.setattr(precision, "COMPILER", broken)
     with pytest.raises(ContractError, match=r"Transformer cannot be compiled: .*RuntimeError: no compiler\. Measure"):
         vit().in_precision("float32-compiled").outputs(images())
 

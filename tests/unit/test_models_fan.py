@@ -21,7 +21,7 @@ from robench.attention.twicing import Twicing
 from robench.declarations.base import DeclarationBase
 from robench.models.build import build
 from robench.models.fan import FAN_RESIDUALS, TOKEN_MIXINGS, Fan
-from robench.models.fan_layers import ChannelProcessing
+from robench.models.fan_impl import ChannelProcessing
 from robench.models.residuals import Boost, FeatScale
 
 SMALL = Fan(image_size=16, patch_size=8, num_classes=3, depth=2, dim=8, num_heads=2, mlp_ratio=1.5)

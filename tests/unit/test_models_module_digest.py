@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from robench.models.batch_norm import guard_batch_norms
+from robench.models.build import guard_batch_norms
 from robench.models.module_digest import UndigestibleError, digest_of_module
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import robench
 from robench.declarations.base import FieldsError
 from robench.declare import read_registries
 from robench.models.build import build
-from robench.models.quantized_vit import QuantizedVit
-from robench.models.vit import Vit
+from robench.models.vit import QuantizedVit, Vit
 
 SIZES = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 1, "dim": 12, "num_heads": 3}
 

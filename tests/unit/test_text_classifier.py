@@ -179,7 +179,7 @@ def test_the_vocabulary_is_part_of_the_weights() -> None:
         ),
         ({"dim": 9}, "dim: must be a multiple of num_heads 2, got 9"),
         ({"num_classes": 1}, "num_classes: must be at least 2, got 1"),
-        ({"vocabulary_size": 10**6, "dim": 4096}, "parameters, more than 2,000,000,000"),
+        ({"vocabulary_size": 10**6, "dim": 4096}, "at most 2,000,000,000 parameters"),
     ],
 )
 def test_impossible_sizes_are_refused(changes: dict[str, object], message: str) -> None:

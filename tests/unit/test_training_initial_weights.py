@@ -22,12 +22,12 @@ from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import read_registry
 from robench.models.build import build
-from robench.models.experts import Experts
 from robench.models.language import Language
 from robench.models.language_impl import LanguageModel, sinusoids
 from robench.models.residuals import Boost
 from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
+from robench.models.word_transformer import Experts
 from robench.training import text_splits
 from robench.training.base import EpochReport
 from robench.training.initial_weights import start_from

@@ -17,9 +17,9 @@ from robench.datasets.texts import Texts
 from robench.datasets.words import vocabulary_of
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
-from robench.models.experts import Experts
 from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
+from robench.models.word_transformer import Experts
 from robench.models.word_transformer_impl import END_ID
 from robench.training import language_impl, text_splits
 from robench.training.base import EpochReport, Host

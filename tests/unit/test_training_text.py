@@ -17,10 +17,10 @@ from robench.datasets.sotu import SOTU_ERAS
 from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
-from robench.models.experts import Experts
 from robench.models.language import Language
 from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
+from robench.models.word_transformer import Experts
 from robench.training import text_impl, text_splits
 from robench.training.base import EpochReport, Host
 from robench.training.language import LanguageTraining
