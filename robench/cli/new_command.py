@@ -63,7 +63,7 @@ def _paths(plugin: NewPlugin) -> dict[str, list[str]]:
 
 
 def _steps(plugin: NewPlugin, in_repository: bool) -> list[str]:
-    """Return what the author does next."""
+    """Return the next steps of the author."""
     if in_repository:
         return [
             f"test it: python -m pytest {' '.join(plugin.tests)} -k {shlex.quote(plugin.kind)}",

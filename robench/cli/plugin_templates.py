@@ -167,7 +167,7 @@ class _Templates:
         self._environment.globals["imports"] = self._imports
 
     def manifest(self) -> dict[str, Any]:
-        """Return what ``plugin.toml`` says of the family; a ``kind`` there replaces the name.
+        """Return the values in ``plugin.toml`` of the family; a ``kind`` there replaces the name.
 
         Any: as in the file.
         """
