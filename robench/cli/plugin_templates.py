@@ -29,7 +29,7 @@ DISTRIBUTION = "distribution"
 FAMILIES = tuple(sorted(path.parent.name for path in TEMPLATES.glob("*/plugin.toml.jinja")))
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 # Longer names would not fit into the lines of the templates.
-_MOST_LETTERS = 30
+_MOST_LETTERS = 20
 
 
 @dataclass(kw_only=True)

@@ -59,7 +59,10 @@ def read() -> Sample:
     return Sample((first, second), targets, SOTU)
 
 
-SAMPLES = {"classification": classified, "language-modeling": read}
+SAMPLES = {
+    "classification": classified,
+    "language-modeling": read,
+}
 
 
 @pytest.mark.parametrize("check", TASK_CHECKS, ids=lambda check: check.__name__)
