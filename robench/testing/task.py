@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,10 +118,10 @@ def broken_outputs_are_refused(declared: Task, outputs: Sequence[Tensor], target
     broken = outputs[0].clone()
     broken[1] = torch.nan
     for given in (outputs[0][1:], broken):
-        found = refusal(lambda given=given: rules.check_outputs(given, size, "m"), ContractError)
+        found = refusal(partial(rules.check_outputs, given, size, "m"), ContractError)
         require(found is None, subject, f"{found} for outputs that are not {size} finite ones", "a ContractError")
     for returned in (None, [1.0] * size, outputs[0][1:]):
-        found = refusal(lambda returned=returned: rules.outputs_of(returned, size), ContractError)
+        found = refusal(partial(rules.outputs_of, returned, size), ContractError)
         kind = type(returned).__name__
         require(found is None, subject, f"{found} for a model that returns a {kind}", "a ContractError")
 
