@@ -60,11 +60,11 @@ class NewPlugin:
         Raises:
             UsageError: one of the new files exists, so that none is written, or the folder cannot be written.
         """
-        if existing := [path for path in self.files if (self.root / path).exists()]:
-            raise UsageError(
-                f"{self.root / existing[0]} exists, and nothing is overwritten: choose another name or folder"
-            )
         try:
+            if existing := [path for path in self.files if (self.root / path).exists()]:
+                raise UsageError(
+                    f"{self.root / existing[0]} exists, and nothing is overwritten: choose another name or folder"
+                )
             for path, text in (self.files | self.changed).items():
                 (self.root / path).parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.root / path, text.encode())
