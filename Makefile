@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --results results/demo
 
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints train-cifar10 tables docs pictures schemas suites screenshots errors lock clean
+.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints train-cifar10 tables gpu docs generated pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -63,11 +63,18 @@ train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet
 tables: $(READY) ## the papers' tables from the archive of results: reports/tables
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
 
-docs: $(READY)   ## the site in build/site, and the pages that docstrings and the example make: attention, modules, CONTRIBUTING
+MINUTES ?= 8
+
+gpu: $(READY)    ## robench measured on a GPU in MINUTES (8): reports/gpu.json and reports/gpu.md
+	@$(BIN)/python scripts/gpu_battery.py --minutes $(MINUTES)
+
+generated: schemas suites ## every file that scripts write from the code: schemas, suites, pages of docs, CONTRIBUTING
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py
 	@$(BIN)/python scripts/cifar10_page.py
+
+docs: generated  ## the site in build/site
 	@rm -rf build/site
 	@$(BIN)/python scripts/build_site.py build/site
 	@echo "The site is build/site/index.html"

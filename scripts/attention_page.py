@@ -1,4 +1,4 @@
-"""Writes docs/attention.md from the docstrings of the mechanisms (``make docs``); a test holds the two together."""
+"""Writes docs/attention.md from the docstrings of the mechanisms (``make generated``); a test compares the two."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 HEADER = """\
 # Attention mechanisms
 
-Written by `make docs` from the docstrings of `robench/attention/`; edit those. `attention: {kind: KIND}` in the
+Written by `make generated` from the docstrings of `robench/attention/`; edit those. `attention: {kind: KIND}` in the
 architecture of a checkpoint takes each of these, with the fields named; omitted fields take their defaults. Backbone
 `vit` takes all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel and class attention.
 

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/cifar10.md from the committed results (``make docs``); a test holds them together.
+"""Writes the tables of docs/cifar10.md from the committed results (``make generated``); a test holds them together.
 
 ``python scripts/cifar10_page.py RESULTS`` first adds the results of a folder to reports/cifar10.tar.xz: of published
 models under the suites of CIFAR-10, a file for each measurement. A measurement that is there already stays as it is.

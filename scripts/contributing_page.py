@@ -1,4 +1,4 @@
-"""Writes the code blocks of CONTRIBUTING.md from the files of the example (``make docs``); a test holds them together.
+"""Writes the code blocks of CONTRIBUTING.md from the files of the example (``make generated``); a test compares them.
 
 A block that begins with a comment that names a file below ``examples/robench-example-plugin`` is that file.
 """

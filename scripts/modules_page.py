@@ -1,4 +1,4 @@
-"""Writes docs/modules.md: each module of robench with the first sentence of its docstring (``make docs``).
+"""Writes docs/modules.md: each module of robench with the first sentence of its docstring (``make generated``).
 
 A test holds the page and the docstrings together. Sources are parsed and not imported.
 """
@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "modules.md"
 HEADER = """\
 # Modules
 
-Written by `make docs` from the docstrings; edit those. Packages come from the lowest layer to the highest
+Written by `make generated` from the docstrings; edit those. Packages come from the lowest layer to the highest
 ([architecture.md](architecture.md)): a module imports only from packages above its own in this list, or from its own.
 """
 # From the lowest layer to the highest; the last has the modules beside the packages.

@@ -1,4 +1,4 @@
-"""Writes schemas/*.json, the JSON Schemas of suite and registry files (``make schemas``); a test holds them current."""
+"""Writes schemas/*.json, the JSON Schemas of suite and registry files (``make generated``); a test compares them."""
 
 from __future__ import annotations
 

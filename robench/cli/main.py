@@ -61,6 +61,7 @@ COMMANDS = {
     "data": "List, verify and unpack datasets.",
     "backends": "List libraries of attacks; install TextAttack.",
     "train": "Train models of the registry.",
+    "new": "Write the files of a working plug-in, such as an attack.",
     "import": "Convert a language model of its authors into safetensors.",
     "timm": "Run a timm script with the models of the registry.",
 }

@@ -18,14 +18,18 @@ from robench.testing.attack import check_attack
 from robench.testing.attention import check_attention
 from robench.testing.corruption import check_corruption
 from robench.testing.dataset import check_dataset
+from robench.testing.domain import check_domain
 from robench.testing.executor import check_executor
 from robench.testing.metric import check_metric
+from robench.testing.task import check_task
 
 __all__ = [
     "check_attack",
     "check_attention",
     "check_corruption",
     "check_dataset",
+    "check_domain",
     "check_executor",
     "check_metric",
+    "check_task",
 ]

@@ -1,17 +1,10 @@
-"""All slow references, by kind of attention; a new mechanism brings one."""
+"""All slow references, by kind of attention, of the files ``reference_*.py`` beside; a new mechanism brings one."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-import reference_dot
-import reference_kernel
-import reference_layers
-import reference_linear
-import reference_mom
-import reference_primal
-import reference_rpc
-import reference_spkde
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +12,7 @@ if TYPE_CHECKING:
     from reference_base import Reference
 
 REFERENCES: Mapping[str, Reference] = {
-    **reference_rpc.REFERENCES,
-    **reference_dot.REFERENCES,
-    **reference_layers.REFERENCES,
-    **reference_kernel.REFERENCES,
-    **reference_linear.REFERENCES,
-    **reference_primal.REFERENCES,
-    **reference_mom.REFERENCES,
-    **reference_spkde.REFERENCES,
+    kind: reference
+    for path in sorted(Path(__file__).parent.glob("reference_*.py"))
+    for kind, reference in getattr(import_module(path.stem), "REFERENCES", {}).items()
 }

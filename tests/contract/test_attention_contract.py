@@ -106,6 +106,8 @@ def reference_output(declaration: Declaration, module: nn.Module, x_BNC: Tensor)
 
 
 def test_every_declared_attention_has_an_implementation_and_a_reference() -> None:
+    lacking = [kind for kind in ATTENTIONS if kind not in REFERENCES]
+    assert lacking == [], "write REFERENCES = {kind: Reference(...)} in a new file tests/contract/reference_KIND.py"
     assert set(ATTENTIONS) == set(REFERENCES)
     assert all(callable(declared.implemented()) for declared in ATTENTIONS.values())
     for kind, reference in REFERENCES.items():

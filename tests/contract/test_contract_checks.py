@@ -19,14 +19,27 @@ from robench.attacks.fgsm import Fgsm
 from robench.attention.nystrom import Nystrom
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
+from robench.core.columns import Values
 from robench.core.outcomes import Outcome
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import hash_order
+from robench.domains.images import IMAGES
+from robench.domains.real_valued import RealValued
 from robench.metrics import METRICS
 from robench.tasks import TASKS, Task
-from robench.testing import check_attack, check_attention, check_corruption, check_dataset, check_metric
+from robench.tasks.classification import CLASSIFICATION
+from robench.tasks.classification_impl import ClassificationRules
+from robench.testing import (
+    check_attack,
+    check_attention,
+    check_corruption,
+    check_dataset,
+    check_domain,
+    check_metric,
+    check_task,
+)
 
 EPSILON = Fraction(8, 255)
 
@@ -201,6 +214,101 @@ def test_a_mistake_of_a_metric_is_found(name: str, found: str) -> None:
     assert found in message
 
 
+class AcceptsAll(RealValued):
+    def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
+        pass
+
+
+class OfTheBatch(RealValued):
+    def check_perturbed(self, perturbed: Any, clean: Any, declaration: Any, model: Any) -> Any:
+        distances = super().check_perturbed(perturbed, clean, declaration, model)
+        return {name: values.amax().expand(len(values)) for name, values in distances.items()}
+
+
+class OfItsOwnColumn(RealValued):
+    def check_perturbed(self, perturbed: Any, clean: Any, declaration: Any, model: Any) -> Any:
+        return {"jump": super().check_perturbed(perturbed, clean, declaration, model)["linf"]}
+
+
+class OfTheFirst(RealValued):
+    def collate(self, inputs: Any) -> torch.Tensor:
+        return torch.stack([inputs[0]] * len(inputs))
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("AcceptsAll", "raised nothing for inputs of NaN"),
+        ("OfTheBatch", "has linf above 0 at [True, True, True, True]"),
+        ("OfItsOwnColumn", "measures ['jump']"),
+        ("OfTheFirst", "changes examples in a batch"),
+    ],
+)
+def test_a_mistake_of_a_domain_is_found(name: str, found: str) -> None:
+    examples = torch.rand(4, 5, generator=torch.Generator().manual_seed(0))
+    domain = replace(IMAGES, name="planted", axes=("numbers",), implementation=f"{__name__}:{name}")
+    message = message_of(lambda plugin: check_domain(plugin, examples), domain)
+    assert message.startswith("domain 'planted' ")
+    assert found in message
+
+
+class AddsAColumn(ClassificationRules):
+    def columns(self, outputs: Any, targets: Any, scoring: Any) -> Any:
+        columns = super().columns(outputs, targets, scoring)
+        return {**columns, "strange": columns["target"]}
+
+
+class ComparesRows(ClassificationRules):
+    def columns(self, outputs: Any, targets: Any, scoring: Any) -> Any:
+        columns = super().columns(outputs, targets, scoring)
+        return {**columns, "confidence": Values(columns["confidence"].array - columns["confidence"].array.mean())}
+
+
+class LabelsOthers(ClassificationRules):
+    def labels_of(self, outputs: Any) -> Any:
+        return (outputs.argmax(1) + 1) % outputs.shape[1]
+
+
+class FoolsNobody(ClassificationRules):
+    def is_fooled(self, outputs: Any, labels: Any) -> Any:
+        return torch.zeros(len(outputs), dtype=torch.bool)
+
+
+class SumsLosses(ClassificationRules):
+    objective = staticmethod(lambda outputs, labels: outputs.sum().expand(len(outputs)))
+
+
+class AcceptsOutputs(ClassificationRules):
+    def check_outputs(self, outputs: Any, num_rows: int, model: str) -> None:
+        pass
+
+
+BROKEN_TASKS: dict[str, Any] = {
+    each.__name__: each() for each in (AddsAColumn, ComparesRows, LabelsOthers, FoolsNobody, SumsLosses, AcceptsOutputs)
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("AddsAColumn", "returns columns ['strange']"),
+        ("ComparesRows", "gives example 0 another confidence alone than in a batch"),
+        ("LabelsOthers", "is fooled on a model's own labels"),
+        ("FoolsNobody", "calls 0 of 6 outputs wrong"),
+        ("SumsLosses", "has a gradient of objective at other outputs than the example's"),
+        ("AcceptsOutputs", "raised nothing for outputs that are not 6 finite ones"),
+    ],
+)
+def test_a_mistake_of_a_task_is_found(name: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "RULES", BROKEN_TASKS[name])
+    outputs = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    targets = (outputs.argmax(1) + torch.arange(6) % 2) % 3
+    task = replace(CLASSIFICATION, name="planted", implementation=f"{__name__}:RULES")
+    message = message_of(lambda plugin: check_task(plugin, (outputs,), targets), task)
+    assert message.startswith("task 'planted' ")
+    assert found in message
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessingOutcome(Outcome):
     correct_top1: bool
@@ -272,6 +380,8 @@ def test_targets_of_another_task_may_have_any_shape_and_values() -> None:
         (check_attention, Nystrom(num_landmarks=64), "num_landmarks must be at most the 17 tokens"),
         (check_dataset, "no-such-dataset", "'no-such-dataset' is no dataset"),
         (check_metric, "auroc", "is no metric"),
+        (lambda plugin: check_domain(plugin, torch.zeros(3)), "images", "is not a domain"),
+        (lambda plugin: check_task(plugin, (), torch.zeros(3)), "classification", "is not a task"),
     ],
 )
 def test_what_is_of_no_family_is_refused(check: Any, plugin: Any, found: str) -> None:

@@ -70,6 +70,9 @@ def levels_of(images: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def test_every_declared_type_has_an_implementation_and_a_reference() -> None:
+    for name, table in {"REFERENCES": REFERENCES, "CONSTANTS_32": CONSTANTS_32}.items():
+        lacking = sorted(set(TYPES) - set(table))
+        assert lacking == [], f"add a line for each to {name} of tests/contract/corruption_references.py"
     assert set(TYPES) == set(REFERENCES) == set(CONSTANTS_32)
     # Those that were published can all be made.
     assert {*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS} <= set(TYPES)
@@ -97,7 +100,7 @@ def test_severities_move_images_further_but_where_the_authors_constants_do_not(k
         distances.append(float(change.square().mean((1, 2, 3)).sqrt().mean()))
     falls = {i + 1 for i in range(4) if not distances[i + 1] > distances[i]}
     assert min(distances) > 0.0
-    assert falls == FALLS.get((constants, kind), set())
+    assert falls == FALLS.get((constants, kind), set()), "list severities weaker than the last in FALLS of this file"
 
 
 @every_type
@@ -121,7 +124,7 @@ class TestCorruptionContract:
     def test_only_what_draws_depends_on_the_seed(self, kind: Any, constants: Any) -> None:
         images = photographed(64, 1).expand(2, -1, -1, -1)
         one, other = corrupted(Corruption(type=kind, severity=5, constants=constants), images)
-        assert torch.equal(one, other) == (kind in DRAW_NOTHING)
+        assert torch.equal(one, other) == (kind in DRAW_NOTHING), "list types that draw nothing in DRAW_NOTHING"
 
 
 @every_type

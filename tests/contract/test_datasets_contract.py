@@ -20,6 +20,7 @@ from robench.datasets.base import DatasetBase
 from robench.datasets.cifar import PublishedCifar
 from robench.datasets.digit_shifts_impl import fit
 from robench.datasets.imagenet_folder import layout_of
+from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.sentiment import LabelledFiles
 from robench.datasets.wikitext import TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -103,10 +104,20 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
     def draw_otherwise() -> None:
         monkeypatch.setattr(digit_shifts, "fit", lambda *arguments: ImageChops.invert(fit(*arguments)))
 
+    def invert() -> None:
+        made = InMemoryImages.__init__
+
+        def inverted(self: InMemoryImages, name: str, targets: Any, pixels: Any) -> None:
+            made(self, name, targets, {each: 1 - image for each, image in pixels.items()})
+
+        monkeypatch.setattr(InMemoryImages, "__init__", inverted)
+
     is_rendered = declared.name in ("digits-r", "digits-o")
     change = draw_otherwise if is_rendered else shift_a_scan
     if declared.domain == "texts":
         change = add_a_word
+    elif not is_rendered and not opened_once(declared.name).ids[5].startswith("digits/"):
+        change = invert
     return Source(declared, opened, change, lambda: opened_once(declared.name))
 
 

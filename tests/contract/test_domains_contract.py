@@ -5,25 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
 from robench.attacks.fgsm import Fgsm
-from robench.core.columns import fields_of
 from robench.core.errors import BudgetExceededError, ContractError
-from robench.core.outcomes import Outcome
 from robench.declarations.base import FieldsError
 from robench.declarations.preprocessing import PREPROCESSINGS, NoPreprocessing
 from robench.domains import DOMAINS, Domain
 from robench.domains.code_points import encoded_batch
-from robench.perturbations import Clean
+from robench.testing.domain import DOMAIN_CHECKS
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-# Clean examples of each domain; a further domain needs some here.
+# Clean examples of each domain.
 EXAMPLES = {
     "images": torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)),
     "texts": encoded_batch(["we the", "people", "of the", "union"]),
@@ -32,45 +27,11 @@ EXAMPLES = {
 NO_MODEL: Any = None
 
 
-@pytest.fixture(params=sorted(DOMAINS))
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def examples(name: str) -> Tensor:
-    return EXAMPLES[name]
-
-
-def test_a_batch_of_examples_is_the_examples(name: str, examples: Tensor) -> None:
-    assert torch.equal(DOMAINS[name].rules.collate(list(examples)), examples)
-
-
-def test_valid_inputs_are_accepted_and_others_refused_by_name(name: str, examples: Tensor) -> None:
-    rules = DOMAINS[name].rules
-    rules.check_clean(examples, "d")
-    with pytest.raises(ContractError, match="dataset 'd'"):
-        rules.check_clean(torch.full(examples.shape, torch.nan), "d")
-    assert examples.dtype == rules.dtype
-
-
-def test_an_excerpt_is_an_example_of_the_domain(name: str, examples: Tensor) -> None:
-    rules = DOMAINS[name].rules
-    rules.check_clean(rules.collate([rules.excerpt(each) for each in examples]), "d")
-
-
-def test_what_was_not_changed_has_not_moved(name: str, examples: Tensor) -> None:
-    distances = DOMAINS[name].rules.check_perturbed(examples.clone(), examples, Clean(), NO_MODEL)
-    assert distances.keys() <= fields_of(Outcome).keys()
-    assert all(each.shape == (len(examples),) and not bool(each.any()) for each in distances.values())
-
-
-def test_distances_are_of_each_example_alone(name: str, examples: Tensor) -> None:
-    changed = examples.clone()
-    changed[2] = examples[1]
-    distances = DOMAINS[name].rules.check_perturbed(changed, examples, Clean(), NO_MODEL)
-    for each in distances.values():
-        assert (each > 0).tolist() == [False, False, True, False]
+@pytest.mark.parametrize("check", DOMAIN_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", DOMAINS)
+def test_it_keeps_what_every_domain_promises(name: str, check: Any) -> None:
+    assert name in EXAMPLES, f"domain {name!r} has no examples: add {name!r}: tensor, to EXAMPLES of this file"
+    check(DOMAINS[name], EXAMPLES[name])
 
 
 def domain_of_pairs(limits: tuple[float, float] | None, **fields: Any) -> Domain:

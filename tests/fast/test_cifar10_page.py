@@ -19,8 +19,7 @@ PUBLISHED = [name for name, each in ENTRIES.items() if each.weights.sha256]
 
 
 def test_the_tables_are_those_of_the_committed_results() -> None:
-    """To write them anew: ``make docs``."""
-    assert SCRIPT["page"](PAGE) == PAGE
+    assert SCRIPT["page"](PAGE) == PAGE, "run `make generated`"
 
 
 def test_every_suite_of_the_page_is_described_and_measured_for_softmax_and_rpc() -> None:

@@ -50,7 +50,7 @@ def targets(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def test_every_block_is_its_file(script: Any) -> None:
-    assert script.page(GUIDES) == GUIDES, "run `make docs`"
+    assert script.page(GUIDES) == GUIDES, "run `make generated`"
 
 
 def test_a_changed_block_is_seen(script: Any) -> None:

@@ -59,7 +59,7 @@ def test_the_committed_files_are_current(kind: str) -> None:
     assert specification.loader is not None
     script: Any = module_from_spec(specification)
     specification.loader.exec_module(script)
-    assert (ROOT / "schemas" / f"{kind}.json").read_text() == script.contents()[f"{kind}.json"], "run `make schemas`"
+    assert (ROOT / "schemas" / f"{kind}.json").read_text() == script.contents()[f"{kind}.json"], "run `make generated`"
     assert {path.name for path in (ROOT / "schemas").iterdir()} == set(script.contents())
 
 

@@ -28,7 +28,7 @@ def script() -> Any:
 
 
 def test_the_page_is_what_the_docstrings_say(script: Any) -> None:
-    assert script.page() == PAGE, "run `make docs`"
+    assert script.page() == PAGE, "run `make generated`"
 
 
 def test_every_module_is_there_once() -> None:

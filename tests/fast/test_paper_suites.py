@@ -63,7 +63,7 @@ def named(family: str, paper: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_file_is_what_the_script_writes(name: str) -> None:
-    assert (ROOT / "suites" / name).read_text() == TEXTS[name], "run `make suites`"
+    assert (ROOT / "suites" / name).read_text() == TEXTS[name], "run `make generated`"
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -34,7 +34,7 @@ def suite(name: str):
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_file_is_what_the_script_writes(name: str) -> None:
-    assert (ROOT / "suites" / name).read_text() == TEXTS[name]
+    assert (ROOT / "suites" / name).read_text() == TEXTS[name], "run `make generated`"
 
 
 def test_the_script_writes_every_suite_of_corruptions() -> None:

@@ -176,7 +176,7 @@ def test_the_page_on_attention_is_what_the_docstrings_say() -> None:
     assert specification.loader is not None
     script = module_from_spec(specification)
     specification.loader.exec_module(script)
-    assert script.PAGE.read_text() == script.page(), "run `make docs`"
+    assert script.PAGE.read_text() == script.page(), "run `make generated`"
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:

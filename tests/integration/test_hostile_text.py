@@ -176,6 +176,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("import", "x.py", "--model", "digits-vit", "--vocabulary", "T", "--output", "T"),
         ("import", "x.py", "--model", "sotu-lm", "--registry", "T", "--vocabulary", "x", "--output", "x"),
     ],
+    "new": [("new", "T", "x"), ("new", "attack", "T"), ("new", "attack", "x", "--output", "T")],
     "timm": [("timm", "T"), ("timm", "--registry", "T", "x.py")],
 }
 

@@ -48,6 +48,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "import": [("import", "--help")],
     "timm": [("timm", "--help")],
     "train": [("train", "--help")],
+    "new": [("new", "attack", "first-walk"), ("new", "attack", "second-walk", "--json")],
     "audit": [("audit", "--help")],
     "run": [("run", "--suite", "digits-adv", "--model", "digits-vit", "--dry-run")],
     "transfer": [("transfer", "--help")],

@@ -65,6 +65,12 @@ def test_the_wheel_holds_no_tests_and_no_results(installed: Path) -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == {"robench"}
 
 
+def test_the_wheel_holds_the_templates_of_plug_ins(installed: Path) -> None:
+    templates = [path.relative_to(ROOT) for path in (ROOT / "robench" / "cli" / "templates").rglob("*.jinja")]
+    assert templates
+    assert all((installed / path).exists() for path in templates)
+
+
 def test_the_wheel_is_typed_and_licensed(installed: Path) -> None:
     assert (installed / "robench" / "py.typed").is_file()
     (metadata,) = installed.glob("robench-*.dist-info")

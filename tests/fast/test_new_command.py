@@ -1,0 +1,143 @@
+"""``robench new``: the files that it writes, in a distribution and in the repository, and the names that it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import ROOT
+
+from robench.cli.plugin_templates import FAMILIES
+from robench.core.plugins import FAMILIES as KNOWN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Robench
+
+# The shortest and the longest, for which lines of the templates may wrap.
+NAMES = ("q", "walk-of-twenty-chars", "walkoftwentyletterss")
+# Files of tests to which lines are added.
+TABLES = (
+    *("test_perturbations_contract.py", "test_domains_contract.py", "test_tasks_contract.py"),
+    "corruption_references.py",
+)
+STYLE = [sys.executable, "-m", "ruff"]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As much of robench's repository as the command reads."""
+    monkeypatch.chdir(tmp_path)
+    folders = [ROOT / "robench", *ROOT.glob("robench/*/")]
+    paths = [*(each / "__init__.py" for each in folders if (each / "__init__.py").exists()), ROOT / "pyproject.toml"]
+    for path in [*paths, *(ROOT / "tests/contract" / name for name in TABLES)]:
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    (tmp_path / "robench/cli/templates").mkdir()
+    return tmp_path
+
+
+def is_in_style(folder: Path, *options: str) -> str:
+    """Return the complaints of ruff."""
+    done = [
+        subprocess.run([*STYLE, *command, *options, "."], cwd=folder, capture_output=True, text=True)
+        for command in (("check", "--no-cache", "--output-format=concise"), ("format", "--no-cache", "--check"))
+    ]
+    return "".join(each.stdout + each.stderr for each in done if each.returncode)
+
+
+def test_families_are_those_of_plug_ins() -> None:
+    assert set(FAMILIES) == {"attack", "attention", "corruption", "dataset", "domain", "metric", "task"} <= set(KNOWN)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_distribution_has_an_entry_point_and_style(
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in NAMES:
+        ended = robench("new", family, name, "--json")
+        assert ended.code == 0, ended.stderr
+        found = json.loads(ended.stdout)
+        folder, module = tmp_path / f"robench-{name}", name.replace("-", "_")
+        package = f"robench_{module}"
+        # Metrics and domains are one file.
+        implementation = [] if family in ("metric", "domain") else [f"{module}_impl.py"]
+        parts = ("__init__.py", f"{module}.py", *implementation, "py.typed")
+        wanted = ["pyproject.toml", f"tests/test_{module}.py", *(f"{package}/{part}" for part in parts)]
+        assert sorted(found["written"]) == sorted(str(folder / path) for path in wanted)
+        entries = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"]["robench.plugins"]
+        ((entry, value),) = entries.items()
+        assert entry == f"{family}:{found['kind']}"
+        assert value.partition(":")[0] == f"{package}.{module}"
+        assert any(f"pip install --editable {folder}" in step for step in found["next"])
+        assert is_in_style(folder, "--line-length=120") == ""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_in_the_repository_lines_are_added_where_they_belong(robench: Robench, checkout: Path, family: str) -> None:
+    for name in NAMES:
+        ended = robench("new", family, name, "--json")
+        assert ended.code == 0, ended.stderr
+        found = json.loads(ended.stdout)
+        assert found["by_hand"] == []
+        assert str(checkout) in found["changed"][0]
+        assert any("make generated" in step for step in found["next"])
+        for path in found["changed"]:
+            assert name.replace("-", "_").upper() in (checkout / path).read_text().upper().replace("-", "_")
+    assert is_in_style(checkout, "--config", 'lint.isort.known-first-party=["robench"]') == ""
+
+
+def test_a_line_whose_place_is_not_found_is_left_to_the_author(robench: Robench, checkout: Path) -> None:
+    registry = checkout / "robench/attacks/__init__.py"
+    registry.write_text(registry.read_text().replace("}\nATTACKS =", "}\n\nATTACKS ="))
+    ended = robench("new", "attack", "my-walk")
+    assert f'add by hand to {registry}: "my-walk": MyWalk,' in ended.stdout
+    assert "from robench.attacks.my_walk import MyWalk\n" in registry.read_text()
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "found"),
+    [
+        ("attack", "pgd", "there is already a plug-in called 'pgd'"),
+        ("corruption", "pgd", "there is already a plug-in called 'pgd'"),
+        ("metric", "top1-accuracy", "there is already a plug-in called 'top1_accuracy'"),
+        ("attack", "My_Attack", "lower-case letters and digits with hyphens between words, such as my-attack"),
+        ("attack", "a--b", "lower-case letters and digits"),
+        ("attack", "9lives", "lower-case letters and digits"),
+        ("attack", "a" * 21, "at most 20"),
+        ("attack", "lambda", "'lambda' is a word of Python's or robench's own"),
+        ("attack", "python", "'python' is a word"),
+        ("attack", "search", "the template already uses the name 'search'"),
+    ],
+)
+def test_a_name_is_refused_before_anything_is_written(
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, name: str, found: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = robench("new", family, name)
+    assert ended.code == 2
+    assert found in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten(robench: Robench, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("mine")
+    ended = robench("new", "metric", "my-metric", "--output", tmp_path)
+    assert ended.code == 2
+    assert f"{tmp_path / 'pyproject.toml'} exists, and nothing is overwritten" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]
+    assert (tmp_path / "pyproject.toml").read_text() == "mine"
+
+
+def test_a_plug_in_goes_to_one_place(robench: Robench, tmp_path: Path) -> None:
+    ended = robench("new", "metric", "my-metric", "--in-repository", "--output", tmp_path / "x")
+    assert ended.code == 2
+    assert "--in-repository and --output exclude each other" in ended.stderr
