@@ -5,7 +5,6 @@ They are made when the site is built (``scripts/build_site.py``), from the class
 
 from __future__ import annotations
 
-from importlib import import_module
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +13,16 @@ from reference_fields import fields_table, markdown, rows_of, summary_of, table
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
-from robench.cli.main import COMMANDS
+from robench.cli.main import COMMANDS, cli
 from robench.core.plugins import USER_CODE
 from robench.corruptions import TYPES
 from robench.datasets import DATASET_KINDS, DATASETS
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declare import find_suite, shipped_suites
+from robench.declare.fields import WeightsEntry
 from robench.declare.registry import CheckpointEntry, RegistryEntry, SeedEntry
 from robench.declare.suites import ConditionEntry, SuiteEntry
 from robench.declare.sweeps import KEY
-from robench.declare.weights_entry import WeightsEntry
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
@@ -233,7 +232,8 @@ def _layouts() -> str:
 
 
 def _command(name: str) -> click.Command:
-    command: click.Command = import_module(f"robench.cli.{name}_command").command
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
     return command
 
 

@@ -64,6 +64,8 @@ COMMANDS = {
     "import": "Convert a language model of its authors into safetensors.",
     "timm": "Run a timm script with the models of the registry.",
 }
+# Commands ``NAME_command`` in the module of another command.
+BESIDE = {"schema": "validate"}
 
 
 class LazyGroup(click.Group):
@@ -77,7 +79,8 @@ class LazyGroup(click.Group):
         """Import the command, or suggest a similar name."""
         if cmd_name not in COMMANDS:
             ctx.fail(f"No such command {cmd_name!r}.{did_you_mean(cmd_name, COMMANDS)}")
-        command: click.Command = import_module(f"robench.cli.{cmd_name}_command").command
+        module = import_module(f"robench.cli.{BESIDE.get(cmd_name, cmd_name)}_command")
+        command: click.Command = getattr(module, f"{cmd_name}_command", module.command)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

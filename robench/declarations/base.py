@@ -1,4 +1,4 @@
-"""Base class of declarations: annotations contain the bounds, and construction refuses values outside them."""
+"""Base classes of declarations: annotations contain the bounds, and construction refuses values outside them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
+
+from robench.core.declared import PerturbationDeclaration
+from robench.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,6 +93,48 @@ class DeclarationBase:
     def contradictions(self) -> list[FieldProblem]:
         """Return the problems between fields that are each within bounds; called after the bounds are checked."""
         return []
+
+
+class PerturbationBase(DeclarationBase, PerturbationDeclaration):
+    """Base class of perturbations, with the neutral defaults of ``core.declared.PerturbationDeclaration``.
+
+    A declaration overrides the defaults that do not apply. ``implementation`` names a ``core.protocols.Perturbation``,
+    or the function of an attack (``attacks.base``).
+    """
+
+
+class CausalFormBase(DeclarationBase):
+    """Declaration of a part whose causal form, if it has one, is a second implementation.
+
+    In a causal form the output of a token depends on it and earlier ones alone, in value and gradient.
+
+    Attributes:
+        family: noun of the family in messages.
+        causal_implementation: ``module:name`` of the causal form, called like the implementation, with the same names
+            of parameters; empty if there is none.
+        not_causal: reason why there is none.
+    """
+
+    family: ClassVar[str]
+    causal_implementation: ClassVar[str] = ""
+    not_causal: ClassVar[str] = ""
+
+    @property
+    def causal_problem(self) -> str:
+        """Return the reason why these settings have no causal form; empty if they have one."""
+        return "" if self.causal_implementation else self.not_causal or "its declaration names no causal_implementation"
+
+    def implemented_causally(self) -> Any:
+        """Import and return the causal form, a callable like the implementation.
+
+        Raises:
+            DeclarationError: these settings have none; the message says why.
+        """
+        if problem := self.causal_problem:
+            raise DeclarationError(
+                f"{self.family} {self.kind} has no causal form, which language models need: {problem}"
+            )
+        return imported(self.causal_implementation)
 
 
 def imported(path: str) -> Any:

@@ -18,7 +18,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from snippets import READERS, quickened
 
-from robench.declare import read_registry, shipped
+from robench.declare import lookup, read_registry
 from robench.models.build import build
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_every_command_of_the_readme_ends_well(
     robench: Robench, as_a_user: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.chdir(as_a_user)
-    monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
+    monkeypatch.setattr(lookup, "shipped_folder", lambda: as_a_user)
     options = command[1:]
     if options[0] in (*READERS, "check", "status", "store"):
         # They read what is measured by then.
