@@ -238,11 +238,8 @@ def assigned(declared: type[D], assignments: Sequence[str], option: str) -> D:
         option: what the assignments were given by, for messages.
 
     Raises:
-        UsageError: an assignment has another form, no such field, or an invalid value; all fields are listed. Or the
-            fields of a third-party class cannot be read.
+        UsageError: an assignment has another form, no such field, or an invalid value; all fields are listed.
     """
-    if wrong := fields_problem(declared):
-        raise UsageError(f"{option}: executor {declared.kind} {wrong}")
     hints = get_type_hints(declared)
     names = [field.name for field in dataclasses.fields(declared)]  # type: ignore[arg-type]  # as all declarations are
     known = f"it has {', '.join(names)}" if names else "it has none"
