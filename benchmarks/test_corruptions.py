@@ -16,8 +16,8 @@ import torch
 from sklearn.datasets import load_sample_images
 
 from robench.core.protocols import Batch
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.corruptions.corruption import Corruption
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 

@@ -19,10 +19,10 @@ from robench.corruptions import TYPES
 from robench.datasets import DATASET_KINDS, DATASETS
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declare import find_suite, shipped_suites
+from robench.declare.fields import WeightsEntry
 from robench.declare.registry import CheckpointEntry, RegistryEntry, SeedEntry
 from robench.declare.suites import ConditionEntry, SuiteEntry
 from robench.declare.sweeps import KEY
-from robench.declare.weights_entry import WeightsEntry
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS

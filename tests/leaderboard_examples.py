@@ -12,7 +12,7 @@ from robench.core.columns import Outcomes
 from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
-from robench.declarations.views import views_of
+from robench.core.suite import views_of
 from robench.declare import parse_suite
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.tasks.classification import ClassificationOutcome

@@ -26,7 +26,7 @@ from annotated_types import Ge, Le
 from robench.attacks.base import BoundedAttack, Norm
 from robench.attention.base import AttentionBase
 from robench.datasets.base import EmbeddedImages
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.metrics import Metric
 
 
@@ -89,6 +89,12 @@ ERROR = Metric(
     implementation="PACKAGE.computed:error",
 )
 '''
+# Fields in place of num_steps of Brighten that no file can state, each with what is wrong.
+UNREADABLE_FIELDS = {
+    "steps: complex = 1j": "has fields that cannot be read: TypeError: no reader for the field steps",
+    "steps: Unheard = 1": "has fields that cannot be read: NameError: name 'Unheard' is not defined",
+    "num_steps: Annotated[int, Ge(1), Le(10)] = 11": "num_steps must be at most 10, got 11",
+}
 COMPUTED = """
 import numpy as np
 

@@ -11,8 +11,7 @@ from annotated_types import Ge, Gt, Le
 from robench.attacks.backends.served import Backend, backend_problems, only_values
 from robench.core.identity import to_plain
 from robench.core.suite import ThreatModel
-from robench.declarations.base import LARGEST, FieldProblem, FieldsError
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import LARGEST, FieldProblem, FieldsError, PerturbationBase
 from robench.domains import DOMAINS
 from robench.tasks import TASKS
 

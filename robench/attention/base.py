@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.declarations.base import LARGEST, FieldProblem
-from robench.declarations.causal_form import CausalFormBase
+from robench.declarations.base import LARGEST, CausalFormBase, FieldProblem
 
 # The two definitions of a mechanism: as printed in the paper, and as computed by the authors' public code.
 Formula = Literal["paper", "released"]

@@ -22,10 +22,10 @@ from robench.core.columns import fields_of
 from robench.core.errors import RobenchError, UnknownNameError
 from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
-from robench.corruptions import CORRUPTIONS, TYPES
+from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.datasets import DATASETS
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
+from robench.declare.schema import fields_problem
 from robench.declare.sweeps import KEY, SweepEntry
 from robench.domains import DOMAINS
 from robench.executors import EXECUTORS
@@ -106,10 +106,14 @@ def _family(members: Plugins[Any], described: Callable[[str, Any], Entry]) -> li
     """Return an entry for each member, including third-party and broken ones."""
     entries: list[Entry] = []
     for name, member in members.loaded():
-        entry = {"name": name, **described(name, member)}
-        for claim in members.claims_of(name):
-            entry |= {"summary": f"{entry['summary']} [{claim.owner}]", **_from(claim)}
-        entries.append(entry)
+        claim = next(iter(members.claims_of(name)), None)
+        if claim is None:
+            entries.append({"name": name, **described(name, member)})
+        elif isinstance(member, type) and (wrong := fields_problem(member)):
+            entries.append(_broken(name, str(members.refusal(name, wrong)), claim))
+        else:
+            entry = {"name": name, **described(name, member)}
+            entries.append(entry | {"summary": f"{entry['summary']} [{claim.owner}]", **_from(claim)})
     entries += [_broken(name, message, members.claims_of(name)[0]) for name, message in members.broken()]
     return entries + [_broken(claim.name, f"{claim.owner}: {wrong}", claim) for claim, wrong in strays().items()]
 

@@ -66,7 +66,7 @@ COMMANDS = {
     "timm": "Run a timm script with the models of the registry.",
 }
 # Commands ``NAME_command`` in the module of another command.
-BESIDE = {"baseline": "check", "show": "list"}
+BESIDE = {"baseline": "check", "schema": "validate", "show": "list"}
 
 
 class LazyGroup(click.Group):

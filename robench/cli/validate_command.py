@@ -1,4 +1,4 @@
-"""``robench validate``: lists all problems of suite and registry files at once."""
+"""``robench validate`` lists all problems of suite and registry files; ``robench schema`` prints their JSON Schemas."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from robench.cli.options import AbsolutePath, json_option, registry_option
 from robench.cli.terminal import out, out_json, say
 from robench.core.errors import DeclarationError, RobenchError
 from robench.declare import find_datasets, validate_file
+from robench.declare.json_schema import FILES, json_schema
 
 
 @click.command("validate")
@@ -37,3 +38,15 @@ def command(files: tuple[Path, ...], registries: tuple[Path, ...], as_json: bool
     if as_json:
         out_json(results)
     return exit_code
+
+
+@click.command("schema")
+@click.argument("kind", type=click.Choice(list(FILES)))
+def schema_command(kind: str) -> int:
+    """Print the JSON Schema (draft 2020-12) of suite or registry files.
+
+    Editors check and complete files with it; 'robench validate' checks more. The first line of a file names it:
+    # yaml-language-server: $schema=suite.json
+    """
+    out_json(json_schema(kind))
+    return 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -31,10 +31,6 @@ _MOST_SHOWN = 300
 _ADVICE = "Fix or uninstall that distribution, or leave it out"
 
 T = TypeVar("T")
-# Maps a declaration to a description of what is wrong with it, empty if nothing is.
-Examiner = Callable[[type], str]
-# Registered by the packages that read declarations; core knows neither their annotations nor YAML.
-EXAMINERS: list[Examiner] = []
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,7 +148,7 @@ class Plugins(Mapping[str, T]):
             raise first.error(f"{', '.join(others)} also declares one of this name", "Uninstall one of the two")
         member = declared_by(first)
         if wrong := self._wanted[first.family].problem(member, first.kind):
-            raise first.error(f"{first.value} {wrong}")
+            raise self.refusal(name, wrong)
         return cast("T", member)
 
     def of_user(self, target: str) -> T:
@@ -189,6 +185,11 @@ class Plugins(Mapping[str, T]):
     def claims_of(self, name: str) -> tuple[Claim, ...]:
         """Return the entry points that declare a member; empty for robench's own."""
         return tuple(self._foreign().get(name, ()))
+
+    def refusal(self, name: str, wrong: str) -> PluginError:
+        """Return the error of a third-party member about which ``wrong`` was found."""
+        claim = self._foreign()[name][0]
+        return claim.error(f"{claim.value} {wrong}")
 
     def _is_target(self, name: str) -> bool:
         return self._by_target and is_target(name)
@@ -237,7 +238,7 @@ class Wanted:
             return "has no version, wanted a whole number"
         if lacking := [name for name in self.overrides if getattr(member, name) is getattr(self.base, name)]:
             return f"does not define the property {lacking[0]!r}"
-        return next((wrong for examine in EXAMINERS if (wrong := examine(member))), "")
+        return ""
 
 
 def declared_by(claim: Claim) -> object:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.core.plugins import Plugins
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,3 +52,23 @@ TYPES: Mapping[str, str] = {
 COLOUR_TYPES = frozenset({"snow", "frost", "spatter", "saturate", "jpeg_compression"})
 _BUILTIN: dict[str, type[PerturbationBase]] = {}
 CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TYPES, overrides=("corruption",))
+# The published ImageNet-C (15 types and 4 extra ones, at five severities), which a further type does not change.
+COMMON_CORRUPTIONS = (
+    "gaussian_noise",
+    "shot_noise",
+    "impulse_noise",
+    "defocus_blur",
+    "glass_blur",
+    "motion_blur",
+    "zoom_blur",
+    "snow",
+    "frost",
+    "fog",
+    "brightness",
+    "contrast",
+    "elastic_transform",
+    "pixelate",
+    "jpeg_compression",
+)
+EXTRA_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+SEVERITIES = (1, 2, 3, 4, 5)

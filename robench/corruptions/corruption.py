@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from robench.corruptions import COLOUR_TYPES, TYPES
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.domains.images import IMAGES
 
 NUM_COLOURS = 3

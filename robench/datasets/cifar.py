@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.datasets.user import FilesFormat
 from robench.declarations.base import LARGEST, FieldProblem
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

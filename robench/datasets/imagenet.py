@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 from robench.datasets.base import PublishedFolder, ResizeRule
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 _VALIDATION = PublishedFolder(
     name="imagenet-1k",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.datasets import DATASETS
 from robench.datasets.cifar import CIFAR_10_FILES, CIFAR_100_FILES
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

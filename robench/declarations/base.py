@@ -1,4 +1,4 @@
-"""Base class of declarations: annotations contain the bounds, and construction refuses values outside them."""
+"""Base classes of declarations: annotations contain the bounds, and construction refuses values outside them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
+
+from robench.core.declared import PerturbationDeclaration
+from robench.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,6 +93,47 @@ class DeclarationBase:
     def contradictions(self) -> list[FieldProblem]:
         """Return the problems between fields that are each within bounds; called after the bounds are checked."""
         return []
+
+
+class PerturbationBase(DeclarationBase, PerturbationDeclaration):
+    """Base class of perturbations, with the neutral defaults of ``core.declared.PerturbationDeclaration``.
+
+    A declaration overrides the defaults that do not apply. ``implementation`` names a ``core.protocols.Perturbation``,
+    or the function of an attack (``attacks.base``).
+    """
+
+
+class CausalFormBase(DeclarationBase):
+    """Declaration of a part whose implementation may have a causal form, built where the backbone is causal.
+
+    In a causal form the output of a token depends on it and earlier ones alone, in value and gradient.
+
+    Attributes:
+        family: noun of the family in messages.
+        has_causal_form: whether the implementation has a causal form, with the same names of parameters.
+        not_causal: reason why there is none.
+    """
+
+    family: ClassVar[str]
+    has_causal_form: ClassVar[bool] = False
+    not_causal: ClassVar[str] = ""
+
+    @property
+    def causal_problem(self) -> str:
+        """Return the reason why these settings have no causal form; empty if they have one."""
+        return "" if self.has_causal_form else self.not_causal or "its declaration does not set has_causal_form"
+
+    def implemented_for(self, *, is_causal: bool) -> Any:
+        """Import and return the implementation, for a causal backbone or another one.
+
+        Raises:
+            DeclarationError: the backbone is causal, and these settings have no causal form; the message says why.
+        """
+        if is_causal and (problem := self.causal_problem):
+            raise DeclarationError(
+                f"{self.family} {self.kind} has no causal form, which language models need: {problem}"
+            )
+        return self.implemented()
 
 
 def imported(path: str) -> Any:

@@ -1,11 +1,6 @@
 """Declarations read from YAML or mappings into the frozen values of core, with all problems reported at once."""
 
-from robench.declare.architectures import parse_architecture, parse_preprocessing
-from robench.declare.assignments import assigned
-from robench.declare.published import load_published, published_tables, read_published
-from robench.declare.registry import merge, read_registry
-from robench.declare.rewriting import add_seed, set_weights
-from robench.declare.shipped import (
+from robench.declare.lookup import (
     find_checkpoints,
     find_datasets,
     find_suite,
@@ -15,9 +10,13 @@ from robench.declare.shipped import (
     shipped_folder,
     shipped_registry,
     shipped_suites,
+    validate_file,
 )
+from robench.declare.published import load_published, published_tables, read_published
+from robench.declare.registry import merge, read_registry
+from robench.declare.rewriting import add_seed, set_weights
+from robench.declare.schema import assigned, parse_architecture, parse_preprocessing
 from robench.declare.suites import parse_suite, read_suite
-from robench.declare.validation import validate_file
 
 __all__ = [
     "add_seed",

@@ -8,6 +8,8 @@ and text such as ``8/255`` has no bounds; ``robench validate`` checks all of it.
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import NoneType, UnionType
@@ -19,15 +21,12 @@ from robench.attacks.base import BoundedAttack
 from robench.core.checkpoint import Weights
 from robench.core.plugins import USER_CODE, Plugins
 from robench.declarations.base import Argument, DeclarationBase
-from robench.declare.field_docs import field_docs
-from robench.declare.members import TARGET
-from robench.declare.names import NAME_PATTERN, Name, metric_name
+from robench.declare.fields import FRACTION_PATTERN, NAME_PATTERN, Name, ReadBy, WeightsEntry
+from robench.declare.members import TARGET, metric_name
 from robench.declare.registry import RegistryEntry
-from robench.declare.scalars import FRACTION_PATTERN, ReadBy
-from robench.declare.schema import FAMILIES, LONGEST, Family
+from robench.declare.schema import FAMILIES, Family, longest_of
 from robench.declare.suites import SuiteEntry
 from robench.declare.sweeps import SweepEntry
-from robench.declare.weights_entry import WeightsEntry
 from robench.metrics import METRICS
 
 Schema = dict[str, Any]
@@ -37,6 +36,8 @@ FILES: Mapping[str, tuple[type, str]] = {
     "registry": (RegistryEntry, "Registry of robench: checkpoints and datasets by name"),
 }
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+# An attribute, or several, at the start of a line of the section.
+_ENTRY = re.compile(r"([a-z_][a-z0-9_]*(?:, [a-z_][a-z0-9_]*)*): (.*)")
 _NULL: Schema = {"type": "null"}
 
 
@@ -117,16 +118,21 @@ class _Builder:
 
     def _list(self, entries: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Schema:
         if entries[-1] is not Ellipsis:
-            items = [self.of(each, name) for each in entries]
-            return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+            prefix = [self.of(each, name) for each in entries]
+            return {"type": "array", "prefixItems": prefix, "minItems": len(prefix), "maxItems": len(prefix)}
         shortest = max((mark.min_length for mark in marks if isinstance(mark, annotated_types.MinLen)), default=0)
-        return {"type": "array", "items": self.of(entries[0], name), "minItems": shortest, "maxItems": _longest(marks)}
+        return {
+            "type": "array",
+            "items": self.of(entries[0], name),
+            "minItems": shortest,
+            "maxItems": longest_of(marks),
+        }
 
     def _mapping(self, arguments: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Schema:
         key, item = arguments
         names = {"propertyNames": {"pattern": NAME_PATTERN}} if key == Name else {}
         values = self.of(item, name)
-        return {"type": "object", **names, "additionalProperties": values, "maxProperties": _longest(marks)}
+        return {"type": "object", **names, "additionalProperties": values, "maxProperties": longest_of(marks)}
 
     def _family(self, name: str) -> Schema:
         return self._defined(name, lambda: self._family_of(FAMILIES[name]))
@@ -193,10 +199,6 @@ def _named(marks: tuple[object, ...]) -> Schema:
     return {"pattern": NAME_PATTERN} if set(get_args(Name)[1:]) & set(marks) else {}
 
 
-def _longest(marks: tuple[object, ...]) -> int:
-    return min((mark.max_length for mark in marks if isinstance(mark, annotated_types.MaxLen)), default=LONGEST)
-
-
 def _metric() -> Schema:
     own = {"type": "object", "properties": {"kind": {"const": USER_CODE}, TARGET: {"type": "string"}}}
     target = {**own, "required": ["kind", TARGET], "additionalProperties": False}
@@ -205,6 +207,44 @@ def _metric() -> Schema:
 
 def _described(text: str | None) -> Schema:
     return {"description": text} if text else {}
+
+
+def field_docs(declared: type) -> dict[str, str]:
+    """Return the description of each field under ``Attributes:`` of a class or its bases, in one line.
+
+    >>> class Example:
+    ...     '''Summary.
+    ...
+    ...     Attributes:
+    ...         mean, std: per channel; in
+    ...             pixel units.
+    ...     '''
+    >>> field_docs(Example)
+    {'mean': 'per channel; in pixel units.', 'std': 'per channel; in pixel units.'}
+    """
+    found: dict[str, str] = {}
+    for base in reversed(declared.__mro__):
+        found |= _of_text(inspect.cleandoc(base.__doc__ or ""))
+    return found
+
+
+def _of_text(text: str) -> dict[str, str]:
+    _, heading, section = text.partition("Attributes:\n")
+    found: dict[str, str] = {}
+    if not heading:
+        return found
+    names: list[str] = []
+    for line in section.splitlines():
+        if line and not line.startswith(" "):
+            break
+        content = line.strip()
+        is_first = line.startswith("    ") and not line.startswith("     ")
+        if is_first and (entry := _ENTRY.fullmatch(content)):
+            names = entry[1].split(", ")
+            content = entry[2]
+            found |= dict.fromkeys(names, "")
+        found |= {name: f"{found[name]} {content}".strip() for name in names}
+    return found
 
 
 _SCALARS: Mapping[object, Callable[[Schema], Schema]] = {

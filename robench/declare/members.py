@@ -1,29 +1,23 @@
-"""Members of plug-in families in files, by ``kind``, or by ``kind: python`` and a ``target`` in the user's code.
+"""Members of plug-in families in files, by ``kind`` or name, or by ``kind: python`` and a ``target`` in user code.
 
-Third-party plug-ins are checked here first: their fields are examined before use, and any error they raise becomes a
-problem at its place, like all others.
+Third-party code runs in containment, and any error that it raises becomes a problem at its place, like all others.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from robench.core.errors import DeclarationError, PluginError, described, did_you_mean, shortened
 from robench.core.identity import to_plain
 from robench.core.plugins import USER_CODE, Plugins
 from robench.core.providers import is_own
 from robench.core.user_code import is_target, what_was_raised
-from robench.declarations.base import DeclarationBase, bounds_of, violations
-from robench.declarations.perturbation_base import PerturbationBase
-from robench.declare.scalars import refused
-from robench.declare.values import show
-from robench.declare.wording import one_error
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from robench.declarations.base import DeclarationBase, PerturbationBase
+from robench.declare.document import show
+from robench.declare.fields import Checked, ReadBy, known_in, one_error, refused, scalar_reader
+from robench.metrics import METRICS
 
 T = TypeVar("T")
 TARGET = "target"
@@ -31,9 +25,15 @@ _LONGEST = 300
 
 
 def member_class(
-    noun: str, members: Mapping[str, type[DeclarationBase]], value: Mapping[str, object], tag: str
+    noun: str,
+    members: Mapping[str, type[DeclarationBase]],
+    value: Mapping[str, object],
+    tag: str,
+    examine: Callable[[type], str],
 ) -> type[DeclarationBase]:
     """Return the class that a mapping names by ``tag``, or by its target.
+
+    ``examine`` returns why the fields of a third-party class cannot be read, or nothing.
 
     Raises:
         ValidationError: there is none, or it is broken.
@@ -41,16 +41,22 @@ def member_class(
     name = value[tag]
     known = ", ".join(sorted(members))
     if not isinstance(name, str):
-        raise one_error(noun, str(refused(f"one of {known}", name)), name, tag)
+        raise one_error(str(refused(f"one of {known}", name)), name, tag)
     if is_by_target(members, name):
         assert isinstance(members, Plugins)
-        return cast("type[DeclarationBase]", of_target(noun, members, value))
+        declared = cast("type[DeclarationBase]", of_target(noun, members, value))
+        if wrong := examine(declared):
+            raise one_error(f"target {value[TARGET]!r} {wrong}", value[TARGET], TARGET)
+        return declared
     if name not in members:
-        raise one_error(noun, f"unknown {noun} {show(name)}.{did_you_mean(name, members)}", name, tag)
+        raise one_error(f"unknown {noun} {show(name)}.{did_you_mean(name, members)}", name, tag)
     try:
-        return members[name]
+        declared = members[name]
     except PluginError as error:
-        raise one_error(noun, str(error), name, tag) from error
+        raise one_error(str(error), name, tag) from error
+    if (wrong := examine(declared)) and isinstance(members, Plugins):
+        raise one_error(str(members.refusal(name, wrong)), name, tag)
+    return declared
 
 
 def is_by_target(members: Mapping[str, Any], name: object) -> bool:
@@ -67,28 +73,35 @@ def of_target(noun: str, members: Plugins[T], value: Mapping[str, object]) -> T:
     target = value.get(TARGET)
     if not isinstance(target, str) or not is_target(target):
         wrong = "missing" if TARGET not in value else f"must be package.module:Name, got {show(target)}"
-        raise one_error(noun, wrong, value if TARGET not in value else target, TARGET)
+        raise one_error(wrong, value if TARGET not in value else target, TARGET)
     try:
         return members.of_user(target)
     except DeclarationError as error:
-        raise one_error(noun, str(error), target, TARGET) from error
+        raise one_error(str(error), target, TARGET) from error
 
 
-def fields_problem(declared: type, model_of: Callable[[type], type[BaseModel]]) -> str:
-    """Return why the fields of a third-party declaration cannot be read, or what is wrong with their defaults."""
-    try:
-        model_of(declared)
-        bounds = dict(bounds_of(declared))
-        for field in dataclasses.fields(declared):
-            if field.default is dataclasses.MISSING:
-                continue
-            to_plain(field.default)
-            for wanted in violations(field.default, bounds.get(field.name, ())):
-                return f"has a default out of its own bounds: {field.name} must be {wanted}, got {field.default}"
-    # Broad because annotations and bounds are third-party code.
-    except Exception as error:
-        return f"has fields that cannot be read: {shortened(described(error), _LONGEST)}"
-    return ""
+MetricName = Annotated[str, Checked(known_in("metric", METRICS))]
+_read_metric = scalar_reader(str, (Checked(known_in("metric", METRICS)),))
+
+
+def metric_name(value: object) -> object:
+    """Return the name of a metric in ``METRICS``: as given, or the target of one of the user's own.
+
+    Raises:
+        RefusedError: it is not the name of a metric.
+        ValidationError: there is no such metric in the user's code.
+    """
+    if not isinstance(value, dict) or not is_by_target(METRICS, value.get("kind")):
+        return _read_metric(value)
+    if strangers := value.keys() - {"kind", TARGET}:
+        message = f"unknown field {show(min(strangers))}.{did_you_mean(min(strangers), [TARGET])}"
+        raise one_error(message, value, min(strangers))
+    of_target("metric", METRICS, value)
+    return value[TARGET]
+
+
+# A metric of a suite, which may be of the user's own.
+MetricEntry = Annotated[str, ReadBy(metric_name)]
 
 
 def holds_foreign(given: Mapping[str, object]) -> bool:
@@ -113,7 +126,7 @@ def checked(declaration: T, value: object) -> T:
     corruption = declaration.corruption if isinstance(declaration, PerturbationBase) else None
     if corruption is not None and not _is_corruption(corruption, declaration):
         wanted = f"({cast('PerturbationBase', declaration).kind!r}, a severity from 1 to 5)"
-        raise one_error(declared.__name__, f"its corruption must be {wanted}, got {corruption!r:.100}", value)
+        raise one_error(f"its corruption must be {wanted}, got {corruption!r:.100}", value)
     return declaration
 
 
@@ -132,7 +145,7 @@ def attempted(declared: type, doing: str, ask: Callable[[], T], value: object) -
     # Broad because it is third-party code.
     except Exception as error:
         raised = shortened(described(what_was_raised(error)), _LONGEST)
-        raise one_error(declared.__name__, f"{declared.__qualname__}: {doing} {raised}", value) from error
+        raise one_error(f"{declared.__qualname__}: {doing} {raised}", value) from error
 
 
 def _is_corruption(corruption: object, declaration: object) -> bool:

@@ -12,19 +12,17 @@ from annotated_types import Ge, MinLen
 
 from robench.core.errors import UnknownNameError
 from robench.core.published import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
-from robench.declare.names import Name
-from robench.declare.scalars import Checked, ReadBy, refused
+from robench.declare.document import Number, show
+from robench.declare.fields import Checked, Name, ReadBy, refused
+from robench.declare.lookup import shipped_folder
 from robench.declare.schema import attempt, construct
-from robench.declare.shipped import shipped_folder
-from robench.declare.values import Number, show
 from robench.declare.yaml_source import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from robench.declare.document import Document
-    from robench.declare.problems import Problem
+    from robench.declare.document import Document, Problem
 
 _FILE = re.compile(r"([a-z0-9-]+)-([1-9][0-9]*)")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")

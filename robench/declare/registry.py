@@ -17,12 +17,10 @@ from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
 from robench.declarations.base import SEEDS
 from robench.declarations.preprocessing import PreprocessingBase
-from robench.declare.names import MetricName, Name, Task, known_in
-from robench.declare.problems import declaration_error
-from robench.declare.scalars import Checked
+from robench.declare.document import Number, declaration_error, show
+from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem
+from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
-from robench.declare.values import Number, show
-from robench.declare.weights_entry import WeightsEntry, digest_problem, uri_problem
 from robench.declare.yaml_source import read_yaml
 from robench.metrics import METRICS
 from robench.models.base import ArchitectureBase
@@ -34,8 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.declared import DatasetDeclaration
-    from robench.declare.document import Document
-    from robench.declare.problems import Place, Problem
+    from robench.declare.document import Document, Place, Problem
     from robench.metrics import Metric
 
 T = TypeVar("T")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.checkpoint import Checkpoint
-    from robench.declare.document import Document
-    from robench.declare.problems import Place
+    from robench.declare.document import Document, Place
 
 WRITTEN_LAYOUT = "plain"
 

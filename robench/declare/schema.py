@@ -27,40 +27,44 @@ from pydantic import (
 
 from robench.attention import ATTENTIONS
 from robench.core.checkpoint import Weights
-from robench.core.errors import did_you_mean
-from robench.core.plugins import EXAMINERS
+from robench.core.errors import UsageError, described, did_you_mean, shortened
+from robench.core.identity import to_plain
 from robench.core.providers import is_own
 from robench.datasets import DATASET_KINDS
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import DeclarationBase, bounds_of, violations
 from robench.declarations.preprocessing import PREPROCESSINGS
-from robench.declare.members import (
-    TARGET,
-    attempted,
-    checked,
-    fields_problem,
-    holds_foreign,
-    is_by_target,
-    member_class,
+from robench.declare.document import UNREADABLE, document_from_python, show
+from robench.declare.fields import (
+    SCALARS,
+    RefusedError,
+    WeightsEntry,
+    contradictions,
+    literal_reader,
+    one_error,
+    refused,
+    reworded,
+    scalar_reader,
 )
-from robench.declare.python_source import document_from_python
-from robench.declare.scalars import SCALARS, Reader, RefusedError, literal_reader, refused, scalar_reader
+from robench.declare.members import TARGET, attempted, checked, holds_foreign, is_by_target, member_class
 from robench.declare.sweeps import KEY, construct_sweep
-from robench.declare.values import UNREADABLE
-from robench.declare.weights_entry import WeightsEntry
-from robench.declare.wording import contradictions, one_error, reworded
+from robench.declare.yaml_source import plain_scalar
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.training import TRAININGS
 
 if TYPE_CHECKING:
-    from robench.declare.document import Document
-    from robench.declare.problems import Place, Problem
+    from collections.abc import Sequence
+
+    from robench.declarations.preprocessing import PreprocessingBase
+    from robench.declare.document import Document, Place, Problem
 
 T = TypeVar("T")
+D = TypeVar("D", bound=DeclarationBase)
 # Maximum length of a list or mapping without a longer one in its annotation: shipped suites have up to 100 conditions.
 LONGEST = 1000
 # Number of unknown fields that are listed one by one.
 MOST_UNKNOWN = 50
+_LONGEST_SHOWN = 300
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,12 +113,12 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
         ValidationError: every problem of every field, with its place.
     """
     if not isinstance(value, dict):
-        raise one_error(declared.__name__, str(refused("a mapping", value)), value)
+        raise one_error(str(refused("a mapping", value)), value)
     model = model_of(cast("type", declared))
     known = [tag, *model.model_fields] if tag else list(model.model_fields)
     if len(strangers := value.keys() - known) > MOST_UNKNOWN:
         message = f"has {len(strangers):,} unknown fields.{did_you_mean(min(strangers), known)}"
-        raise one_error(declared.__name__, message, value)
+        raise one_error(message, value)
     given_fields = {name: item for name, item in value.items() if name != tag}
     try:
         fields = model.model_validate(_implied_by(declared, given_fields) | given_fields)
@@ -165,16 +169,16 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
     if not isinstance(value, dict):
         example = value if isinstance(value, str) and value in family.members else next(iter(family.members))
         wanted = f"a mapping such as {{{family.tag}: {example}}}"
-        raise one_error(family.noun, str(refused(wanted, value)), value)
+        raise one_error(str(refused(wanted, value)), value)
     given = [tag for tag in (family.tag, family.alias) if tag is not None and tag in value]
     if len(given) > 1:
-        raise one_error(family.noun, f"must not be given beside {family.tag}; remove one of the two", value, given[1])
+        raise one_error(f"must not be given beside {family.tag}; remove one of the two", value, given[1])
     tag = given[0] if given else family.tag
     if not given and family.untagged is not None:
         return construct(family.untagged, value, tag)
     if not given:
-        raise one_error(family.noun, f"missing. Known: {known}.", value, tag)
-    declared = member_class(family.noun, family.members, value, tag)
+        raise one_error(f"missing. Known: {known}.", value, tag)
+    declared = member_class(family.noun, family.members, value, tag, fields_problem)
     if is_by_target(family.members, value[tag]):
         value = {name: item for name, item in value.items() if name != TARGET}
     if family.sweeps and KEY in value:
@@ -184,10 +188,78 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
 
 def _class_of(family: Family, value: Mapping[str, object]) -> type:
     """Return the class described by a mapping, ``object`` if it is unknown."""
+    if family.tag not in value:
+        return object
     try:
-        return member_class(family.noun, family.members, value, family.tag) if family.tag in value else object
+        return member_class(family.noun, family.members, value, family.tag, fields_problem)
     except ValidationError:
         return object
+
+
+def parse_architecture(mapping: object, source: str = "architecture") -> DeclarationBase:
+    """Return the architecture described by a mapping, as an entry's ``architecture`` in checkpoints.yaml.
+
+    Raises:
+        DeclarationError: all problems of the mapping; ``source`` is its name in the message.
+
+    >>> parse_architecture({"backbone": "timm", "name": "deit_tiny_patch16_224"}).name
+    'deit_tiny_patch16_224'
+    """
+    return _parsed("architecture", mapping, source)
+
+
+def parse_preprocessing(mapping: object, source: str = "preprocessing") -> PreprocessingBase:
+    """Return the preprocessing described by a mapping, as an entry's ``preprocessing`` in checkpoints.yaml.
+
+    Raises:
+        DeclarationError: all problems of the mapping; ``source`` is its name in the message.
+
+    >>> parse_preprocessing({"kind": "image", "mean": [0.5, 0.5, 0.5], "std": [1.0, 1.0, 1.0]}).mean
+    (0.5, 0.5, 0.5)
+    """
+    return cast("PreprocessingBase", _parsed("preprocessing", mapping, source))
+
+
+def _parsed(family: str, mapping: object, source: str) -> DeclarationBase:
+    document = document_from_python(mapping, source)
+    problems: list[Problem] = []
+    member = attempt(partial(construct_member, FAMILIES[family]), document, (), problems)
+    return document.settle(member, problems)
+
+
+def assigned(declared: type[D], assignments: Sequence[str], option: str) -> D:
+    """Return a declaration with the fields that texts of the form ``NAME=VALUE`` give it.
+
+    Values are read as in YAML files, except that those of text fields need no quotes.
+
+    Args:
+        declared: class of the declaration.
+        assignments: one a field.
+        option: what the assignments were given by, for messages.
+
+    Raises:
+        UsageError: an assignment has another form, no such field, or an invalid value; all fields are listed.
+    """
+    hints = get_type_hints(declared)
+    names = [field.name for field in dataclasses.fields(declared)]  # type: ignore[arg-type]  # as all declarations are
+    known = f"it has {', '.join(names)}" if names else "it has none"
+    values: dict[str, object] = {}
+    for text in assignments:
+        name, mark, value = text.partition("=")
+        if not mark:
+            raise UsageError(f"{option} {show(text)} must be NAME=VALUE; executor {declared.kind}: {known}")
+        if name not in names:
+            raise UsageError(f"{option}: executor {declared.kind} has no field {show(name)}; {known}")
+        if name in values:
+            raise UsageError(f"{option} gives {name} twice; leave one out")
+        values[name] = value if str in (hints[name], *get_args(hints[name])) else plain_scalar(value)
+        if values[name] is UNREADABLE:
+            raise UsageError(f"{option} {name} must be a plain number or word, got {show(value)}")
+    try:
+        return construct(declared, values)
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, each['loc']))} {each['msg']}".strip() for each in error.errors())
+        raise UsageError(*(f"{option}: executor {declared.kind}: {problem}" for problem in problems)) from None
 
 
 @cache
@@ -203,7 +275,23 @@ def model_of(declared: type) -> type[BaseModel]:
     return create_model(declared.__name__, __config__=config, **fields)
 
 
-EXAMINERS.append(partial(fields_problem, model_of=model_of))
+def fields_problem(declared: type) -> str:
+    """Return why the fields of a third-party declaration cannot be read, or what is wrong with their defaults."""
+    if is_own(declared):
+        return ""
+    try:
+        model_of(declared)
+        bounds = dict(bounds_of(declared))
+        for field in dataclasses.fields(declared):
+            if field.default is dataclasses.MISSING:
+                continue
+            to_plain(field.default)
+            for wanted in violations(field.default, bounds.get(field.name, ())):
+                return f"has a default out of its own bounds: {field.name} must be {wanted}, got {field.default}"
+    # Broad because annotations and bounds are third-party code.
+    except Exception as error:
+        return f"has fields that cannot be read: {shortened(described(error), _LONGEST_SHOWN)}"
+    return ""
 
 
 def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
@@ -211,9 +299,9 @@ def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
     if origin is Annotated:
         return _field_type(arguments[0], name, (*marks, *arguments[1:]))
     if hint in SCALARS:
-        return _read_by(scalar_reader(hint, marks))
+        return Annotated[Any, PlainValidator(scalar_reader(hint, marks))]
     if origin is Literal:
-        return _read_by(literal_reader(arguments))
+        return Annotated[Any, PlainValidator(literal_reader(arguments))]
     if isinstance(hint, type) and issubclass(hint, DeclarationBase) and not dataclasses.is_dataclass(hint):
         if name not in FAMILIES:
             raise TypeError(f"no family of declarations for the field {name}; add it to FAMILIES")
@@ -226,7 +314,7 @@ def _field_type(hint: Any, name: str, marks: tuple[object, ...] = ()) -> Any:
         return _tuple_type(arguments, name, marks)
     if origin is Mapping:
         key, item = (_field_type(argument, name) for argument in arguments)
-        to_dict = partial(_expect_mapping, name, _longest(marks))
+        to_dict = partial(_expect, dict, "a mapping", longest_of(marks))
         return Annotated[dict[key, item], BeforeValidator(to_dict)]  # type: ignore[valid-type]  # built at run time
     raise TypeError(f"no reader for the field {name} of type {hint}")
 
@@ -243,7 +331,7 @@ def _union_type(members: tuple[Any, ...], name: str, marks: tuple[object, ...]) 
     if len(others) != 1:
         raise TypeError(f"no reader for the field {name}: a union of {members}")
     otherwise = " Or a list." if get_origin(others[0]) is tuple else ""
-    read_choice = _refusing(literal_reader(tuple(choices), otherwise))
+    read_choice = literal_reader(tuple(choices), otherwise)
 
     def choose(value: object, read_other: ValidatorFunctionWrapHandler) -> object:
         if value is None and NoneType in members:
@@ -256,49 +344,28 @@ def _union_type(members: tuple[Any, ...], name: str, marks: tuple[object, ...]) 
 def _tuple_type(entries: tuple[Any, ...], name: str, marks: tuple[object, ...]) -> Any:
     variable = entries[-1] is Ellipsis
     shortest = max((mark.min_length for mark in marks if isinstance(mark, MinLen)), default=0)
-
-    longest = _longest(marks)
+    longest = longest_of(marks)
 
     def to_tuple(value: object) -> tuple[object, ...]:
-        items = tuple(_expect(list, "a list", value))
-        if len(items) > longest:
-            raise one_error(name, f"must have at most {longest:,} entries, got {len(items):,}", value)
+        items = tuple(_expect(list, "a list", longest, value))
         if variable and len(items) < shortest:
-            raise one_error(name, f"must have at least {shortest} entry, got {len(items)}", value)
+            raise RefusedError(f"must have at least {shortest} entry, got {len(items)}")
         if not variable and len(items) != len(entries):
-            raise one_error(name, f"must have {len(entries)} entries, got {len(items)}", value)
+            raise RefusedError(f"must have {len(entries)} entries, got {len(items)}")
         return items
 
     types = tuple(entry if entry is Ellipsis else _field_type(entry, name) for entry in entries)
     return Annotated[tuple[types], BeforeValidator(to_tuple)]  # type: ignore[valid-type]  # built at run time
 
 
-def _read_by(read: Reader) -> Any:
-    return Annotated[Any, PlainValidator(_refusing(read))]
-
-
-def _refusing(read: Reader) -> Reader:
-    def read_or_refuse(value: object) -> object:
-        try:
-            return read(value)
-        except RefusedError as error:
-            raise one_error("field", str(error), value) from None
-
-    return read_or_refuse
-
-
-def _expect_mapping(name: str, longest: int, value: object) -> object:
-    mapping = _expect(dict, "a mapping", value)
-    if len(mapping) > longest:
-        raise one_error(name, f"must have at most {longest:,} entries, got {len(mapping):,}", value)
-    return mapping
-
-
-def _longest(marks: tuple[object, ...]) -> int:
+def longest_of(marks: tuple[object, ...]) -> int:
+    """Return the maximum length of a list or mapping with these marks in its annotation."""
     return min((mark.max_length for mark in marks if isinstance(mark, MaxLen)), default=LONGEST)
 
 
-def _expect(wanted: type[Any], title: str, value: object) -> Any:
-    if isinstance(value, wanted):
-        return value
-    raise one_error(title, str(refused(title, value)), value)
+def _expect(wanted: type[Any], title: str, longest: int, value: object) -> Any:
+    if not isinstance(value, wanted):
+        raise refused(title, value)
+    if len(value) > longest:
+        raise RefusedError(f"must have at most {longest:,} entries, got {len(value):,}")
+    return value

@@ -15,21 +15,22 @@ from robench.core.errors import UnknownNameError, UsageError
 from robench.core.suite import Condition, Suite
 from robench.datasets import DATASETS
 from robench.datasets.base import stand_in
-from robench.declarations.base import LARGEST, SEEDS
-from robench.declarations.perturbation_base import PerturbationBase
-from robench.declare.columns import columns_of, num_examples_of, search_problems, threat_problems
-from robench.declare.names import MetricEntry, Name, Task, known_in, metric_name
-from robench.declare.python_source import document_from_python
-from robench.declare.scalars import RefusedError
-from robench.declare.schema import LONGEST, attempt, construct
-from robench.declare.searches import distance_problems
-from robench.declare.shift_columns import (
+from robench.declarations.base import LARGEST, SEEDS, PerturbationBase
+from robench.declare.columns import (
+    columns_of,
     corruption_problems,
     detection_problems,
+    distance_problems,
     negatives_problem,
+    num_examples_of,
     perturbation_problems,
+    search_problems,
+    threat_problems,
 )
-from robench.declare.values import show
+from robench.declare.document import document_from_python, show
+from robench.declare.fields import Name, RefusedError, Task, known_in
+from robench.declare.members import MetricEntry, metric_name
+from robench.declare.schema import LONGEST, attempt, construct
 from robench.declare.yaml_source import read_yaml
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.declared import DatasetDeclaration
-    from robench.declare.document import Document
-    from robench.declare.problems import Problem
+    from robench.declare.document import Document, Problem
 
     Datasets = Mapping[str, DatasetDeclaration]
 

@@ -12,15 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robench.attacks.base import BoundedAttack, Epsilon
-from robench.declare.wording import contradictions, one_error
+from robench.declare.fields import contradictions, error_line, one_error
 from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
     from robench.declarations.base import DeclarationBase
-    from robench.declare.problems import Place
+    from robench.declare.document import Place
 
 T = TypeVar("T")
 KEY = "epsilons"
@@ -60,7 +59,7 @@ def construct_sweep(
         ValidationError: every problem of every field, with its place.
     """
     if not issubclass(declared, BoundedAttack):
-        raise one_error("sweep", f"must be left out for {declared.kind}, which has no budget", value[KEY], KEY)
+        raise one_error(f"must be left out for {declared.kind}, which has no budget", value[KEY], KEY)
     problems = _Problems()
     if "epsilon" in value:
         problems.add(("epsilon",), f"must be left out beside {KEY}, which name every budget", value["epsilon"])
@@ -117,8 +116,5 @@ class _Problems:
     @property
     def error(self) -> ValidationError:
         """Return the error that contains all problems."""
-        lines = [
-            InitErrorDetails(type=PydanticCustomError("robench", "{message}", {"message": text}), loc=place, input=of)
-            for (place, text), of in self.found.items()
-        ]
+        lines = [error_line(text, place, value) for (place, text), value in self.found.items()]
         return ValidationError.from_exception_data("sweep", lines)

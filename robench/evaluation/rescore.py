@@ -10,7 +10,7 @@ import torch
 from robench.core.errors import StoreError, UsageError
 from robench.core.protocols import Perturbed
 from robench.core.shard import shard_key
-from robench.declarations.views import views_of
+from robench.core.suite import views_of
 from robench.domains.devices import sent
 from robench.evaluation.actions import Rescore
 from robench.evaluation.evaluate import evaluate

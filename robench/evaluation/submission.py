@@ -16,8 +16,8 @@ from robench.core.columns import Values, fields_of
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
 from robench.core.shard import EXACT_DTYPE
+from robench.core.suite import views_of
 from robench.declarations.base import imported
-from robench.declarations.views import views_of
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.evaluate import evaluate, prediction_seeds
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Batch, Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement, Shard
-    from robench.declarations.views import View
+    from robench.core.suite import View
     from robench.store.adversarial import AdversarialExamples
 
     Rows = NDArray[np.bool_]

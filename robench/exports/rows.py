@@ -13,7 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.core.checkpoint import entry_name
 from robench.core.errors import StoreError, UsageError
-from robench.declarations.views import views_of
+from robench.core.suite import views_of
 from robench.evaluation.actions import audits_of
 from robench.exports.tables import LABEL, label, labels
 from robench.metrics import METRICS, unit_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
 from robench.core.spelling import Spelled
-from robench.declarations.views import View, views_of
+from robench.core.suite import View, views_of
 from robench.domains import DOMAINS
 from robench.leaderboard.board import Chart, Point
 from robench.tasks import TASKS

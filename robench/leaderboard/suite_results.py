@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.declarations.views import views_of
+from robench.core.suite import views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
 from robench.metrics import METRICS, title_of, unit_of

@@ -5,7 +5,7 @@ count an example as fooled at the distance at which the harness's own new predic
 guarantees of ``cw`` and ``fab``: misclassified examples are returned unchanged, at distance 0, and if nothing was found
 the clean input is returned, which the model then classifies correctly. So an example is right when clean unless it is
 wrong at distance 0. This holds for attacks on true labels, without a required confidence, limits narrower than the box,
-or early stopping; others are refused when a suite is read (``declare.searches``).
+or early stopping; others are refused when a suite is read (``declare.columns``).
 
 The interval of the median is between order statistics, without any assumption on the distances: with n of them, the
 l-th and the (n + 1 - l)-th smallest, for the largest l with P(B < l) <= 2.5 %, B binomial with n trials of 1/2 (Conover

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from robench.declarations.causal_form import CausalFormBase
+from robench.declarations.base import CausalFormBase
 
 
 class ResidualBase(CausalFormBase):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.columns import fields_of
 from robench.core.shard import shard_key
-from robench.declarations.views import views_of
+from robench.core.suite import views_of
 from robench.metrics import METRICS
 from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from robench.declarations.views import View, views_of
+from robench.core.suite import View, views_of
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint

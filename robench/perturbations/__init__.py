@@ -9,7 +9,7 @@ from robench.attacks import ATTACKS
 from robench.core.plugins import Plugins
 from robench.corruptions import CORRUPTIONS
 from robench.corruptions.corruption import Corruption
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.clean import Clean
 from robench.perturbations.gradient_word_swap import GradientWordSwap

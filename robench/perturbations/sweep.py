@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from robench.attacks import ATTACKS
 from robench.attacks.base import BoundedAttack
 from robench.core.identity import to_plain
-from robench.declarations.base import DeclarationBase, FieldProblem
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import DeclarationBase, FieldProblem, PerturbationBase
 
 if TYPE_CHECKING:
     from fractions import Fraction

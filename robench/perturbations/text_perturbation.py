@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.domains.texts import TEXTS
 
 if TYPE_CHECKING:

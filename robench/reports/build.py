@@ -13,7 +13,7 @@ from robench.core.errors import UnknownNameError, UsageError
 from robench.core.providers import releases_of
 from robench.core.report import Cell, Report, Row
 from robench.core.shard import EXACT_DTYPE
-from robench.declarations.views import View, views_of
+from robench.core.suite import View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
 from robench.reports.coverage import cover

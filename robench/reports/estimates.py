@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from robench.core.columns import Outcomes
     from robench.core.report import Estimate
-    from robench.core.suite import Column
-    from robench.declarations.views import View
+    from robench.core.suite import Column, View
     from robench.reports.coverage import Coverage
 
 

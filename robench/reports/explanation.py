@@ -10,7 +10,7 @@ from robench.core.errors import IncompleteError, UnknownNameError, UsageError
 from robench.core.identity import to_plain
 from robench.core.rendered import Rendered
 from robench.core.spelling import spelling_of
-from robench.declarations.views import views_of
+from robench.core.suite import views_of
 from robench.metrics import title_of
 from robench.reports.build import report_of_store
 from robench.reports.coverage import cover
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Store
     from robench.core.report import Cell, Row
-    from robench.core.suite import Column, Suite
-    from robench.declarations.views import View
+    from robench.core.suite import Column, Suite, View
     from robench.reports.coverage import Coverage
 
 # Examples that are named where an attack turned them.

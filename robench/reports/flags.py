@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from robench.declarations.views import views_of
+from robench.core.suite import views_of
 from robench.metrics.sanity import (
     MORE_STEPS,
     RANDOM_SEARCH,

@@ -12,7 +12,7 @@ from torch import nn
 from robench.core.errors import UsageError
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_preprocessing
-from robench.declare.names import name_problem
+from robench.declare.fields import name_problem
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, preprocessing_of
 from robench.tasks import DEFAULT_TASK

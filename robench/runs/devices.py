@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 import torch
 
 from robench.core.errors import UnknownNameError, UsageError
+from robench.declare.schema import fields_problem
 from robench.executors import EXECUTORS, IN_PROCESS, ON_THIS_MACHINE, ExecutorBase
 
 # The executor is chosen by the number of workers.
@@ -50,7 +51,10 @@ def executor_kind(name: str) -> type[ExecutorBase] | None:
         return None
     if name not in EXECUTORS:
         raise UnknownNameError("executor", name, [AUTO, *EXECUTORS])
-    return EXECUTORS[name]
+    declared = EXECUTORS[name]
+    if wrong := fields_problem(declared):
+        raise EXECUTORS.refusal(name, wrong)
+    return declared
 
 
 def executor_asked(executor: str | ExecutorBase) -> ExecutorBase | None:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.records import Failure, Record
 from robench.core.shard import EXACT_DTYPE, Shard
-from robench.core.suite import Condition
+from robench.core.suite import Condition, views_of
 from robench.datasets import open_dataset
-from robench.declarations.views import views_of
 from robench.domains import DOMAINS
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Dataset
     from robench.core.shard import Measurement
-    from robench.core.suite import Suite
-    from robench.declarations.views import View
+    from robench.core.suite import Suite, View
     from robench.exports.pictures import Pixels
     from robench.runs.request import RunRequest
     from robench.store.adversarial import AdversarialExamples

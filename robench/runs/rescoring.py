@@ -9,8 +9,8 @@ from robench.core.columns import Outcomes
 from robench.core.containment import Contained
 from robench.core.errors import StoreError, UnknownNameError, described
 from robench.core.shard import EXACT_DTYPE, Shard
+from robench.core.suite import views_of
 from robench.datasets import open_dataset
-from robench.declarations.views import views_of
 from robench.evaluation.submission import Agreement, agreement_of
 from robench.executors import IN_PROCESS
 from robench.metrics import METRICS, Readings
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Model
     from robench.core.records import Record
     from robench.core.shard import Measurement
-    from robench.core.suite import Condition, Suite
-    from robench.declarations.views import View
+    from robench.core.suite import Condition, Suite, View
     from robench.runs.request import RunRequest
     from robench.store import AdversarialFolder, FolderStore
 

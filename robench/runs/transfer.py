@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Store
     from robench.core.report import Report
-    from robench.core.suite import Suite
-    from robench.declarations.views import View
+    from robench.core.suite import Suite, View
     from robench.runs.request import RunRequest
 
 

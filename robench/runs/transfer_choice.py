@@ -7,16 +7,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from robench.core.errors import UnknownNameError, UsageError
+from robench.core.suite import views_of
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declarations.views import views_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import Declaration
-    from robench.core.suite import Suite
-    from robench.declarations.views import View
+    from robench.core.suite import Suite, View
 
 
 def choose(suite: Suite, name: str) -> View:

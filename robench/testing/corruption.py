@@ -9,8 +9,7 @@ import annotated_types
 import torch
 
 from robench.core.protocols import Batch
-from robench.declarations.base import bounds_of
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase, bounds_of
 from robench.testing.declarations import DECLARATION_CHECKS
 from robench.testing.expectations import require, run_checks, watched_generators
 from robench.testing.models import NoModel, perturbed

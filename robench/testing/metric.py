@@ -12,8 +12,8 @@ from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
+from robench.corruptions import COMMON_CORRUPTIONS
 from robench.declarations.base import imported
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
 from robench.metrics import Metric, Readings, Scope
 from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome

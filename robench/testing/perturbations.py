@@ -10,7 +10,7 @@ import torch
 
 from robench.attacks.base import Attack
 from robench.core.errors import BudgetExceededError, ContractError
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.domains.images import IMAGES
 from robench.testing.expectations import require, watched_generators
 from robench.testing.models import LinearModel, batch_of, perturbed, rows_of

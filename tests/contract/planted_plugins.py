@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from robench.attacks.base import BoundedAttack, Count, SearchingAttack
 from robench.attention.base import AttentionBase
 from robench.datasets.base import EmbeddedImages
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.metrics import Metric
 
 IMPL = "planted_plugins_impl"

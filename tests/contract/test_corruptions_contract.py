@@ -14,10 +14,9 @@ from PIL import Image
 
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
-from robench.corruptions import COLOUR_TYPES, TYPES
+from robench.corruptions import COLOUR_TYPES, COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.corruptions import corruption_impl as portions
 from robench.corruptions.corruption import Corruption
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.testing.corruption import (
     CORRUPTION_CHECKS,
     corrupted,

@@ -35,8 +35,8 @@ from imagecorruptions import corruptions as library
 from scipy import stats
 
 from robench.core.protocols import Batch
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.corruptions.corruption import Corruption
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 

@@ -11,10 +11,9 @@ from plugin_examples import DECLARED
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.core.errors import DeclarationError, PluginError, RobenchError
-from robench.core.plugins import EXAMINERS, Plugins, claims, strays
+from robench.core.plugins import Plugins, claims, strays
 from robench.corruptions import CORRUPTIONS
 from robench.datasets import DATASETS
-from robench.declare import schema
 from robench.metrics import METRICS
 from robench.models import BACKBONES
 from robench.perturbations import PERTURBATIONS
@@ -182,18 +181,6 @@ class TestMistakes:
         declared = DECLARED.replace("num_steps: Annotated", f"{field}: Annotated")
         assert f"has a field {field!r}" in broken_attack(install, declared)
 
-    def test_a_field_cannot_be_read_from_yaml(self, install: Installer) -> None:
-        declared = DECLARED.replace("num_steps: Annotated[int, Ge(1), Le(10)] = 1", "steps: complex = 1j")
-        assert "no reader for the field steps" in broken_attack(install, declared)
-
-    def test_an_annotation_is_nothing(self, install: Installer) -> None:
-        declared = DECLARED.replace("num_steps: Annotated[int, Ge(1), Le(10)] = 1", "steps: Unheard = 1")
-        assert "NameError" in broken_attack(install, declared)
-
-    def test_a_default_is_out_of_its_own_bounds(self, install: Installer) -> None:
-        message = broken_attack(install, DECLARED.replace("Le(10)] = 1", "Le(10)] = 11"))
-        assert "num_steps must be at most 10, got 11" in message
-
     def test_a_corruption_does_not_tell_its_type(self, install: Installer) -> None:
         install(entries={"corruption:their-fade": "Fade"}, declared=DECLARED.replace("def corruption", "def another"))
         assert "does not define the property 'corruption'" in message_of("corruption", "their-fade")
@@ -203,9 +190,6 @@ class TestMistakes:
         assert list(dict(ATTACKS.broken())) == ["bad"]
         assert ATTACKS["their-brighten"]
         assert ATTACKS["pgd"]
-
-    def test_it_is_examined_once_declarations_can_be_read(self) -> None:
-        assert [examine.keywords["model_of"] for examine in EXAMINERS] == [schema.model_of]  # type: ignore[attr-defined]
 
 
 class TestCollisions:

@@ -17,13 +17,12 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.square import Square
 from robench.core.suite import PREDICT, Condition
-from robench.corruptions import TYPES
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.corruptions.corruption import Corruption
 from robench.datasets import DATASETS
 from robench.datasets.corrupted import corrupted_of
 from robench.datasets.digits import DIGITS
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.evaluation.actions import Audit, Rescore
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean

@@ -18,9 +18,8 @@ from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
 from robench.core.identity import key_of
-from robench.core.suite import Condition
+from robench.core.suite import Condition, views_of
 from robench.datasets.digits import DIGITS
-from robench.declarations.views import views_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from plugin_examples import DECLARED
+from plugin_examples import DECLARED, UNREADABLE_FIELDS
 
 from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
@@ -97,6 +97,15 @@ class TestByKind:
         assert "conditions[1].perturbation.kind: attack 'a' of their-plugins 1.0 cannot be used" in message
         assert "metrics[0]: metric 'c' of their-plugins 1.0 cannot be used" in message
         assert "dataset: dataset 'b' of their-plugins 1.0 cannot be used" in refused(dataset="b")
+
+    @pytest.mark.parametrize(("field", "wrong"), UNREADABLE_FIELDS.items())
+    def test_fields_that_cannot_be_read_are_a_problem(self, install: Installer, field: str, wrong: str) -> None:
+        install(declared=DECLARED.replace("num_steps: Annotated[int, Ge(1), Le(10)] = 1", field))
+        message = refused({"kind": "their-brighten", "epsilon": EPSILON})
+        cannot = "conditions[1].perturbation.kind: attack 'their-brighten' of their-plugins 1.0 cannot be used: "
+        assert f"{cannot}their_plugins.declared:Brighten has " in message
+        assert wrong in message
+        assert "target 'their_plugins.declared:Brighten' has " in refused(python("Brighten", epsilon=EPSILON))
 
     @pytest.mark.parametrize(
         ("code", "shown"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from robench.core.errors import DeclarationError
-from robench.declare.document import Document
-from robench.declare.problems import Place, Problem, declaration_error, line_of, path_of
+from robench.declare.document import Document, Place, Problem, declaration_error, line_of, path_of
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.declarations.base import Argument
-from robench.declare.scalars import Checked, RefusedError, literal_reader, scalar_reader
-from robench.declare.values import Number, number_of, show
+from robench.declare.document import Number, number_of, show
+from robench.declare.fields import Checked, RefusedError, literal_reader, scalar_reader
 
 
 def read(hint: object, value: object, *marks: object) -> object:

@@ -26,8 +26,7 @@ from robench.core.identity import to_plain
 from robench.declarations.base import DeclarationBase, FieldsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import parse_architecture
-from robench.declare.problems import Problem
-from robench.declare.python_source import document_from_python
+from robench.declare.document import Problem, document_from_python
 from robench.declare.schema import FAMILIES, attempt, construct, construct_member, model_of
 from robench.models.python_backbone import Python
 from robench.models.timm_backbone import Timm

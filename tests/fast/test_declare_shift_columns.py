@@ -9,11 +9,11 @@ import pytest
 
 from robench.core.errors import DeclarationError
 from robench.core.suite import Condition
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.datasets.digits import DIGITS
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 from robench.declare import parse_suite
-from robench.declare.shift_columns import corruption_problems
+from robench.declare.columns import corruption_problems
 from robench.metrics.reference_errors import averaged_types
 
 CLEAN = {"name": "clean", "dataset": "digits"}

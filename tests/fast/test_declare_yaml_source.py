@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from robench.core.errors import DeclarationError, UsageError
-from robench.declare import yaml_nodes
-from robench.declare.document import Document
-from robench.declare.values import UNREADABLE, Number
+from robench.declare import yaml_source
+from robench.declare.document import UNREADABLE, Document, Number
 from robench.declare.yaml_source import document_from_yaml, read_yaml
 
 
@@ -88,7 +87,7 @@ def test_numbers_beyond_reason_are_refused(text: str) -> None:
 def test_numbers_are_exact(text: str, exact: Fraction) -> None:
     number = read(f"a: {text}").at("a")
     assert isinstance(number, Number)
-    assert number.exact == exact
+    assert Fraction(number.text) == exact
     assert number.nearest == float(text)
 
 
@@ -281,9 +280,9 @@ def test_a_path_that_cannot_be_is_a_usage_error(tmp_path: Path, name: str) -> No
 def test_the_same_content_is_composed_once_and_gives_values_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("entries: {a: [1, two]}\nanchored: &x 1\n")
-    yaml_nodes.compose.cache_clear()
+    yaml_source.compose.cache_clear()
     first, second = read_yaml(path), read_yaml(path)
-    assert (yaml_nodes.compose.cache_info().misses, yaml_nodes.compose.cache_info().hits) == (1, 1)
+    assert (yaml_source.compose.cache_info().misses, yaml_source.compose.cache_info().hits) == (1, 1)
     assert first == second
     assert len(second.problems) == 1
     first.list_at("entries", "a").clear()
@@ -294,6 +293,6 @@ def test_the_same_content_is_composed_once_and_gives_values_of_its_own(tmp_path:
 
 
 def test_keys_and_values_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_nodes, "MAX_NODES", 6)
+    monkeypatch.setattr(yaml_source, "MAX_NODES", 6)
     assert read("a: [1, 2, 3]").problems == ()
     assert "holds more than 6 keys and values" in refusal("a: [1, 2, 3, 4]")

@@ -24,7 +24,7 @@ from robench.datasets import open_dataset
 from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import find_datasets, find_suite
-from robench.declare.python_source import document_from_python
+from robench.declare.document import document_from_python
 from robench.declare.suites import suite_of
 from robench.domains import DOMAINS, Domain
 from robench.evaluation.actions import audits_of

@@ -14,9 +14,8 @@ from jsonschema import Draft202012Validator
 
 from robench.core.errors import DeclarationError
 from robench.declare import shipped_registry, shipped_suites
-from robench.declare.field_docs import field_docs
-from robench.declare.json_schema import FILES, json_schema
-from robench.declare.python_source import document_from_python
+from robench.declare.document import document_from_python
+from robench.declare.json_schema import FILES, field_docs, json_schema
 from robench.declare.registry import registry_of
 from robench.declare.suites import SuiteEntry, suite_of
 from robench.perturbations import PERTURBATIONS

@@ -7,11 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from plugin_examples import ENTRIES
+from plugin_examples import DECLARED, ENTRIES, UNREADABLE_FIELDS
 
 from robench.cli import list_command
-from robench.corruptions import TYPES
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 
 if TYPE_CHECKING:
     from conftest import Robench
@@ -73,6 +72,16 @@ def test_what_is_broken_is_marked_and_hides_nothing(install: Installer, robench:
     ended = robench("list", "attacks")
     assert ended.code == 0
     assert "broken: attack 'bad' of their-plugins 1.0 cannot be used" in ended.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("field", "wrong"), UNREADABLE_FIELDS.items())
+def test_what_has_fields_that_cannot_be_read_is_broken(
+    install: Installer, robench: Robench, field: str, wrong: str
+) -> None:
+    install(declared=DECLARED.replace("num_steps: Annotated[int, Ge(1), Le(10)] = 1", field))
+    (found,) = [entry for entry in listed(robench, "attacks") if entry["name"] == "their-brighten"]
+    assert wrong in found["broken"]
+    assert "their_plugins.declared:Brighten has " in found["broken"]
 
 
 def test_show_tells_of_one_or_what_is_wrong_with_it(install: Installer, robench: Robench) -> None:

@@ -7,7 +7,7 @@ import pytest
 from examples import outcome_columns, outcome_of
 from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, IncompleteError
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import find_suite
 from robench.metrics import METRICS, Readings
 from robench.metrics.reference_errors import ALEXNET

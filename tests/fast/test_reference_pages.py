@@ -23,9 +23,9 @@ from robench.datasets import DATASET_KINDS, DATASETS
 from robench.declarations.base import DeclarationBase
 from robench.declarations.preprocessing import PREPROCESSINGS
 from robench.declare import shipped_suites
+from robench.declare.fields import WeightsEntry
 from robench.declare.registry import CheckpointEntry, RegistryEntry, SeedEntry
 from robench.declare.suites import ConditionEntry, SuiteEntry, parse_suite
-from robench.declare.weights_entry import WeightsEntry
 from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
 from robench.models.layouts import LAYOUTS

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.corruptions.corruption import Corruption
 from robench.datasets.corrupted import corrupted_of
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import read_suite
 
 ROOT = Path(__file__).parents[2]

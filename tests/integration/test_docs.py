@@ -17,7 +17,7 @@ from conftest import ROOT
 from PIL import Image
 from snippets import READERS, quickened
 
-from robench.declare import shipped
+from robench.declare import lookup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ def test_every_command_of_the_readme_ends_well(
     robench: Robench, as_a_user: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.chdir(as_a_user)
-    monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
+    monkeypatch.setattr(lookup, "shipped_folder", lambda: as_a_user)
     options = command[1:]
     if options[0] in (*READERS, "leaderboard", "status"):
         # They read what is measured by then.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS
+from robench.corruptions import COMMON_CORRUPTIONS
 from robench.metrics.corruptions import REFERENCES
 from robench.store import FolderStore
 

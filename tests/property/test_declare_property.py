@@ -18,12 +18,9 @@ from robench.attacks.fgsm import Fgsm
 from robench.core.errors import DeclarationError
 from robench.core.suite import Suite
 from robench.declare import parse_architecture, parse_suite
-from robench.declare.document import Document
-from robench.declare.problems import MOST_SHOWN
-from robench.declare.python_source import document_from_python
+from robench.declare.document import MAX_DEPTH, MOST_SHOWN, Document, Number, document_from_python
 from robench.declare.registry import registry_of
 from robench.declare.suites import suite_of
-from robench.declare.values import MAX_DEPTH, Number
 from robench.declare.yaml_source import document_from_yaml
 
 SUITE: dict[str, Any] = {
@@ -219,7 +216,7 @@ def test_every_decimal_is_read_exactly(number: Decimal) -> None:
     for text in (f"{number:f}", f"{number:e}"):
         met = document_from_yaml(text.encode(), "x").value
         assert isinstance(met, Number)
-        assert met.exact == Fraction(number)
+        assert Fraction(met.text) == Fraction(number)
         assert met.nearest == float(number)
 
 

@@ -11,7 +11,7 @@ import yaml
 from mutants import REFUSED, check_refusal, load, mutant
 
 from robench.core.errors import RobenchError
-from robench.declare import shipped, shipped_registry, validate_file
+from robench.declare import lookup, shipped_registry, validate_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def test_valid_mutants_go_through_a_dry_run(
     registry = folder / "one.yaml"
     entry = load(shipped_registry().read_bytes())["checkpoints"]["digits-vit"]
     registry.write_text(yaml.safe_dump({"checkpoints": {"digits-vit": entry}}))
-    monkeypatch.setattr(shipped, "shipped_registry", lambda: registry)
+    monkeypatch.setattr(lookup, "shipped_registry", lambda: registry)
     chosen = random.Random(0).sample([each for each in valid if is_small(each[1])], NUM_DRY_RUNS)
     codes = []
     for _, path, kind in chosen:

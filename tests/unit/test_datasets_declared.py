@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 from robench.datasets import DATASETS
 from robench.datasets.digits import DIGITS
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 
 # As their authors state them.
 PUBLISHED_SIZES = {

@@ -11,16 +11,18 @@ import pytest
 from annotated_types import Ge, Le
 
 from robench.cli.executor_choice import chosen_executor
-from robench.core.errors import UnknownNameError, UsageError
+from robench.core.errors import PluginError, UnknownNameError, UsageError
 from robench.declare import assigned
 from robench.executors import Processes, Ray
 from robench.executors.base import ExecutorBase
+from robench.runs.devices import executor_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Robench
+    from plugin_examples import Installer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,30 @@ def test_values_are_read_by_the_types_of_their_fields() -> None:
     wanted = Everything(queue="7", account="null", count=3, share=0.25, exclusive=True, mode="slow")
     assert assigned(Everything, given, "--x") == wanted
     assert assigned(Everything, ["queue=a=b"], "--x") == Everything(queue="a=b")
+
+
+UNREADABLE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robench.executors import ExecutorBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting(ExecutorBase):
+    kind: ClassVar[str] = "their-counting"
+    implementation: ClassVar[str] = "nowhere:nothing"
+    count: complex = 1j
+"""
+
+
+@pytest.mark.parametrize("assignments", [(), ("count=3",)])
+def test_an_executor_of_others_whose_fields_cannot_be_read_is_refused(
+    install: Installer, assignments: tuple[str, ...]
+) -> None:
+    install(entries={"executor:their-counting": "Counting"}, declared=UNREADABLE)
+    with pytest.raises(PluginError, match=r"their-counting' of their-plugins 1\.0 cannot be used: .* no reader"):
+        executor_asked(chosen_executor("their-counting", assignments))
 
 
 def test_the_address_is_a_field_like_all_others() -> None:

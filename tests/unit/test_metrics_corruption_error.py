@@ -15,7 +15,7 @@ from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError, DeclarationError, IncompleteError, UnknownNameError
 from robench.core.outcomes import Outcome
 from robench.core.report import Estimate
-from robench.declarations.imagenet_c import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.metrics import METRICS, Readings
 from robench.metrics.corruptions import (
     among_five,

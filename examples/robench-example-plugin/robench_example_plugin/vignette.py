@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
-from robench.declarations.perturbation_base import PerturbationBase
+from robench.declarations.base import PerturbationBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,18 @@
-"""Registry and suites that ship with robench, in a checkout or an installed wheel."""
+"""Suites, models and datasets by name: shipped with robench (in a checkout or a wheel), or in files of users."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from robench.core.checkpoint import entry_name
 from robench.core.errors import UnknownNameError
 from robench.core.files import absolute, is_file_name
 from robench.datasets import DATASETS
-from robench.declare.registry import merge, sound_part_of
-from robench.declare.suites import read_suite
+from robench.declare.registry import merge, registry_of, sound_part_of
+from robench.declare.suites import read_suite, suite_of
 from robench.declare.yaml_source import read_yaml
 
 if TYPE_CHECKING:
@@ -155,6 +155,24 @@ def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint
     declared, broken = _checkpoints(registry_files)
     _warn_of(broken)
     return declared
+
+
+def validate_file(path: Path, datasets: Mapping[str, DatasetDeclaration] = DATASETS) -> Literal["suite", "registry"]:
+    """Validate a file, and return the kind of its declaration.
+
+    A file with ``checkpoints`` or ``datasets`` at its top is a registry, any other a suite. Names of datasets are
+    resolved in ``datasets``, and in a registry's own.
+
+    Raises:
+        UsageError: there is no such file.
+        DeclarationError: all problems of the file, each with its line.
+    """
+    document = read_yaml(path)
+    if not document.mapping_at().keys().isdisjoint(("checkpoints", "datasets")):
+        registry_of(document, path.absolute().parent, datasets)
+        return "registry"
+    suite_of(document, datasets)
+    return "suite"
 
 
 def _checkpoints(registry_files: Sequence[Path]) -> tuple[dict[str, Checkpoint], dict[str, DeclarationError]]:
