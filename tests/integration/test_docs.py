@@ -1,133 +1,33 @@
-"""What the README says is what happens: its commands and its Python run, its leaderboard is measured."""
+"""What the README says is what there is: its leaderboard is measured; tests/slow runs its commands and its Python."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
-import torch
 import yaml
 from conftest import ROOT
-from PIL import Image
-from safetensors.torch import save_file
-from snippets import READERS, quickened
-
-from robench.declare import read_registry, shipped
-from robench.models.build import build
+from snippets import README, README_COMMANDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Robench
 
-README = (ROOT / "README.md").read_text()
 DEMO_REPORT = ROOT / "reports" / "demo.json"
 DOCUMENTS = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 )
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-COMMANDS = [
-    shlex.split(line, comments=True)
-    for block in blocks("sh")
-    for line in block.splitlines()
-    if line.startswith("robench ")
-]
-MY_MODULE = """
-import timm
-
-def build(depth):
-    return timm.models.vision_transformer.VisionTransformer(
-        img_size=32, patch_size=8, embed_dim=16, depth=depth, num_heads=2, num_classes=10
-    )
-"""
-
-
-def write_photos(folder: Path) -> None:
-    """Write what the section on images of one's own speaks of: photos of two classes, a module and its weights."""
-    for number, name in enumerate(("cat/001.png", "cat/002.png", "dog/1.jpg", "dog/holiday/7.jpg")):
-        image = folder / "photos" / name
-        image.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full((40, 50, 3), 60 * number, dtype=np.uint8)).save(image)
-    source = blocks("python")[-1]
-    (folder / "my_cnn.py").write_text(source)
-    namespace: dict[str, Any] = {}
-    exec(source, namespace)
-    torch.save(namespace["build"](2).state_dict(), folder / "my_cnn.pth")
-
-
-@pytest.fixture(scope="module")
-def as_a_user(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which everything that the README speaks of is in place."""
-    folder: Path = tmp_path_factory.mktemp("user")
-    for name in ("checkpoints.yaml", "checkpoints", "suites"):
-        (folder / name).symlink_to(ROOT / name)
-    for name, text in zip(("my.yaml", "photos.yaml"), blocks("yaml"), strict=True):
-        (folder / name).write_text(text)
-    write_photos(folder)
-    (folder / "my_package").mkdir()
-    (folder / "my_package" / "my_module.py").write_text(MY_MODULE)
-    namespace: dict[str, object] = {}
-    exec(MY_MODULE, namespace)
-    save_file(namespace["build"](4).state_dict(), folder / "my-model.safetensors")  # type: ignore[operator]
-    image = folder / "DATA" / "imagenet-1k" / "val" / "n01440764" / "ILSVRC2012_val_00000293.JPEG"
-    image.parent.mkdir(parents=True)
-    Image.fromarray(np.full((256, 256, 3), 100, dtype=np.uint8)).save(image)
-    (folder / "weights").mkdir()
-    entry = read_registry(ROOT / "checkpoints.yaml")["rpc-symvit"]
-    torch.save({"model": build(entry.architecture).state_dict()}, folder / "weights" / "rpc-symvit.pth")
-    return folder
-
-
-def measure_demo(robench: Robench) -> None:
-    models = ("--model", "digits-vit", "--model", "digits-symvit")
-    kept = ("--suite", "digits-adv", *models, "--results", "results/demo", "--limit", 1)
-    assert robench("run", *kept, "--executor", "serial", "--no-audit").code == 0
-    assert robench("baseline", "write", "digits.parquet", *kept).code == 0
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_of_the_readme_ends_well(
-    robench: Robench, as_a_user: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
-    monkeypatch.chdir(as_a_user)
-    monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
-    options = command[1:]
-    if options[0] in (*READERS, "check", "status", "store"):
-        # They read what is measured by then.
-        measure_demo(robench)
-        if "photos" in options:
-            asked = options[1 : options.index("--format")]
-            assert robench("run", *asked, "--model", "my-cnn", "--limit", 2, "--executor", "serial").code == 0
-    if options[0] == "rescore":
-        kept = ("--results", "submitted", "--keep-adversarial", "float32", "--executor", "serial", "--no-audit")
-        assert robench("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", 2, *kept).code == 0
-    # ImageNet's 50 images through PGD-20 are not for a CPU.
-    options += ["--dry-run"] if options[0] == "run" and "imagenet-adv" in options else []
-    assert robench(*quickened(options)).code == 0
-
-
 def test_the_readme_shows_commands_of_every_kind() -> None:
-    assert len(COMMANDS) >= 9
-    assert {"list", "show", "run", "report", "status", "validate", "doctor"} <= {command[1] for command in COMMANDS}
-
-
-@pytest.mark.parametrize("source", blocks("python"))
-def test_the_python_of_the_readme_runs(as_a_user: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
-    monkeypatch.chdir(as_a_user)
-    # With one core a run needs no worker processes.
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
-    exec(source, {})
+    assert len(README_COMMANDS) >= 9
+    assert {"list", "show", "run", "report", "status", "validate", "doctor"} <= {
+        command[1] for command in README_COMMANDS
+    }
 
 
 def leaderboard() -> list[list[str]]:
