@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
+# Further threads of torch would wait for one another on a busy machine, which costs CPU; set before torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No test asserts how long anything takes: machines are shared.
 hypothesis.settings.register_profile("robench", deadline=None)
 hypothesis.settings.load_profile("robench")
