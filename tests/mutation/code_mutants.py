@@ -30,7 +30,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from mutation_sites import OPERATORS, Mutant, mutants_of
+from mutation_sites import OPERATORS, Mutant, compiles, mutants_of
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("attacks", "attention", "comparison", "metrics", "papers", "store")
@@ -69,8 +69,9 @@ def draw(number: int, seed: int, folders: tuple[str, ...], root: Path = ROOT) ->
         wanted, found = number // len(folders) + (place < number % len(folders)), 0
         while found < wanted and any(queues):
             for queue in queues:
-                if queue and found < wanted:
-                    drawn.append(queue.pop())
+                mutant = queue.pop() if queue and found < wanted else None
+                if mutant and compiles(mutant.applied((root / mutant.file).read_text())):
+                    drawn.append(mutant)
                     found += 1
     return drawn
 
