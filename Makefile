@@ -30,7 +30,7 @@ fast-tests: $(READY)
 	@$(BIN)/python -m pytest tests/fast
 
 test: $(READY)   ## everything that CI checks: style, types and one test of each kind; seven minutes on 2 cores
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests
 
 tests: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -107,6 +107,8 @@ def run_tests(folder: Path, options: list[str], seconds: float | None = None, **
     """Return how pytest ended in a copy of the project, and what it printed; -1 if it took too long."""
     environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"} | variables
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options]
+    # Folders below /tmp are those of all sessions at once, each of which removes older ones.
+    command.append(f"--basetemp={folder / '.basetemp'}")
     with subprocess.Popen(
         command, cwd=folder, env=environment, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
