@@ -4,7 +4,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --results results/demo
 
-.PHONY: help setup demo test-fast fast-tests test test-all lint bench strength checkpoints train-cifar10 tables gpu docs generated pictures schemas suites screenshots errors lock clean
+MUTANTS ?= results/mutants
+
+.PHONY: help setup demo test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 tables gpu docs generated pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -29,11 +31,17 @@ test-fast: $(READY) ## style, types and the tests that need no torch: a minute o
 fast-tests: $(READY)
 	@$(BIN)/python -m pytest tests/fast
 
-test: lint       ## everything that CI checks
+test: $(READY)   ## everything that CI checks: style, types and one test of each kind; seven minutes on 2 cores
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests
+
+tests: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: test   ## and what is slow and rarely breaks: hostile files, misbehaving models, kills, interrupts, other libraries
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/slow
+test-all: test   ## and tests/slow: every setting, pages that run, workers, kills, hostile files, other libraries
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/slow
+
+mutants: $(READY) ## do the tests catch changed code? 300 seeded mutants, by folder; resumed when repeated (hours)
+	@$(BIN)/python tests/mutation/code_mutants.py --state $(MUTANTS) --jobs 2
 
 lint: $(READY)   ## style and types
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
+# Further threads of torch would wait for one another on a busy machine, which costs CPU; set before torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No test asserts how long anything takes: machines are shared.
 hypothesis.settings.register_profile("robench", deadline=None)
 hypothesis.settings.load_profile("robench")
@@ -28,6 +32,39 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
     return report
+
+
+# Seconds of CPU of one test, and of the fixtures that it is the first to ask for.
+LONGEST = 10.0
+
+
+def cpu_seconds() -> float:
+    """Return the seconds of CPU of this process and of all processes that it has waited for."""
+    return sum(os.times()[:4])
+
+
+def check_cost(item: pytest.Item, seconds: float) -> None:
+    """Fail a test of ``make test`` that took too much CPU; time that a busy machine takes away is not counted."""
+    if seconds > LONGEST and "slow" not in item.path.parts:
+        pytest.fail(
+            f"took {seconds:.1f} s of CPU; a test of `make test` may take {LONGEST:.0f}: measure less, share what is "
+            "measured in a fixture of the session, or move the test to tests/slow",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    began = cpu_seconds()
+    yield
+    check_cost(item, cpu_seconds() - began)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    began = cpu_seconds()
+    yield
+    check_cost(item, cpu_seconds() - began)
 
 
 @dataclass(frozen=True)
@@ -70,8 +107,6 @@ def _ctrl_c_is_heard() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     for name in [name for name in os.environ if name.startswith("ROBENCH_")]:
         monkeypatch.delenv(name)
     # Estimates are of tests' own calibrations, not of this machine's.

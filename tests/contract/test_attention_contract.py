@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from attention_references import REFERENCES
+from attention_settings import one_per_form, one_per_kind
 from reference_base import head_projections, layer
 from reference_rpc import RPC_DECLARATIONS, pursuits
 from timm.layers.attention import Attention
@@ -121,9 +122,17 @@ def test_the_coupled_settings_are_these_and_the_contract_holds_them() -> None:
     assert coupled == COUPLED
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=title)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the settings at which laws are checked; tests/slow/test_attention_sweep.py has all."""
+    if metafunc.cls is TestEveryMechanism:
+        is_reference = "spread" in metafunc.fixturenames
+        settings = one_per_form(DECLARATIONS) if is_reference else one_per_kind(DECLARATIONS)
+        metafunc.parametrize("declaration", settings, ids=title)
+        if is_reference:
+            metafunc.parametrize("spread", SPREADS[-1:])
+
+
 class TestEveryMechanism:
-    @pytest.mark.parametrize("spread", SPREADS)
     def test_it_equals_the_slow_reference_to_1e_10(self, declaration: Declaration, spread: float) -> None:
         module = made(declaration, spread=spread)
         x_BNC = tokens()

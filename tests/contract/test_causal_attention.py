@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 from attention_references import REFERENCES
+from attention_settings import one_per_form, one_per_kind
 from causal_references import CAUSAL_REFERENCES
 from reference_base import layer
 
@@ -35,14 +36,7 @@ if TYPE_CHECKING:
 
 GEOMETRY = Geometry(dim=8, num_heads=2, num_tokens=12, depth=3, layer=0, is_causal=True)
 DECLARATIONS = [declaration for reference in CAUSAL_REFERENCES.values() for declaration in reference.declarations]
-# Of mechanisms with many settings those that go through all code of theirs.
-CHOSEN = {
-    "rpc": lambda each: each.num_iterations == 4,
-    "rpc-asymmetric": lambda each: each.num_iterations == 4,
-    "rkde": lambda each: each.num_iterations == 3,
-    "spkde": lambda each: each.beta == 2,
-}
-REPRESENTATIVES = [each for each in DECLARATIONS if CHOSEN.get(each.kind, lambda _: True)(each)]
+SPREADS = (0.2, 0.5)
 WITHOUT = {
     "linformer": "its projection mixes later tokens",
     "nystrom": "its landmarks are means over segments of tokens, later ones too",
@@ -99,6 +93,16 @@ def tokens_of(declaration: AttentionBase) -> Tensor:
     return tokens_for(replace(GEOMETRY, num_tokens=6 if declaration.kind == "spkde" else GEOMETRY.num_tokens))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the settings at which laws are checked; tests/slow/test_causal_attention_sweep.py has all."""
+    if "declaration" in metafunc.fixturenames:
+        is_reference = "spread" in metafunc.fixturenames
+        settings = one_per_form(DECLARATIONS) if is_reference else one_per_kind(DECLARATIONS)
+        metafunc.parametrize("declaration", settings, ids=title)
+        if is_reference:
+            metafunc.parametrize("spread", SPREADS[-1:])
+
+
 def test_every_mechanism_has_a_causal_form_or_a_reason() -> None:
     for kind, declared in ATTENTIONS.items():
         assert declared.has_causal_form != bool(declared.not_causal), kind
@@ -116,7 +120,6 @@ def test_a_mechanism_without_a_causal_form_is_refused_with_the_reason(kind: str)
         build_attention(declaration, geometry_of(declaration))
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=title)
 def test_parameters_are_those_of_the_other_form(declaration: AttentionBase) -> None:
     geometry = geometry_of(declaration)
     shapes = [
@@ -130,7 +133,6 @@ def test_parameters_are_those_of_the_other_form(declaration: AttentionBase) -> N
     assert shapes[0] == expected
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=title)
 def test_a_later_token_changes_nothing_before_it(declaration: AttentionBase) -> None:
     layer = made(declaration)
     x_BNC = tokens_for(GEOMETRY)
@@ -141,7 +143,6 @@ def test_a_later_token_changes_nothing_before_it(declaration: AttentionBase) -> 
         assert torch.equal(layer(changed_BNC)[:, :place], output_BNC[:, :place])
 
 
-@pytest.mark.parametrize("declaration", REPRESENTATIVES, ids=title)
 def test_far_larger_later_tokens_change_nothing_in_float32(declaration: AttentionBase) -> None:
     layer = made(declaration).float()
     x_BNC = tokens_for(GEOMETRY).float()
@@ -153,7 +154,6 @@ def test_far_larger_later_tokens_change_nothing_in_float32(declaration: Attentio
         assert not torch.equal(found_BNC[:, place:], output_BNC[:, place:])
 
 
-@pytest.mark.parametrize("declaration", REPRESENTATIVES, ids=title)
 def test_a_later_token_has_no_gradient(declaration: AttentionBase) -> None:
     layer = made(declaration)
     x_BNC = tokens_for(GEOMETRY).requires_grad_()
@@ -164,7 +164,6 @@ def test_a_later_token_has_no_gradient(declaration: AttentionBase) -> None:
         assert bool(gradient_BNC.isfinite().all())
 
 
-@pytest.mark.parametrize("declaration", REPRESENTATIVES, ids=title)
 def test_a_shorter_text_gives_the_same_outputs(declaration: AttentionBase) -> None:
     layer = made(declaration)
     x_BNC = tokens_for(GEOMETRY)
@@ -175,8 +174,6 @@ def test_a_shorter_text_gives_the_same_outputs(declaration: AttentionBase) -> No
         assert torch.allclose(layer(x_BNC[:, :length]), output_BNC[:, :length], rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("spread", [0.2, 0.5])
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=title)
 def test_it_equals_the_slow_reference(declaration: AttentionBase, spread: float) -> None:
     module, x_BNC = made(declaration, spread=spread), tokens_of(declaration)
     expected_BNC = reference_output(declaration, module, x_BNC)
@@ -187,6 +184,5 @@ def test_it_equals_the_slow_reference(declaration: AttentionBase, spread: float)
 
 
 @pytest.mark.parametrize("check", [each for each in ATTENTION_CHECKS if each is not stands_in_a_backbone])
-@pytest.mark.parametrize("declaration", REPRESENTATIVES, ids=title)
 def test_it_keeps_what_every_attention_promises(declaration: AttentionBase, check: Check) -> None:
     check(declaration, geometry_of(declaration))

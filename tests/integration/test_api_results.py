@@ -58,16 +58,6 @@ def test_rows_over_seeds_are_means(folder: Path) -> None:
     assert row.seeds == ("digits-vit", *(f"digits-vit@{seed}" for seed in range(1, 5)))
 
 
-@pytest.mark.parametrize("as_text", [False, True])
-def test_a_table_is_that_of_the_command(robench: Any, tmp_path: Path, as_text: bool) -> None:
-    table = _package().paper_table("rpc:1", results=str(ARCHIVE) if as_text else ARCHIVE)
-    assert table.name == "rpc:1"
-    assert any(cell.ours.measured is not None for row in table.twins for cell in row.cells.values())
-    table.save(tmp_path / "table.json")
-    done = robench("table", "rpc:1", "--results", ARCHIVE, "--json")
-    assert (tmp_path / "table.json").read_text() == done.stdout
-
-
 def test_tables_and_suites_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a table is PAPER:NUMBER, such as rpc:1, got 'rpc'"):
         _package().paper_table("rpc", results=tmp_path)

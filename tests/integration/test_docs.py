@@ -1,113 +1,33 @@
-"""What the README says is what happens: its commands and its Python run, its leaderboard is measured."""
+"""What the README says is what there is: its leaderboard is measured; tests/slow runs its commands and its Python."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
-import torch
 import yaml
 from conftest import ROOT
-from PIL import Image
-from snippets import READERS, quickened
-
-from robench.declare import lookup
+from snippets import README, README_COMMANDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Robench
 
-README = (ROOT / "README.md").read_text()
 DEMO_REPORT = ROOT / "reports" / "demo.json"
 DOCUMENTS = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 )
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-COMMANDS = [
-    shlex.split(line, comments=True)
-    for block in blocks("sh")
-    for line in block.splitlines()
-    if line.startswith("robench ")
-]
-MY_CNN = """
-from torch import nn
-
-def build(num_classes):
-    convolution = nn.Conv2d(3, 8, 3, stride=2)
-    return nn.Sequential(convolution, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, num_classes))
-"""
-
-
-def write_photos(folder: Path) -> None:
-    """Write the photos of two classes that the README names, its registry file, a module and weights."""
-    for number, name in enumerate(("cat/001.png", "cat/002.png", "dog/1.jpg", "dog/holiday/7.jpg")):
-        image = folder / "photos" / name
-        image.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full((40, 50, 3), 60 * number, dtype=np.uint8)).save(image)
-    (photos,) = blocks("yaml")
-    assert photos.startswith("# photos.yaml\n")
-    (folder / "photos.yaml").write_text(photos)
-    (folder / "my_cnn.py").write_text(MY_CNN)
-    namespace: dict[str, Any] = {}
-    exec(MY_CNN, namespace)
-    torch.save(namespace["build"](2).state_dict(), folder / "my_cnn.pth")
-
-
-@pytest.fixture(scope="module")
-def as_a_user(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which everything that the README speaks of is in place."""
-    folder: Path = tmp_path_factory.mktemp("user")
-    for name in ("checkpoints.yaml", "checkpoints", "suites"):
-        (folder / name).symlink_to(ROOT / name)
-    write_photos(folder)
-    return folder
-
-
-def measure_demo(robench: Robench) -> None:
-    models = ("--model", "digits-vit", "--model", "digits-symvit")
-    kept = ("--suite", "digits-adv", *models, "--results", "results/demo", "--limit", 1)
-    assert robench("run", *kept, "--executor", "serial", "--no-audit").code == 0
-    assert robench("baseline", "write", "digits.parquet", *kept).code == 0
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_of_the_readme_ends_well(
-    robench: Robench, as_a_user: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
-    monkeypatch.chdir(as_a_user)
-    monkeypatch.setattr(lookup, "shipped_folder", lambda: as_a_user)
-    options = command[1:]
-    if options[0] in (*READERS, "leaderboard", "status"):
-        # They read what is measured by then.
-        measure_demo(robench)
-    # Fifteen checkpoints take minutes.
-    options += ["--dry-run"] if "--all-seeds" in options else []
-    assert robench(*quickened(options)).code == 0
-
-
 def test_the_readme_shows_commands_of_every_kind() -> None:
-    assert len(COMMANDS) >= 9
-    assert {"list", "show", "run", "report", "status", "validate", "doctor"} <= {command[1] for command in COMMANDS}
-
-
-@pytest.mark.parametrize("source", blocks("python"))
-def test_the_python_of_the_readme_runs(as_a_user: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
-    monkeypatch.chdir(as_a_user)
-    # With one core a run needs no worker processes.
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
-    exec(source, {})
+    assert len(README_COMMANDS) >= 9
+    assert {"list", "show", "run", "report", "status", "validate", "doctor"} <= {
+        command[1] for command in README_COMMANDS
+    }
 
 
 def leaderboard(page: str) -> list[list[str]]:

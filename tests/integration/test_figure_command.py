@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import subprocess
@@ -17,7 +16,6 @@ from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
 from PIL import Image
 
 from robench.cli.figure_command import command
-from robench.figures import SUFFIXES
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -109,24 +107,6 @@ class TestFiles:
         assert b"/FontFile2" in content
         assert b"/Type3" not in content
 
-    def test_no_display_clock_user_or_hash_seed_changes_it(
-        self, robench: Robench, asked: list[object], tmp_path: Path
-    ) -> None:
-        settings = tmp_path / "matplotlibrc"
-        settings.write_text("lines.linewidth: 9\ntext.usetex: True\nsvg.fonttype: none\n")
-        environments = [
-            {"PYTHONHASHSEED": "1", "TZ": "UTC", "DISPLAY": "", "MPLBACKEND": "tkagg"},
-            {"PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo", "SOURCE_DATE_EPOCH": "1", "MATPLOTLIBRC": str(settings)},
-        ]
-        digests = []
-        for place, changes in enumerate(environments):
-            files = [tmp_path / f"{place}{suffix}" for suffix in SUFFIXES]
-            commands = [["figure", "corruptions", *map(str, asked), "--output", str(path)] for path in files]
-            environment = {key: value for key, value in os.environ.items() if key != "WAYLAND_DISPLAY"} | changes
-            subprocess.run([sys.executable, "-c", DRAWING, repr(commands)], check=True, env=environment)
-            digests.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
-        assert digests[0] == digests[1]
-
     def test_panels_and_models_are_chosen(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
         sizes = {}
         for name, options in {
@@ -147,13 +127,6 @@ class TestFiles:
         assert "<!-- digits-vit@1 -->" in single
         assert "<!-- digits-vit@1 -->" not in mean
         assert "<!-- digits-vit -->" in mean
-
-    def test_what_is_not_drawn_is_said(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
-        fill(FolderStore(tmp_path / "results"), shift_suite(), {f"m{n}": 0.1 for n in range(7)})
-        ended = robench("figure", "budget", *asked, "--output", tmp_path / "a.svg")
-        assert ended.code == 0
-        assert ended.stderr.startswith("Not drawn: m")
-        assert "Without --model the eight best are drawn" in ended.stderr
 
 
 class TestTraining:

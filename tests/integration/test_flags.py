@@ -32,7 +32,7 @@ def kept(results: Path) -> dict[str, tuple[Flag, ...]]:
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of two models under a small suite with audits, measured by a worker."""
+    """Results of two models under a small suite with audits."""
     folder = tmp_path_factory.mktemp("audited")
     suite = {
         "name": "small",
@@ -54,8 +54,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
         registry=registry,
         results=folder / "results",
         device="cpu",
-        workers=1,
-        executor="processes",
+        executor="serial",
     )
     return folder
 
@@ -68,22 +67,6 @@ def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench
     assert re.search(r"- noisy: random victim: \d+ repeated predictions differ by at most", ended.stdout)
     assert "average gradients over draws (num_draws)" in ended.stdout
     assert all(len(flags) == 15 for flags in kept(audited / "results").values())
-
-
-def test_a_serial_run_keeps_the_same_flags_as_a_worker(robench: Robench, audited: Path, tmp_path: Path) -> None:
-    options = (
-        "--results",
-        tmp_path,
-        "--executor",
-        "serial",
-        "--device",
-        "cpu",
-        "--registry",
-        audited / "registry.yaml",
-    )
-    ended = robench("run", "--suite", audited / "small.yaml", *MODELS, *options)
-    assert ended.code == 0, ended.stderr
-    assert kept(tmp_path) == kept(audited / "results")
 
 
 def test_another_suite_on_the_same_data_shares_the_audits(robench: Robench, audited: Path) -> None:

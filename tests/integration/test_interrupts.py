@@ -1,4 +1,4 @@
-"""Ctrl-C finishes what is under way, SIGUSR1 gives it up; tests/slow has Ctrl-C twice, SIGTERM and two runs at once."""
+"""Ctrl-C finishes what is under way, SIGUSR1 gives it up; tests/slow has workers, Ctrl-C twice and SIGTERM."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from conftest import Robench
 
 
-def test_one_interrupt_drains_and_the_same_command_goes_on(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
-) -> None:
-    suite = small_suite(**{"num_steps: 4": "num_steps: 20", "num_examples: 150": "num_examples: 300"})
-    run = begin(suite, tmp_path / "r", "--executor", "processes", "--workers", "1")
+def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]) -> None:
+    suite = small_suite(**{"num_steps: 4": "num_steps: 30"})
+    run = begin(suite, tmp_path / "r", "--executor", *layout)
     wait_for_records(tmp_path / "r")
     # As a terminal does: to the whole group, workers included.
     os.killpg(run.pid, signal.SIGINT)
@@ -36,19 +34,16 @@ def test_one_interrupt_drains_and_the_same_command_goes_on(
     assert "Traceback" not in stderr
     store = FolderStore(tmp_path / "r")
     kept = store.keys()
-    assert 0 < len(kept) < 18
+    assert 0 < len(kept) < 9
     assert list(store.failures()) == []
     again = ("run", "--suite", suite, "--model", "digits-vit", "--results", tmp_path / "r", "--executor", "serial")
     ended = robench(*again)
     assert ended.code == 0
-    assert f"{len(kept)} of 18 shards" in ended.stderr
+    assert f"{len(kept)} of 9 shards" in ended.stderr
     assert "missing" not in ended.stdout
 
 
-@pytest.mark.parametrize("layout", [("serial",), ("processes", "--workers", "1")], ids=lambda layout: layout[0])
-def test_sigusr1_gives_up_what_is_under_way_and_the_same_command_goes_on(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]
-) -> None:
+def check_given_up(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]) -> None:
     suite = small_suite()
     again = ("run", "--suite", suite, "--model", "digits-vit", "--results", tmp_path / "r", "--executor", "serial")
     assert robench(*again).code == 0
@@ -74,6 +69,18 @@ def test_sigusr1_gives_up_what_is_under_way_and_the_same_command_goes_on(
     ended = robench(*again)
     assert (ended.code, "missing" in ended.stdout) == (0, False)
     assert "6 of 9 shards" in ended.stderr
+
+
+def test_one_interrupt_drains_and_the_same_command_goes_on(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    check_drained(robench, small_suite, tmp_path, ("serial",))
+
+
+def test_sigusr1_gives_up_what_is_under_way_and_the_same_command_goes_on(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    check_given_up(robench, small_suite, tmp_path, ("serial",))
 
 
 WAITING = """

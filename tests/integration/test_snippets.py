@@ -1,58 +1,23 @@
-"""Every command and snippet of the pages in docs runs, or says why not; those of the README are in test_docs."""
+"""The code of the README and of docs has names that there are; tests/slow/test_docs_run.py runs it."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 from conftest import ROOT
-from snippets import quickened, run_snippet, runnable, snippets
+from snippets import PAGES, README, README_FILES, check_page, quickened, run_snippet, snippets
 
 import robench
-from robench.cli.main import cli
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from conftest import Robench
 
-PAGES = {path.stem: path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))}
 WITH_CODE = [name for name, page in PAGES.items() if snippets(page)]
-SUITE = "digits-adv"
-MODELS = ("digits-vit", "digits-symvit", "digits-rpc-symvit")
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results that pages share, of the first shard of the demo, so that each is measured once."""
-    results: Path = tmp_path_factory.mktemp("kept")
-    robench.run(SUITE, list(MODELS), limit=1, audit=False, results=results / "demo")
-    (results / "records").symlink_to(results / "demo" / "records")
-    return results
-
-
-@pytest.fixture
-def folder(tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of a reader's, the current one; modules that a test imports from it are forgotten."""
-    (tmp_path / "results").symlink_to(kept)
-    monkeypatch.chdir(tmp_path)
-    # With one core a run needs no worker processes.
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
-    yield tmp_path
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
-            del sys.modules[name]
-
-
-@pytest.mark.parametrize("name", [name for name in WITH_CODE if list(runnable(PAGES[name]))])
-def test_the_snippets_of_a_page_run(robench: Robench, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    for snippet in runnable(PAGES[name]):
-        run_snippet(snippet, robench, monkeypatch)
 
 
 @pytest.mark.parametrize("name", WITH_CODE)
@@ -67,22 +32,58 @@ def test_a_snippet_that_does_not_run_says_why(name: str) -> None:
                 assert (ROOT / path).exists(), f"docs/{name}.md: {path} is gone"
 
 
-def commands_not_run() -> list[list[str]]:
-    blocks = [each for page in PAGES.values() for each in snippets(page) if each.mark and each.language == "sh"]
-    commands = [command for block in blocks for command, _ in block.commands if command[0] == "robench"]
-    return [command[: command.index(">")] if ">" in command else command for command in commands]
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_the_code_of_a_page_has_names_that_there_are(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_page(PAGES[name])
 
 
-@pytest.mark.parametrize("command", commands_not_run(), ids=" ".join)
-def test_a_command_that_does_not_run_has_options_that_there_are(command: list[str]) -> None:
-    called, context = command[1:], click.Context(cli)
-    found: click.Command | None = cli
-    while isinstance(found, click.Group):
-        # Of a group with a default command, options may stand first.
-        called = ["tables", *called] if called[0].startswith("-") else called
-        found = found.get_command(context, called.pop(0))
-    assert found is not None
-    found.make_context(found.name, called)
+def test_the_code_of_the_readme_has_names_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_page(README, README_FILES)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("```sh\nrobench measure\n```\n", "measure"),
+        ("```sh\nrobench run --suite digits-adv\n```\n", "model"),
+        ("```sh\nrobench run --suite digits-adv --model digits-vit --epochs 3\n```\n", "--epochs"),
+        ("```sh\nrobench run --suite digits-adv --model digits-vit --limit few\n```\n", "few"),
+        ("```sh\nrobench run --suite digit-adv --model digits-vit\n```\n", "digit-adv"),
+        ("```sh\nrobench run --suite digits-adv --model digits-vlt\n```\n", "digits-vlt"),
+        ("```sh\nrobench run --suite smoke --dataset digitz --model digits-vit\n```\n", "digitz"),
+        ("```sh\nrobench compare digits-vit digits-wit --suite digits-adv\n```\n", "digits-wit"),
+        (
+            "```sh\nrobench export images --suite digits-adv --model digits-vit --condition pgdd --output o\n```\n",
+            "pgdd",
+        ),
+        ("```sh\nrobench show no-such-thing\n```\n", "no-such-thing"),
+        ("```sh\nrobench table rpc:99\n```\n", "rpc:99"),
+        ("```sh\nrobench data verify digitz\n```\n", "digitz"),
+        ("<!-- not run: it has an option that is gone -->\n```sh\nrobench list --gone\n```\n", "--gone"),
+        ("```sh\npython gone.py\n```\n", "gone.py is no file of the page"),
+        ("```sh\nmake gone\n```\n", "the Makefile has no gone"),
+        ("```sh\nrm -rf results\n```\n", "mark the block as not run"),
+        ("```python\nx = (\n```\n", "never closed"),
+        ("```python\nimport robench_gone\n```\n", "robench_gone"),
+        ("```python\nfrom robench.declare import gone\n```\n", "gone"),
+        ("```python\n# a.py\nx = 1\n```\n```python\nfrom a import gone\n```\n", "gone"),
+        ("```python\nrobench.measure('digits-adv')\n```\n", "measure"),
+        ("```python\nrobench.run('digits-adv', 'digits-vit', epochs=3)\n```\n", "epochs"),
+        ("```yaml\nconditions:\n  - {name: x, perturbation: {kind: pdg}}\n```\n", "pdg"),
+        ("```toml\nx =\n```\n", "value"),
+    ],
+)
+def test_code_with_a_name_that_is_gone_fails(
+    wrong: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((Exception, click.ClickException)) as found:
+        check_page(wrong)
+    assert message in str(found.value) or message in getattr(found.value, "message", "")
 
 
 def test_the_tutorial_leads_from_nothing_to_a_table_of_ones_own() -> None:
@@ -122,8 +123,9 @@ def test_snippets_are_found_with_their_marks(page: str, wanted: list[tuple[str, 
 
 
 def test_a_command_with_another_end_than_the_page_says_fails(
-    robench: Robench, folder: Path, monkeypatch: pytest.MonkeyPatch
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (wrong,) = snippets("```sh\nrobench show no-such-thing\n```\n")
     with pytest.raises(AssertionError, match="ended with 2"):
         run_snippet(wrong, robench, monkeypatch)
@@ -143,10 +145,13 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_the_tables_of_a_page_have_the_rows_of_their_suites(folder: Path, name: str) -> None:
+def test_the_tables_of_a_page_have_the_rows_of_their_suites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for snippet in snippets(PAGES[name]):
         if snippet.file:
-            (folder / snippet.file).write_text(snippet.text)
+            (tmp_path / snippet.file).write_text(snippet.text)
     shown = re.findall(r"```text\n(model +\S.*?)```", PAGES[name], re.DOTALL)
     for table, (suite, dataset) in zip(shown, SHOWN[name].items(), strict=True):
         loaded = robench.load_suite(suite, dataset=dataset, registry=["shapes.yaml"] if "shapes" in PAGES[name] else [])

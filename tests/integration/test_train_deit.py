@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,20 +73,6 @@ def test_training_writes_weights_that_load_under_the_entry(robench: Robench, reg
     assert sorted(file.name for file in path.parent.iterdir()) == ["tiny.history.json", "tiny.safetensors"]
 
 
-def test_weights_that_the_registry_vouches_for_are_not_overwritten(
-    robench: Robench, registry: Path, images: Path
-) -> None:
-    assert robench(*options(registry, images)).code == 0
-    vouched, weights = registry.read_text(), (registry.parent / "weights" / "tiny.safetensors").read_bytes()
-    ended = robench(*options(registry, images))
-    assert ended.code == 2
-    assert "the registry vouches for weights of 'tiny' already" in ended.stderr
-    beside = registry.parent / "again.safetensors"
-    assert robench(*options(registry, images), "--output", beside).code == 0
-    assert beside.read_bytes() == weights
-    assert registry.read_text() == vouched
-
-
 def test_a_file_that_nobody_vouches_for_is_not_overwritten_either(
     robench: Robench, registry: Path, images: Path
 ) -> None:
@@ -95,61 +80,6 @@ def test_a_file_that_nobody_vouches_for_is_not_overwritten_either(
     (registry.parent / "weights" / "tiny.safetensors").write_text("precious")
     ended = robench(*options(registry, images))
     assert (ended.code, ended.stderr.count("is there already")) == (2, 1)
-
-
-def test_interrupted_it_goes_on_with_the_same_command_to_the_same_bytes(
-    robench: Robench, registry: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from robench.training.deit_impl import Learner
-
-    whole = tmp_path / "whole.safetensors"
-    assert robench(*options(registry, images), "--output", whole).code == 0
-    epochs, learn = [], Learner.epoch
-
-    def interrupted(self: Learner, epoch: int, batches: object) -> float:
-        epochs.append(epoch)
-        if epochs == [0, 1]:
-            signal.raise_signal(signal.SIGINT)
-        return learn(self, epoch, batches)  # type: ignore[arg-type]  # the batches that it was given
-
-    monkeypatch.setattr(Learner, "epoch", interrupted)
-    ended = robench(*options(registry, images))
-    assert ended.code == 130
-    assert "the same command goes on from there" in ended.stderr
-    state = tmp_path / "weights" / "tiny.safetensors.training"
-    assert state.exists()
-    assert "sha256: null" in registry.read_text()
-    other = robench(
-        *options(registry, images), "--output", tmp_path / "weights" / "tiny.safetensors", "--num-epochs", 3
-    )
-    assert other.code == 2
-    assert "is of a training with other fields" in other.stderr
-    assert robench(*options(registry, images)).code == 0
-    assert epochs == [0, 1, 1]
-    assert not state.exists()
-    assert (tmp_path / "weights" / "tiny.safetensors").read_bytes() == whole.read_bytes()
-
-
-def test_asked_for_a_number_of_epochs_it_has_no_cool_down_after_them(
-    robench: Robench, registry: Path, images: Path, tmp_path: Path
-) -> None:
-    registry.write_text(ENTRY.replace("num_epochs: 2", "num_epochs: 2, cooldown_epochs: 2"))
-    weights = tmp_path / "short.safetensors"
-    ended = robench(*options(registry, images), "--output", weights, "--num-epochs", 1)
-    assert ended.code == 0, ended.stderr
-    assert "epoch 1 of 1" in ended.stderr
-    ended = robench(*options(registry, images), "--output", weights)
-    assert "epoch 4 of 4" in ended.stderr
-
-
-def test_without_validation_images_the_weights_are_kept_unmeasured(
-    robench: Robench, registry: Path, images: Path
-) -> None:
-    ended = robench(*options(registry, images))
-    assert ended.code == 0
-    assert "their accuracy is not measured: dataset 'imagenet-1k' not found" in ended.stderr
-    assert "tiny: clean accuracy not measured" in ended.stdout
-    assert read_registry(registry)["tiny"].weights.sha256 is not None
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,7 @@ def check_place(place: Path, num_records: int) -> None:
     assert sorted(path.name for path in place.rglob("records")) == ["records"]
 
 
-@pytest.mark.parametrize("executor", [("--executor", "serial"), ("--executor", "processes", "--workers", "1")])
-def test_results_of_a_run_are_in_one_place(
-    robench: Robench, place: Path, monkeypatch: pytest.MonkeyPatch, executor: tuple[str, ...]
-) -> None:
+def check_results(robench: Robench, place: Path, monkeypatch: pytest.MonkeyPatch, executor: tuple[str, ...]) -> None:
     command = ("run", "--suite", "small.yaml", "--registry", "registry.yaml", "--model", "wanderer", "--results", "r")
     kept = ("--keep-adversarial", "float32")
     first = robench(*command, *kept, *executor)
@@ -93,6 +90,10 @@ def test_results_of_a_run_are_in_one_place(
     monkeypatch.chdir(place)
     plan = json.loads(robench(*command, *kept, "--dry-run", "--json").stdout)
     assert (plan["kept"], plan["todo"]) == (3, 0)
+
+
+def test_results_of_a_run_are_in_one_place(robench: Robench, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_results(robench, place, monkeypatch, ("--executor", "serial"))
 
 
 def test_results_of_the_python_api_are_in_one_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,18 +163,6 @@ def test_images_begun_are_decoded_once_and_the_same(
         assert np.array_equal(found, expected)
 
 
-def test_processes_that_die_over_images_begun_cost_nothing_but_time(pool: DecodingPool, paths: list[Path]) -> None:
-    expected = pool.decode(paths, SMALL)
-    begun = pool.begin(paths, SMALL)
-    for process_id in process_ids(pool):
-        os.kill(process_id, signal.SIGKILL)
-    # Whether the death is seen here or there.
-    again = pool.begin(paths, SMALL)
-    for each in (begun, again):
-        decoded = pool.decode(paths, SMALL, each)
-        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(decoded, expected, strict=True))
-
-
 def test_an_unreadable_image_that_was_begun_is_the_same_error(
     pool: DecodingPool, paths: list[Path], tmp_path: Path
 ) -> None:

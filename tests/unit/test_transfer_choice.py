@@ -13,10 +13,9 @@ from robench.core.errors import UnknownNameError, UsageError
 from robench.core.suite import Condition, Suite
 from robench.datasets.digits import DIGITS
 from robench.declarations.base import DeclarationBase
-from robench.declarations.preprocessing import ImagePreprocessing
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
-from robench.runs.transfer_choice import check_same_pixels, choose, normalisation_of
+from robench.runs.transfer_choice import check_same_pixels, choose
 
 SWEEP = Sweep(attacks=tuple(replace(PGD, epsilon=Fraction(k, 255)) for k in (2, 6, 12)))
 
@@ -94,8 +93,3 @@ class TestPixels:
         check_same_pixels([words, words])
         with pytest.raises(UsageError, match="pgd against no resize"):
             check_same_pixels([seen("a"), words])
-
-    def test_the_normalisation_is_the_checkpoint_s(self) -> None:
-        assert isinstance(CHECKPOINT.preprocessing, ImagePreprocessing)
-        assert normalisation_of(CHECKPOINT) == (CHECKPOINT.preprocessing.mean, CHECKPOINT.preprocessing.std)
-        assert normalisation_of(replace(CHECKPOINT, preprocessing=PGD)) == ((0.0,), (1.0,))

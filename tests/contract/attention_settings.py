@@ -1,0 +1,25 @@
+"""Settings of attention mechanisms at which tests run: a few in ``make test``, all in tests/slow."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from robench.attention.base import AttentionBase
+
+
+def one_per_form(declarations: Iterable[AttentionBase]) -> list[AttentionBase]:
+    """Return the last of all declarations that differ in numbers alone: formulas and switches choose code."""
+    found = {}
+    for declaration in declarations:
+        values = [getattr(declaration, field.name) for field in fields(declaration)]
+        found[declaration.kind, *(str(value) for value in values if isinstance(value, str | bool))] = declaration
+    return list(found.values())
+
+
+def one_per_kind(declarations: Iterable[AttentionBase]) -> list[AttentionBase]:
+    """Return the last declaration of each kind, which has the most iterations where there are any."""
+    return list({declaration.kind: declaration for declaration in declarations}.values())

@@ -1,0 +1,21 @@
+"""A paper's table of the archive from Python is that of the command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_api_results import ARCHIVE, _package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_table_is_that_of_the_command(robench: Any, tmp_path: Path, as_text: bool) -> None:
+    table = _package().paper_table("rpc:1", results=str(ARCHIVE) if as_text else ARCHIVE)
+    assert table.name == "rpc:1"
+    assert any(cell.ours.measured is not None for row in table.twins for cell in row.cells.values())
+    table.save(tmp_path / "table.json")
+    done = robench("table", "rpc:1", "--results", ARCHIVE, "--json")
+    assert (tmp_path / "table.json").read_text() == done.stdout

@@ -1,0 +1,18 @@
+"""Every law of attention mechanisms at every setting that has a reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from test_attention_contract import DECLARATIONS, SPREADS, TestEveryMechanism, title
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__ = ["TestEveryMechanism"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("declaration", DECLARATIONS, ids=title)
+    if "spread" in metafunc.fixturenames:
+        metafunc.parametrize("spread", SPREADS)
