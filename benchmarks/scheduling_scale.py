@@ -24,7 +24,7 @@ from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
 from robench.executors import ProcessExecutor
-from robench.scheduling import ShardQueue, measure, missing, plan
+from robench.scheduling import ShardQueue, missing, plan, run_shards
 from robench.store import FolderStore, MemoryStore
 from robench.tasks.classification import ClassificationOutcome
 
@@ -92,7 +92,7 @@ def dispatch(folder: Path, num_shards: int = 2000) -> None:
     shards = list(plan(measurements(2, 2, num_shards * BATCH_SIZE // 4), 1))
     times: list[tuple[float, float]] = []
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    measure(
+    run_shards(
         shards,
         ProcessExecutor([Nothing()] * NUM_WORKERS),
         FolderStore(folder),

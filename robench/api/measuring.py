@@ -212,9 +212,9 @@ def transfer(
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
 
     for _ in rounds(store):
-        prepared.attacks.measure(store, prepared.attacks.executor(store), on_progress)
+        prepared.attacks.fill(store, prepared.attacks.executor(store), on_progress)
         scores = prepared.scorable(store)
-        scores.measure(store, scores.executor(store), on_progress)
+        scores.fill(store, scores.executor(store), on_progress)
         report = prepared.report(store)
     return report
 
@@ -256,7 +256,7 @@ def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress
     prepared = prepare(request)
     (suite,) = request.suites
     for _ in rounds(store):
-        prepared.measure(store, prepared.executor(store), on_progress)
+        prepared.fill(store, prepared.executor(store), on_progress)
         report = prepared.report(suite, store)
         if not request.smoke:
             report = ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite))

@@ -264,6 +264,6 @@ def check(
     prepared = prepare(request)
     keys = {each.name: prepared.keys(each) for each in found}
     for _ in rounds(store):
-        prepared.measure(store, prepared.executor(store))
+        prepared.fill(store, prepared.executor(store))
         check = check_by(measurements=keys)
     return check

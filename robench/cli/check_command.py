@@ -151,7 +151,7 @@ def command(
     if not is_run:
         stopped_with, check = 0, check_by(measurements=None)
     else:
-        from robench.cli.measuring import measured
+        from robench.cli.measuring import fill_with_progress
         from robench.runs import prepare, rounds
 
         store.check_writable()
@@ -159,7 +159,7 @@ def command(
         prepared = prepare(request_of(seed=seed, device=device, workers=workers, data_root=data_root))
         keys = {suite.name: prepared.keys(suite) for suite in found}
         for _ in rounds(store):
-            stopped_with, _ = measured(prepared, store)
+            stopped_with, _ = fill_with_progress(prepared, store)
             check = check_by(measurements=keys)
             if stopped_with:
                 break

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from robench.scheduling import Progress
 
 
-def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
+def fill_with_progress(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
     """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
 
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
@@ -33,7 +33,7 @@ def measured(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with progress_shown(len(prepared.mine) + len(prepared.of_others)) as on_progress:
-            progress = prepared.measure(store, executor, on_progress)
+            progress = prepared.fill(store, executor, on_progress)
         return interrupts.exit_code, progress
     finally:
         for number, handler in before.items():

@@ -105,7 +105,7 @@ def command(
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.cli.measuring import measured
+    from robench.cli.measuring import fill_with_progress
     from robench.cli.planned import print_plan
     from robench.declare import find_checkpoints, find_suites
     from robench.runs import RunRequest, prepare, rounds, smoke_request
@@ -129,7 +129,7 @@ def command(
         print_plan(prepared, store, as_json=as_json)
         return 0
     for _ in rounds(store):
-        stopped_with, progress = measured(prepared, store)
+        stopped_with, progress = fill_with_progress(prepared, store)
         reports = _reports(prepared, store)
         if stopped_with:
             break

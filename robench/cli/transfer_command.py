@@ -141,17 +141,17 @@ def command(
 
 def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[int, int, Report]]:
     """Attack, then score, in rounds; yield the exit code of an interruption or 0, failures, report."""
-    from robench.cli.measuring import measured
+    from robench.cli.measuring import fill_with_progress
     from robench.runs import rounds
 
     for _ in rounds(store):
         say(f"attacking: {prepared.view.label}")
-        stopped_with, attacked = measured(prepared.attacks, store)
+        stopped_with, attacked = fill_with_progress(prepared.attacks, store)
         if stopped_with:
             yield stopped_with, attacked.num_failed, prepared.report(store)
             return
         say("scoring the adversarial examples")
-        stopped_with, scored = measured(prepared.scorable(store), store)
+        stopped_with, scored = fill_with_progress(prepared.scorable(store), store)
         yield stopped_with, attacked.num_failed + scored.num_failed, prepared.report(store)
         if stopped_with:
             return

@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
 from robench.core.errors import DeclarationError, PluginError, described, shortened
@@ -78,6 +79,37 @@ def strays() -> dict[Claim, str]:
     return {claim: wrong for claim in claims() if (wrong := _misnamed(claim))}
 
 
+class Members(dict[str, T]):
+    """Members of a family by name; one that is stated as ``module:Name`` is imported on its first look-up."""
+
+    def __init__(self, stated: Mapping[str, T | str]) -> None:
+        # Any: texts are replaced by members before anybody sees them.
+        super().__init__(cast("Any", stated.stated() if isinstance(stated, Members) else stated))
+
+    def __getitem__(self, name: str) -> T:
+        found: T | str = super().__getitem__(name)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            member: T = getattr(import_module(module), attribute)
+            self[name] = member
+            return member
+        return found
+
+    def stated(self) -> dict[str, T | str]:
+        """Return the members as stated or imported; nothing is imported."""
+        return dict(super().items())
+
+    # Views that import one member after another.
+    def items(self) -> Any:  # noqa: D102
+        return ItemsView(self)
+
+    def values(self) -> Any:  # noqa: D102
+        return ValuesView(self)
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: D102
+        return self[name] if name in self else default  # noqa: SIM401  # a dict's own get imports nothing
+
+
 class Plugins(Mapping[str, T]):
     """Family of plug-ins by kind (datasets and metrics by name), from robench and from other distributions.
 
@@ -85,7 +117,7 @@ class Plugins(Mapping[str, T]):
 
     Args:
         family: name of the family in entry points.
-        builtin: robench's own members.
+        builtin: robench's own members, or their places, ``module:Name``, which are imported on look-up.
         base: base class of the members, or their class with ``instances``.
         reserved: further names that no other distribution may use.
         overrides: properties that members must define themselves.
@@ -99,7 +131,7 @@ class Plugins(Mapping[str, T]):
     def __init__(
         self,
         family: str,
-        builtin: Mapping[str, T],
+        builtin: Mapping[str, T | str],
         *,
         base: type,
         instances: bool = False,
@@ -107,21 +139,21 @@ class Plugins(Mapping[str, T]):
         overrides: tuple[str, ...] = (),
         by_target: bool = False,
     ) -> None:
-        self.builtin = builtin
+        self.builtin = Members(builtin)
         self._any = Wanted(base, instances)
         self._wanted = {family: Wanted(base, instances, overrides)}
         self._reserved = frozenset(reserved)
         self._by_target = by_target
 
     @classmethod
-    def joined(cls, builtin: Mapping[str, T], *parts: Plugins[Any], base: type) -> Plugins[T]:
+    def joined(cls, builtin: Mapping[str, T | str], *parts: Plugins[Any], base: type) -> Plugins[T]:
         """Combine several families and ``builtin`` into one, in which no kind may be declared twice.
 
         ``base`` is a common base class.
         """
         members = dict(builtin)
         for part in parts:
-            members |= part.builtin
+            members |= part.builtin.stated()
         whole: Plugins[T] = cls("", members, base=base)
         whole._wanted = {family: wanted for part in parts for family, wanted in part._wanted.items()}
         whole._reserved = frozenset[str]().union(*(part._reserved for part in parts))

@@ -11,13 +11,12 @@ from robench.core.identity import key_of, to_plain
 from robench.core.spelling import Spelled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.identity import Plain
-    from robench.core.protocols import AdversarialStore, Dataset, Model
     from robench.core.records import Record
-    from robench.core.shard import Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,7 @@ class Action:
 
     Attributes:
         kind: name in keys.
-        implementation: ``module:function`` that measures, imported on first use; same arguments as ``measure``.
+        implementation: ``module:function`` that measures, imported on first use (``implemented``).
         runs_attack: whether the condition's perturbation runs against the measured model, so that its inputs are new
             and its success rate indicates its strength.
         goes_first: whether it is measured before all else of a model, so that what it finds is known early.
@@ -79,32 +78,16 @@ class Action:
     runs_attack: ClassVar[bool] = True
     goes_first: ClassVar[bool] = False
 
-    def measure(
-        self,
-        shard: Shard,
-        model: Model,
-        dataset: Dataset,
-        *,
-        limit: int | None = None,
-        kept: AdversarialStore | None = None,
-    ) -> Record:
-        """Measure every example of a shard whose condition has this action.
+    def implemented(self) -> Callable[..., Record]:
+        """Import and return the function that measures: (shard, model, dataset, *, limit, kept) -> record.
 
-        Args:
-            shard: examples [start, stop) of a measurement.
-            model: the model of its checkpoint.
-            dataset: the clean examples.
-            limit: limit of the run, only for the record's provenance.
-            kept: store that adversarial examples are written to and read from; None stores none.
-
-        Raises:
-            StoreError: adversarial examples could not be stored, or do not exist.
-            ExampleError: an example cannot be read.
-            ContractError: the dataset, the perturbation or the model broke its contract.
+        ``limit`` is that of the run, only for the record's provenance; ``kept`` is the store that adversarial examples
+        are written to and read from, None for none. It raises StoreError if adversarial examples could not be stored or
+        do not exist, ExampleError if an example cannot be read, and ContractError if a plug-in broke its contract.
         """
         module, _, name = self.implementation.partition(":")
-        record: Record = getattr(import_module(module), name)(shard, model, dataset, limit=limit, kept=kept)
-        return record
+        found: Callable[..., Record] = getattr(import_module(module), name)
+        return found
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
         """Return the part of the identity given by the action and the condition's perturbation."""
@@ -116,7 +99,7 @@ class Predict(Action):
     """Prediction of perturbed inputs: the action of all conditions that a suite declares."""
 
     kind: ClassVar[str] = "predict"
-    implementation: ClassVar[str] = "robench.evaluation.evaluate:measure"
+    implementation: ClassVar[str] = "robench.evaluation.evaluate:evaluate"
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
         """Return the perturbation alone, as in the identity of most records."""

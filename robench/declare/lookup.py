@@ -11,12 +11,12 @@ from robench.core.checkpoint import entry_name
 from robench.core.errors import UnknownNameError
 from robench.core.files import absolute, is_file_name
 from robench.datasets import DATASETS
-from robench.declare.registry import merge, registry_of, sound_part_of
+from robench.declare.registry import merge, registry_of, sound_part_of, without
 from robench.declare.suites import read_suite, suite_of
 from robench.declare.yaml_source import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration
@@ -122,7 +122,10 @@ def find_checkpoints(
         DeclarationError: all problems of an entry that is asked for, or of a whole file; or two files declare the same
             name. Broken entries that are not asked for are left out with a warning.
     """
-    declared, broken = _checkpoints(registry_files)
+    declared, broken = _checkpoints(registry_files, only={entry_name(name) for name in names})
+    if not declared.keys() >= set(names):
+        # For advice in the message.
+        declared, broken = _checkpoints(registry_files)
     for name in names:
         # The name of a further seed is that of its entry, and more.
         if name not in declared and (error := broken.get(entry_name(name))):
@@ -175,10 +178,15 @@ def validate_file(path: Path, datasets: Mapping[str, DatasetDeclaration] = DATAS
     return "suite"
 
 
-def _checkpoints(registry_files: Sequence[Path]) -> tuple[dict[str, Checkpoint], dict[str, DeclarationError]]:
-    """Return the checkpoints by name, and what is wrong with the broken entries."""
+def _checkpoints(
+    registry_files: Sequence[Path], only: Collection[str] | None = None
+) -> tuple[dict[str, Checkpoint], dict[str, DeclarationError]]:
+    """Return the checkpoints by name, and the errors of broken entries.
+
+    With ``only`` no other entries of the shipped registry are read, which takes a second.
+    """
     files = (shipped_registry(), *(absolute(path, "registry") for path in registry_files))
-    registries = _read(files)
+    registries = _read(files, {} if only is None else {files[0]: only})
     declared = merge({path: registry.checkpoints for path, registry in registries.items()})
     return declared, _broken(registries, "checkpoints")
 
@@ -229,7 +237,11 @@ class _Joined(Mapping[str, "DatasetDeclaration"]):
         return len(self._own) + len(self._others)
 
 
-def _read(files: Sequence[Path]) -> dict[Path, Registry]:
+def _read(files: Sequence[Path], only: Mapping[Path, Collection[str]] | None = None) -> dict[Path, Registry]:
+    """Return the registries of files, of some with ``only`` these checkpoints."""
     documents = {path: read_yaml(path) for path in files}
+    for path, names in (only or {}).items():
+        others = documents[path].mapping_at("checkpoints").keys() - set(names)
+        documents[path] = without(documents[path], {("checkpoints", name) for name in others})
     known = {name for document in documents.values() for name in document.mapping_at("datasets")}
     return {path: sound_part_of(document, path.parent, known) for path, document in documents.items()}

@@ -167,14 +167,14 @@ def sound_part_of(document: Document, folder: Path, known: Collection[str] = ())
         by_entry.setdefault((str(section), name), []).append(problem)
     if not found:
         return document.settle(registry, ())
-    rest = _without(document, by_entry)
+    rest = without(document, by_entry)
     broken = {entry: declaration_error(document.source, listed) for entry, listed in by_entry.items()}
     # What refers to an entry that is left out is as broken as it was.
     sound = sound_part_of(rest, folder, {*known, *(name for section, name in broken if section == "datasets")})
     return replace(sound, broken={**broken, **sound.broken})
 
 
-def _without(document: Document, entries: Collection[tuple[str, str]]) -> Document:
+def without(document: Document, entries: Collection[tuple[str, str]]) -> Document:
     """Return a document without some entries; sections that are empty then are kept."""
     value = {
         section: {name: entry for name, entry in listed.items() if (section, name) not in entries}

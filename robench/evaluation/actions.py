@@ -36,7 +36,7 @@ class Audit(DeclarationBase, Action):
 
     kind: ClassVar[str] = "audit"
     version: ClassVar[int] = 4
-    implementation: ClassVar[str] = "robench.evaluation.audit:measure"
+    implementation: ClassVar[str] = "robench.evaluation.audit:audit_shard"
     runs_attack: ClassVar[bool] = False
     goes_first: ClassVar[bool] = True
 
@@ -60,7 +60,7 @@ class Rescore(DeclarationBase, Action):
     """
 
     kind: ClassVar[str] = "transferred"
-    implementation: ClassVar[str] = "robench.evaluation.rescore:measure"
+    implementation: ClassVar[str] = "robench.evaluation.rescore:rescore_shard"
     runs_attack: ClassVar[bool] = False
 
     source: str

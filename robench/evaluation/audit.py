@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 BATCH_SIZE = 100
 
 
-def measure(
+def audit_shard(
     shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
 ) -> Record:
     """Return the record of an audited shard: outcomes of its clean examples, and the flags of the model."""
     started = time.perf_counter()
-    record = evaluate(shard, model, dataset, limit)
+    record = evaluate(shard, model, dataset, limit=limit)
     declaration = shard.measurement.condition.action
     assert isinstance(declaration, Audit)  # this function is its implementation
     batch = dataset.batch(shard.start, shard.stop)

@@ -33,41 +33,44 @@ if TYPE_CHECKING:
     from robench.evaluation.keeping import Source
 
 
-def measure(
-    shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
-) -> Record:
-    """Return the record of a predicted shard, and store the adversarial examples if requested."""
-    if kept is None or not shard.measurement.condition.makes_inputs:
-        return evaluate(shard, model, dataset, limit)
-    attacked = Attacked(collects=True)
-    record = evaluate(shard, model, dataset, limit, attacked)
-    # Before the record, so that no record exists without them when a run is killed.
-    kept.put(attacked.examples(record.shard))
-    return record
-
-
 def evaluate(
-    shard: Shard, model: Model, dataset: Dataset, limit: int | None = None, source: Source | None = None
+    shard: Shard,
+    model: Model,
+    dataset: Dataset,
+    *,
+    limit: int | None = None,
+    kept: AdversarialStore | None = None,
+    source: Source | None = None,
 ) -> Record:
-    """Measure every example of ``shard`` without writing anything or changing global state.
+    """Measure every example of ``shard`` without changing global state.
 
-    ``limit`` is the run's limit, only for the record's provenance; ``source`` provides the scored inputs, by default
-    the attacks.
+    Args:
+        shard: examples [start, stop) of a measurement.
+        model: the model of its checkpoint.
+        dataset: the clean examples.
+        limit: limit of the run, only for the record's provenance.
+        kept: store that adversarial examples are written to, where the condition makes any; None for none.
+        source: source of the scored inputs; None for the attacks.
 
     Raises:
+        StoreError: adversarial examples could not be stored.
         ExampleError: an example cannot be read.
         ContractError: the dataset, the perturbation or the model broke its contract.
     """
     started = time.perf_counter()
     measurement = shard.measurement
-    source = Attacked() if source is None else source
+    attacked = Attacked(collects=kept is not None and measurement.condition.makes_inputs)
     outcomes: list[Outcomes] = []
     with fixed_arithmetic(model.device):
         for start in range(shard.start, shard.stop, size := rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
-            outcomes.append(_measure(measurement, batch, model, source))
+            outcomes.append(_outcomes_of(measurement, batch, model, source or attacked))
     measured = provenance(model.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
-    return Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
+    record = Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
+    if kept is not None and attacked.collects:
+        # Before the record, so that no record exists without them when a run is killed.
+        kept.put(attacked.examples(record.shard))
+    return record
 
 
 def _used(measurement: Measurement) -> tuple[object, ...]:
@@ -100,7 +103,7 @@ def rows_at_once(shard: Shard) -> int:
     return shard.stop - shard.start if shard.measurement.condition.perturbation.stops_at_success else batch_size
 
 
-def _measure(measurement: Measurement, batch: Batch, model: Model, source: Source) -> Outcomes:
+def _outcomes_of(measurement: Measurement, batch: Batch, model: Model, source: Source) -> Outcomes:
     """Measure examples in anchored batches with exactly ``batch_size`` rows; budgets of an example are adjacent."""
     num_examples, condition = len(batch.ids), measurement.condition
     domain = DOMAINS[condition.dataset.domain].rules

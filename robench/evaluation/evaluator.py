@@ -49,6 +49,8 @@ class Evaluator:
         decode_workers: number of processes that decode image files, 0 for none.
         adversarial: store that adversarial examples are written to, and read from for transfer; None stores none.
         modules: modules of models in memory, by name; with any, the evaluator stays in this process.
+        loaded: models on this device that checks have loaded before, by name, with the digest of their weights; with
+            any, the evaluator stays in this process. A model is taken out when its first shard is measured.
     """
 
     device: str = "cpu"
@@ -57,6 +59,7 @@ class Evaluator:
     limit: int | None = None
     adversarial: AdversarialStore | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
+    loaded: dict[str, tuple[str, LoadedModel]] = field(default_factory=dict)
     _model: tuple[str, LoadedModel] | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
         default_factory=dict, init=False, repr=False
@@ -67,7 +70,10 @@ class Evaluator:
         started = time.perf_counter()
         try:
             with Contained():
-                return self._measured(shard, following)
+                model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
+                read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
+                evaluate = shard.measurement.condition.action.implemented()
+                return evaluate(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
         except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
             # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
@@ -80,12 +86,6 @@ class Evaluator:
             traceback=trace,
             provenance=provenance(torch.device(self.device), started, self.limit),
         )
-
-    def _measured(self, shard: Shard, following: Shard | None) -> Record:
-        model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
-        action = shard.measurement.condition.action
-        read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
-        return action.measure(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
 
     def _range_of(self, shard: Shard) -> Range | None:
         """Return where the first examples of a shard are, or None for a dataset that cannot be opened."""
@@ -120,7 +120,10 @@ class Evaluator:
             # The old one is freed first: two large models may not fit.
             self._model = None
             module = self.modules.get(checkpoint.name)
-            if module is not None:
+            digest, ready = self.loaded.pop(checkpoint.name, ("", None))
+            if ready is not None and digest == measurement.weights_digest:
+                self._model = checkpoint.name, ready
+            elif module is not None:
                 self._model = checkpoint.name, model_of(checkpoint, module, self.device)
             else:
                 planned = replace(checkpoint.weights, sha256=measurement.weights_digest)

@@ -26,17 +26,13 @@ if TYPE_CHECKING:
     Made = Iterator[tuple[PerturbationDeclaration, Perturbed]]
 
 
-def watched(declaration: PerturbationDeclaration, batch: Batch, model: Model, perturb: Callable[[Model], Made]) -> Made:
-    """Yield the results of ``perturb`` on a batch with a model; a third-party perturbation is checked.
+def watched(title: str, batch: Batch, model: Model, perturb: Callable[[Model], Made]) -> Made:
+    """Yield the checked results of a third-party perturbation, called ``title``, on a batch with a model.
 
     Raises:
         ContractError: it raised an error, drew from a global generator, changed the clean inputs, or returned something
             other than inputs of the same shape and dtype on the same device.
     """
-    title = title_of_foreign(declaration)
-    if title is None:
-        yield from perturb(model)
-        return
     watch = _Watch(title)
     made = perturb(WatchedModel(model, watch))
     while True:

@@ -16,7 +16,7 @@ import torch
 
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import DOMAINS
-from robench.evaluation.foreign import watched
+from robench.evaluation.foreign import title_of_foreign, watched
 from robench.perturbations.dispatch import perturb_each
 from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 
@@ -41,11 +41,12 @@ class Source(Protocol):
 class Attacked:
     """Source that runs the attacks.
 
-    With ``collects`` it keeps the results of all batches.
+    Attributes:
+        collects: whether it keeps the results of all batches.
     """
 
     def __init__(self, *, collects: bool = False) -> None:
-        self._collects = collects
+        self.collects = collects
         self._ids: dict[str, None] = {}
         self._points: dict[str, list[Array]] = {}
         self._found: dict[str, list[Array]] = {}
@@ -60,14 +61,15 @@ class Attacked:
         def made(seen: Model) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
             return perturb_each(declaration, batch, seen, draws, measurement.batch_size)
 
-        for attack, perturbed in watched(declaration, batch, model, made):
+        title = title_of_foreign(declaration)
+        for attack, perturbed in made(model) if title is None else watched(title, batch, model, made):
             points = perturbed.inputs
             if measurement.adversarial_dtype != EXACT_DTYPE:
                 # Before rounding, which could hide that the attack exceeded its budget.
                 domain.check_perturbed(perturbed.inputs, batch.inputs, attack, model)
                 points = rounded_change(batch.inputs, perturbed.inputs)
                 perturbed = replace(perturbed, inputs=moved(batch.inputs, points))
-            if self._collects:
+            if self.collects:
                 name = None if attack is declaration else attack.epsilon_name
                 self._collect(name or ONE_BUDGET, batch.ids, points, perturbed.found)
             yield attack, perturbed

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robench.core.shard import Measurement, Shard
 
 
-def measure(
+def rescore_shard(
     shard: Shard, model: Model, dataset: Dataset, *, limit: int | None = None, kept: AdversarialStore | None = None
 ) -> Record:
     """Return the record of a shard whose adversarial examples are stored."""
@@ -65,9 +65,9 @@ def rescore(
     _check_same_data(shard, examples)
     declaration = shard.measurement.condition.action
     if not isinstance(declaration, Rescore):
-        return evaluate(shard, model, dataset, limit, Kept(examples))
+        return evaluate(shard, model, dataset, limit=limit, source=Kept(examples))
     shown = NormalisedAs(model, declaration.mean, declaration.std)
-    return evaluate(shard, shown, dataset, limit, Kept(_at(examples, declaration.budget)))
+    return evaluate(shard, shown, dataset, limit=limit, source=Kept(_at(examples, declaration.budget)))
 
 
 class Kept:

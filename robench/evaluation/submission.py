@@ -102,7 +102,7 @@ def agreement_of(
     if examples is None:
         violates = np.zeros((len(views), len(batch.ids)), np.bool_)
         made = Attacked(collects=True)
-        anew = evaluate(shard, model, dataset, None, made)
+        anew = evaluate(shard, model, dataset, source=made)
         examples = made.examples(shard.header)
     else:
         _check_form(shard, examples, batch, views)

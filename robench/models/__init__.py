@@ -8,25 +8,19 @@ from __future__ import annotations
 
 from robench.core.plugins import Plugins
 from robench.models.base import ArchitectureBase
-from robench.models.fan import Fan
-from robench.models.language import Language
-from robench.models.python_backbone import Python
 from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
-from robench.models.text_classifier import TextClassifier
-from robench.models.timm_backbone import Timm
-from robench.models.vit import QuantizedVit, Vit
 
 __all__ = ["BACKBONES", "RESIDUALS"]
 
-_BACKBONES: dict[str, type[ArchitectureBase]] = {
-    "vit": Vit,
-    "fan": Fan,
-    "quantized-vit": QuantizedVit,
-    "language": Language,
-    "text-classifier": TextClassifier,
-    "timm": Timm,
-    "python": Python,
+_BACKBONES: dict[str, str] = {
+    "vit": "robench.models.vit:Vit",
+    "fan": "robench.models.fan:Fan",
+    "quantized-vit": "robench.models.vit:QuantizedVit",
+    "language": "robench.models.language:Language",
+    "text-classifier": "robench.models.text_classifier:TextClassifier",
+    "timm": "robench.models.timm_backbone:Timm",
+    "python": "robench.models.python_backbone:Python",
 }
 _RESIDUALS: dict[str, type[ResidualBase]] = {"plain": PlainResidual, "boost": Boost, "featscale": FeatScale}
-BACKBONES = Plugins("backbone", _BACKBONES, base=ArchitectureBase)
+BACKBONES: Plugins[type[ArchitectureBase]] = Plugins("backbone", _BACKBONES, base=ArchitectureBase)
 RESIDUALS = Plugins("residual", _RESIDUALS, base=ResidualBase)

@@ -8,25 +8,19 @@ from __future__ import annotations
 from robench.attacks import ATTACKS
 from robench.core.plugins import Plugins
 from robench.corruptions import CORRUPTIONS
-from robench.corruptions.corruption import Corruption
 from robench.declarations.base import PerturbationBase
-from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.clean import Clean
-from robench.perturbations.gradient_word_swap import GradientWordSwap
-from robench.perturbations.greedy_word_swap import GreedyWordSwap
-from robench.perturbations.textattack import TextAttackAugmenter, TextAttackRecipe
-from robench.perturbations.word_swap import WordSwap
 
 __all__ = ["PERTURBATIONS", "Clean"]
 
-_BUILTIN: dict[str, type[PerturbationBase]] = {
-    "clean": Clean,
-    "corruption": Corruption,
-    "word-swap": WordSwap,
-    "character-edits": CharacterEdits,
-    "greedy-word-swap": GreedyWordSwap,
-    "gradient-word-swap": GradientWordSwap,
-    "textattack": TextAttackRecipe,
-    "textattack-augmenter": TextAttackAugmenter,
+_BUILTIN: dict[str, str] = {
+    "clean": "robench.perturbations.clean:Clean",
+    "corruption": "robench.corruptions.corruption:Corruption",
+    "word-swap": "robench.perturbations.word_swap:WordSwap",
+    "character-edits": "robench.perturbations.character_edits:CharacterEdits",
+    "greedy-word-swap": "robench.perturbations.greedy_word_swap:GreedyWordSwap",
+    "gradient-word-swap": "robench.perturbations.gradient_word_swap:GradientWordSwap",
+    "textattack": "robench.perturbations.textattack:TextAttackRecipe",
+    "textattack-augmenter": "robench.perturbations.textattack:TextAttackAugmenter",
 }
-PERTURBATIONS = Plugins.joined(_BUILTIN, ATTACKS, CORRUPTIONS, base=PerturbationBase)
+PERTURBATIONS: Plugins[type[PerturbationBase]] = Plugins.joined(_BUILTIN, ATTACKS, CORRUPTIONS, base=PerturbationBase)

@@ -30,14 +30,13 @@ def perturb(
 ) -> Perturbed:
     """Return ``batch`` perturbed as declared: inputs of the same shape, on the same device.
 
-    ``batch_size`` is the maximum number of rows per forward pass, by default all. ``start`` (B, ...), in pixels,
-    replaces the usual starting point of an attack's first search, if supported (``can_warm_start``).
+    ``batch_size`` is the maximum number of rows per forward pass, by default all. ``start`` (B, ...), in the space of
+    inputs, replaces the usual starting point of an attack's first search, if supported (``can_warm_start``).
     """
-    if isinstance(declaration, Attack):
-        function: AttackFunction = declaration.implemented() if declaration.backend == "robench" else by_library
-        function = function if start is None else beginning_at(function, start)
+    if isinstance(declaration, Attack) and start is not None:
+        function = beginning_at(function_of(declaration), start)
         return attack(function, declaration, batch, model, draws, batch_size)
-    perturbed: Perturbed = declaration.implemented()(declaration, batch, model, draws)
+    ((_, perturbed),) = perturb_each(declaration, batch, model, draws, batch_size)
     return perturbed
 
 
@@ -45,7 +44,15 @@ def perturb_each(
     declaration: PerturbationDeclaration, batch: Batch, model: Model, draws: Draws, batch_size: int | None = None
 ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
     """Yield the result of each attack of a sweep on ``batch``, by ascending budget; otherwise the single result."""
-    if isinstance(declaration, Sweep):
+    if isinstance(declaration, Attack):
+        yield declaration, attack(function_of(declaration), declaration, batch, model, draws, batch_size)
+    elif isinstance(declaration, Sweep):
         yield from sweep(declaration, batch, model, draws, batch_size, perturb)
     else:
-        yield declaration, perturb(declaration, batch, model, draws, batch_size)
+        yield declaration, declaration.implemented()(declaration, batch, model, draws)
+
+
+def function_of(declaration: Attack) -> AttackFunction:
+    """Return robench's implementation of an attack, or that of its library."""
+    function: AttackFunction = declaration.implemented() if declaration.backend == "robench" else by_library
+    return function

@@ -54,7 +54,7 @@ def clean_score(
     )
     prepared = prepare(request)
     store = MemoryStore()
-    prepared.measure(store, prepared.executor())
+    prepared.fill(store, prepared.executor())
     for failure in store.failures():
         raise ContractError(failure.error)
     estimate = prepared.report(suite, store).rows[0].cells[column.key].estimate

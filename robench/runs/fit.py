@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
     from robench.core.protocols import Dataset, Model
     from robench.core.suite import Condition
+    from robench.models.loaded import LoadedModel
     from robench.tasks.base import Contradiction
 
 NUM_EXAMPLES = 32
@@ -45,13 +46,21 @@ COUPLING_COPIED = 4
 COUPLING_PASSES = 3 + COUPLING_COPIED
 
 
-def check_fit(
-    checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset], module: nn.Module | None = None
-) -> float | None:
+def loaded_for_checks(checkpoint: Checkpoint, module: nn.Module | None = None) -> LoadedModel:
+    """Return a model on the CPU; ``module`` is that of a checkpoint in memory, None loads the checkpoint's weights.
+
+    Raises:
+        RobenchError: it cannot be loaded; the message names the model and what its code did.
+    """
+    with blamed(f"model {checkpoint.name!r} cannot be loaded"):
+        return load_model(checkpoint) if module is None else model_of(checkpoint, module)
+
+
+def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset], model: Model) -> float | None:
     """Refuse a model that cannot be measured on one of the datasets, or contradicts its registry entry.
 
     It runs on 32 examples of the dataset it was trained on, on two of others, and on eight to check that rows are
-    independent. ``module`` is the module of a checkpoint in memory; None loads the checkpoint's weights.
+    independent.
 
     Returns:
         Seconds that a forward and a backward pass took for an example, for estimates; None where they were not timed.
@@ -60,8 +69,6 @@ def check_fit(
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
             answers than expected, or rows that influence each other where the entry does not permit it.
     """
-    with blamed(f"model {checkpoint.name!r} cannot be loaded"):
-        model = load_model(checkpoint) if module is None else model_of(checkpoint, module)
     task = TASKS[checkpoint.task]
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected

@@ -10,7 +10,7 @@ from robench.core.errors import DeclarationError, MissingDataError, RobenchError
 from robench.core.providers import foreign_in
 from robench.datasets import open_dataset
 from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
-from robench.runs.fit import check_fit
+from robench.runs.fit import check_fit, loaded_for_checks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +85,7 @@ class _Check:
                     declared: open_dataset(declared, data_root=self.data_root, preprocessing=checkpoint.preprocessing)
                     for declared in self.datasets
                 },
+                loaded_for_checks(checkpoint),
             )
         except RobenchError as error:
             return _Refusal(next(kind for kind in _ERRORS if isinstance(error, kind)), str(error))

@@ -21,11 +21,11 @@ from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, cost_of, measured_paces, work_of
-from robench.runs.fit import check_fit, check_shapes
+from robench.runs.fit import check_fit, check_shapes, loaded_for_checks
 from robench.runs.fit_apart import check_fit_apart, checks_apart
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.smoke import NOTE
-from robench.scheduling import Progress, measure, missing, part_of, plan
+from robench.scheduling import Progress, missing, part_of, plan, run_shards
 from robench.scheduling.pace import Pace, Source
 
 if TYPE_CHECKING:
@@ -37,10 +37,15 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.core.shard import DatasetIdentity, Shard
     from robench.core.suite import Condition, Suite
+    from robench.models.loaded import LoadedModel
     from robench.runs.devices import Workers
     from robench.runs.estimate import Work
     from robench.runs.request import RunRequest
     from robench.scheduling.pace import Paces
+
+
+# Further ones are loaded again, so that memory holds few models.
+MOST_LOADED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +54,15 @@ class PreparedRun:
 
     Attributes:
         seconds_per_example: seconds of a forward and a backward pass of an example, by model, where they were timed.
+        loaded: the first models of robench's own architectures on the CPU, as the checks loaded them, each with the
+            digest of its weights; a run in this process measures these.
     """
 
     request: RunRequest
     measurements: Mapping[str, tuple[Measurement, ...]]
     shards: tuple[Shard, ...]
     seconds_per_example: Mapping[str, float] = field(default_factory=dict)
+    loaded: dict[str, tuple[str, LoadedModel]] = field(default_factory=dict, repr=False)
 
     @property
     def mine(self) -> Sequence[Shard]:
@@ -136,6 +144,8 @@ class PreparedRun:
             adversarial=None if request.keep_adversarial is None else folder_of(store),
             modules=request.modules,
         )
+        if workers.executor.is_in_process and set(workers.devices) == {"cpu"}:
+            make = partial(make, loaded=self.loaded)
         crew = Crew(
             make=make,
             devices=workers.devices,
@@ -145,11 +155,11 @@ class PreparedRun:
         )
         return workers.executor.executor(crew)
 
-    def measure(
+    def fill(
         self, store: Store, executor: Executor, on_progress: Callable[[Progress], None] = lambda progress: None
     ) -> Progress:
         """Measure what ``store`` lacks, and store it."""
-        return measure(
+        return run_shards(
             self.mine,
             executor,
             self._demanding(store),
@@ -220,11 +230,17 @@ def prepare(request: RunRequest) -> PreparedRun:
         check_shapes(conditions, {each: opened[each, preprocessing] for each in declared})
     apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
     seconds: dict[str, float] = {}
+    loaded: dict[str, tuple[str, LoadedModel]] = {}
     for checkpoint in request.checkpoints:
         if checkpoint not in apart:
             shown = {each: opened[each, checkpoint.preprocessing] for each in declared}
-            taken = check_fit(checkpoint, shown, request.modules.get(checkpoint.name))
+            planned = replace(checkpoint.weights, sha256=digests[checkpoint.name])
+            module = request.modules.get(checkpoint.name)
+            model = loaded_for_checks(replace(checkpoint, weights=planned), module)
+            taken = check_fit(checkpoint, shown, model)
             seconds |= {} if taken is None else {checkpoint.name: taken}
+            if not checkpoint.architecture.runs_user_code and len(loaded) < MOST_LOADED:
+                loaded[checkpoint.name] = digests[checkpoint.name], model
     check_fit_apart(apart, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
@@ -244,6 +260,7 @@ def prepare(request: RunRequest) -> PreparedRun:
         measurements={name: (*audits[name], *measured) for name, measured in measurements.items()},
         shards=shards,
         seconds_per_example=seconds,
+        loaded=loaded,
     )
 
 

@@ -88,7 +88,7 @@ def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
     return list(todo.values())
 
 
-def measure(
+def run_shards(
     shards: Sequence[Shard],
     executor: Executor,
     store: Store,

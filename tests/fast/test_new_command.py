@@ -97,10 +97,10 @@ def test_in_the_repository_lines_are_added_where_they_belong(robench: Robench, c
 
 def test_a_line_whose_place_is_not_found_is_left_to_the_author(robench: Robench, checkout: Path) -> None:
     registry = checkout / "robench/attacks/__init__.py"
-    registry.write_text(registry.read_text().replace("}\nATTACKS =", "}\n\nATTACKS ="))
+    registry.write_text(registry.read_text().replace("}\nATTACKS:", "}\n\nATTACKS:"))
     ended = robench("new", "attack", "my-walk")
-    assert f'add by hand to {registry}: "my-walk": MyWalk,' in ended.stdout
-    assert "from robench.attacks.my_walk import MyWalk\n" in registry.read_text()
+    assert f'add by hand to {registry}: "my-walk": "robench.attacks.my_walk:MyWalk",' in ended.stdout
+    assert "my_walk" not in registry.read_text()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from examples import MEASUREMENT, record_of
 from robench.core.shard import DatasetIdentity, Shard
 from robench.executors import ProcessExecutor
-from robench.scheduling import measure, plan
+from robench.scheduling import plan, run_shards
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Marking:
 
 def run(folder: str) -> None:
     executor = ProcessExecutor([Marking(Path(folder) / "executions")] * 2)
-    measure(SHARDS, executor, FolderStore(Path(folder) / "results"))
+    run_shards(SHARDS, executor, FolderStore(Path(folder) / "results"))
 
 
 def at_work(run_id: int, folder: Path) -> list[int]:

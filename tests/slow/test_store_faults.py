@@ -14,7 +14,7 @@ from examples import MEASUREMENT, record_of
 from robench.core.errors import StoreError
 from robench.core.shard import DatasetIdentity
 from robench.executors import SerialExecutor
-from robench.scheduling import measure, plan
+from robench.scheduling import plan, run_shards
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def recorded(shard: Shard, following: Shard | None = None) -> Record:
 def run(folder: Path, on_progress: Callable[[Progress], None] = lambda progress: None) -> None:
     store = FolderStore(folder)
     store.check_writable()
-    measure(SHARDS, SerialExecutor(recorded), store, on_progress)
+    run_shards(SHARDS, SerialExecutor(recorded), store, on_progress)
 
 
 def state_of(folder: Path) -> dict[str, bytes]:

@@ -303,6 +303,19 @@ class TestEvaluator:
         assert all(isinstance(measure(shard_of(FGSM, start, start + 10)), Record) for start in (0, 10))
         assert loads == ["m 0000"]
 
+    def test_a_model_that_checks_have_loaded_is_measured_if_its_weights_are_the_planned_ones(
+        self, loads: list[str]
+    ) -> None:
+        ready: Any = Watched()
+        shard = shard_of(FGSM, 0, 10)
+        measure = Evaluator(loaded={"m": (shard.measurement.weights_digest, ready)})
+        assert isinstance(measure(shard), Record)
+        assert isinstance(measure(shard_of(FGSM, 10, 20)), Record)
+        assert (loads, bool(ready.seeds), measure.loaded) == ([], True, {})
+        stale = Evaluator(loaded={"m": ("1" * 64, ready)})
+        assert isinstance(stale(shard), Record)
+        assert loads == ["m 0000"]
+
     def test_another_checkpoint_takes_its_place(self, loads: list[str]) -> None:
         measure, first = Evaluator(), shard_of(FGSM, 0, 10)
         other = replace(first.measurement, checkpoint=replace(first.measurement.checkpoint, name="n"))
@@ -345,7 +358,7 @@ class TestEvaluator:
     def test_whatever_goes_wrong_becomes_a_failure_with_its_traceback(
         self, loads: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
-        def fail(*arguments: object) -> Record:
+        def fail(*arguments: object, **settings: object) -> Record:
             raise error
 
         monkeypatch.setattr("robench.evaluation.evaluate.evaluate", fail)

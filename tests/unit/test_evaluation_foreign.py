@@ -48,9 +48,12 @@ def made(declaration: Any) -> list[torch.Tensor]:
     examples, victim = batch(), LoadedModel(Drawing(), PLAIN)
     draws = ExampleDraws(range(4))
     inputs = []
-    for attack, perturbed in watched(
-        declaration, examples, victim, lambda seen: perturb_each(declaration, examples, seen, draws, 4)
-    ):
+    title = title_of_foreign(declaration)
+
+    def perturbed_by(seen: Any) -> Any:
+        return perturb_each(declaration, examples, seen, draws, 4)
+
+    for attack, perturbed in perturbed_by(victim) if title is None else watched(title, examples, victim, perturbed_by):
         IMAGES.rules.check_perturbed(perturbed.inputs, examples.inputs, attack, victim)
         inputs.append(perturbed.inputs)
     return inputs

@@ -63,7 +63,7 @@ def shard_of(perturbation: Any, **changes: Any) -> Shard:
 def submitted_by(shard: Shard, model: Any) -> tuple[Any, Any]:
     """Record and adversarial examples of a sound submission."""
     attacked = Attacked(collects=True)
-    record = evaluate(shard, model, robench.load_dataset("digits"), None, attacked)
+    record = evaluate(shard, model, robench.load_dataset("digits"), source=attacked)
     return record, attacked.examples(shard.header)
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy.stats import binom
 
-import robench.runs.fit
 from examples import CHECKPOINT
 from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
@@ -53,16 +52,16 @@ def answers(num_right: int, num_classes: int = 10) -> Callable[[torch.Tensor], t
 
 
 @pytest.fixture
-def fit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def fit() -> Callable[..., None]:
     def check(model: Callable[[torch.Tensor], torch.Tensor], dataset: Any = None, **changes: Any) -> None:
         class Victim:
             def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
                 assert len(seeds) == len(inputs)
                 return model(inputs)
 
-        monkeypatch.setattr(robench.runs.fit, "load_model", lambda checkpoint: Victim())
         trained = replace(CHECKPOINT, trained_on="digits")
-        check_fit(replace(trained, **changes), {DIGITS: dataset or Numbered()})
+        victim: Any = Victim()
+        check_fit(replace(trained, **changes), {DIGITS: dataset or Numbered()}, victim)
 
     return check
 
@@ -145,24 +144,18 @@ def test_a_dataset_without_a_readable_example_is_left_to_its_shards(fit: Callabl
     fit(answers(0), Numbered(unreadable=range(SIZE)), expected={"top1_accuracy": 0.98})
 
 
-def test_the_model_is_loaded_once_and_shown_two_examples_of_data_that_it_was_not_trained_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    loaded, shown = [], []
+def test_the_model_is_shown_two_examples_of_data_that_it_was_not_trained_for() -> None:
+    shown = []
 
     class Victim:
         def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
             shown.append(len(inputs))
             return answers(32)(inputs)
 
-    def load(checkpoint: object) -> Victim:
-        loaded.append(checkpoint)
-        return Victim()
-
-    monkeypatch.setattr(robench.runs.fit, "load_model", load)
+    victim: Any = Victim()
     checkpoint = replace(CHECKPOINT, trained_on="digits", expected={"top1_accuracy": 0.98})
-    check_fit(checkpoint, {DIGITS: Numbered(), DIGITS_R: Numbered(), DIGITS_A: Numbered(unreadable=[0])})
-    assert (len(loaded), shown) == (1, [32, 2, 2, *[8] * 7])
+    check_fit(checkpoint, {DIGITS: Numbered(), DIGITS_R: Numbered(), DIGITS_A: Numbered(unreadable=[0])}, victim)
+    assert shown == [32, 2, 2, *[8] * 7]
 
 
 def centred(inputs: torch.Tensor) -> torch.Tensor:
@@ -209,14 +202,14 @@ class TestClassesThatOnlyFilesTell:
     """Of datasets whose declaration does not say how many classes there are."""
 
     @pytest.fixture
-    def fit_open(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def fit_open(self) -> Callable[..., None]:
         class Victim:
             def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
                 return answers(31)(inputs)
 
         def check(dataset: Any) -> None:
-            monkeypatch.setattr(robench.runs.fit, "load_model", lambda checkpoint: Victim())
-            check_fit(CHECKPOINT, {stand_in("classification"): dataset})
+            victim: Any = Victim()
+            check_fit(CHECKPOINT, {stand_in("classification"): dataset}, victim)
 
         return check
 

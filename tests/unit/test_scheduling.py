@@ -23,7 +23,7 @@ from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.executors import ProcessExecutor, SerialExecutor
 from robench.executors.worker import THREAD_VARIABLES
-from robench.scheduling import Progress, ShardQueue, measure, missing, plan
+from robench.scheduling import Progress, ShardQueue, missing, plan, run_shards
 from robench.store import FolderStore, MemoryStore
 
 
@@ -126,7 +126,7 @@ def test_in_this_process_each_result_is_stored_before_the_next_shard_begins(tmp_
         assert len(store.keys()) == shard.start // 100
         return recorded(shard)
 
-    assert measure(shards, SerialExecutor(evaluator), store).num_done == 4
+    assert run_shards(shards, SerialExecutor(evaluator), store).num_done == 4
 
 
 def test_a_limited_plan_is_the_beginning_of_the_whole_one() -> None:
@@ -202,11 +202,11 @@ def workers_alive() -> list[str]:
 def test_measuring_twice_measures_nothing_the_second_time() -> None:
     store = MemoryStore()
     heard: list[Progress] = []
-    first = measure(SHARDS, SerialExecutor(Recording()), store, heard.append)
+    first = run_shards(SHARDS, SerialExecutor(Recording()), store, heard.append)
     assert (first.num_done, first.num_failed, first.num_kept_before) == (12, 0, 0)
     assert [progress.num_done for progress in heard] == list(range(13))
     assert missing(SHARDS, store) == []
-    again = measure(SHARDS, SerialExecutor(Recording()), store)
+    again = run_shards(SHARDS, SerialExecutor(Recording()), store)
     assert (again.num_done, again.num_kept_before) == (0, 12)
 
 
@@ -222,10 +222,10 @@ def test_failures_are_kept_and_tried_again() -> None:
             return failure_of(shard.header)
         return recorded(shard)
 
-    assert measure(SHARDS, SerialExecutor(failing), store).num_failed == 2
+    assert run_shards(SHARDS, SerialExecutor(failing), store).num_failed == 2
     assert len(list(store.failures())) == 2
     assert [shard.start for shard in missing(SHARDS, store)] == [0, 0]
-    assert measure(SHARDS, SerialExecutor(Recording()), store).num_done == 2
+    assert run_shards(SHARDS, SerialExecutor(Recording()), store).num_done == 2
     assert list(store.failures()) == []
 
 
@@ -248,7 +248,7 @@ def test_two_runs_on_one_folder_share_the_work_and_do_nothing_twice(tmp_path: Pa
     ended: list[Progress] = []
 
     def run() -> None:
-        ended.append(measure(shards, SerialExecutor(Counting(executions)), FolderStore(tmp_path / "results")))
+        ended.append(run_shards(shards, SerialExecutor(Counting(executions)), FolderStore(tmp_path / "results")))
 
     runs = [threading.Thread(target=run) for _ in range(2)]
     for each in runs:
@@ -270,7 +270,7 @@ def test_shards_of_a_run_that_vanished_are_measured_in_the_same_run(tmp_path: Pa
         first.claim(shard.measurement.key, shard.key)
     for lease in (tmp_path / "leases").iterdir():
         os.utime(lease, (0, 0))
-    progress = measure(SHARDS, SerialExecutor(Recording()), store)
+    progress = run_shards(SHARDS, SerialExecutor(Recording()), store)
     assert (progress.num_done, progress.num_left) == (12, 0)
 
 
@@ -285,7 +285,7 @@ def test_a_run_waits_for_the_shards_of_another_and_stops_waiting_when_drained(tm
         if progress.num_done == len(SHARDS) - 1:
             threading.Timer(0.3, executor.drain).start()
 
-    progress = measure(SHARDS, executor, store, drain_soon)
+    progress = run_shards(SHARDS, executor, store, drain_soon)
     assert heard[-1] == 11
     assert (progress.num_done, progress.num_left) == (11, 1)
 
@@ -296,5 +296,5 @@ def test_a_store_that_cannot_keep_ends_the_workers() -> None:
             raise RobenchError("disk full")
 
     with pytest.raises(RobenchError, match="disk full"):
-        measure(SHARDS, ProcessExecutor([Slow()] * 2), Full())
+        run_shards(SHARDS, ProcessExecutor([Slow()] * 2), Full())
     assert workers_alive() == []
