@@ -12,6 +12,7 @@ from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.datasets.order import check_range, checked_index, hash_order
+from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Dataset
     from robench.datasets.base import EmbeddedImages
-    from robench.declarations.preprocessing import ImagePreprocessing
 
 
 class OrderedImages:
@@ -88,11 +88,11 @@ def open_embedded(
     declared: EmbeddedImages,
     *,
     data_root: Path | None,
-    preprocessing: ImagePreprocessing | None,
+    preprocessing: PreprocessingBase | None,
     decode_workers: int,
     split: str,
 ) -> Dataset:
-    """Open a split of images that are stored in libraries, as numbers or as fonts.
+    """Open a split of images, or of other inputs, that are stored in libraries or generated.
 
     Raises:
         DeclarationError: the preprocessing wants images of another size.
@@ -100,7 +100,9 @@ def open_embedded(
     """
     del data_root, decode_workers  # Nothing is read from image files.
     size = declared.image_size
-    asked = {} if preprocessing is None else {"resize": preprocessing.resize, "crop": preprocessing.crop}
+    asked: dict[str, int | None] = {}
+    if isinstance(preprocessing, ImagePreprocessing):
+        asked = {"resize": preprocessing.resize, "crop": preprocessing.crop}
     for field, side in asked.items():
         if side not in (None, size):
             raise DeclarationError(

@@ -22,6 +22,7 @@ from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_pro
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
 from robench.declare.yaml_source import read_yaml
+from robench.domains import DOMAINS
 from robench.metrics import METRICS
 from robench.models.base import ArchitectureBase
 from robench.tasks import DEFAULT_TASK
@@ -193,6 +194,7 @@ def _examined(document: Document, folder: Path, known: Collection[str]) -> tuple
     problems += _taken_names(document)
     problems += _unknown_training_data(document, known)
     problems += _wrongly_coupled(document, entry)
+    problems += _training_problems(document, entry)
     problems += _wrong_seeds(document, entry)
     problems += _wrong_scores(document)
     problems += _irregular_weights(document, folder)
@@ -335,6 +337,15 @@ def _unknown_training_data(document: Document, known: Collection[str]) -> Iterat
             dataset = document.at(*place)
             if isinstance(dataset, str) and dataset not in others and (wrong := problem_of(dataset)):
                 yield document.problem(place, wrong)
+
+
+def _training_problems(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
+    """Yield the problems of trainings on inputs of their entry's domain."""
+    for name, checkpoint in () if entry is None else entry.checkpoints.items():
+        domain = DOMAINS.get(checkpoint.preprocessing.domain)
+        if checkpoint.training is not None and domain is not None:
+            for field_name, message in checkpoint.training.problems_in(domain):
+                yield document.problem(("checkpoints", name, "training", field_name), message)
 
 
 def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:

@@ -14,10 +14,12 @@ from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from robench.domains import Domain
+
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Share = Annotated[float, Ge(0), Le(1)]
-Pixels = Annotated[Fraction, Ge(0), Le(1)]
+Budget = Annotated[Fraction, Ge(0), Le(LARGEST)]
 
 
 class TrainingBase(DeclarationBase):
@@ -55,6 +57,10 @@ class TrainingBase(DeclarationBase):
         """Return a phrase that tells this training from the usual one of its kind; empty for the usual one."""
         return ""
 
+    def problems_in(self, domain: Domain) -> list[FieldProblem]:
+        """Return why the training does not go with inputs of a domain, each with its field."""
+        return []
+
     def shortened(self, num_epochs: int) -> Self:
         """Return the training with the given total number of epochs."""
         # Any: a declaration is a dataclass, which its base class cannot express.
@@ -85,8 +91,8 @@ class ImageTraining(TrainingBase):
 
     label_smoothing: Share = 0.0
     auxiliary_weight: NotNegative = 0.0
-    adversarial_epsilon: Pixels = Fraction(0)
-    adversarial_step_size: Pixels = Fraction(0)
+    adversarial_epsilon: Budget = Fraction(0)
+    adversarial_step_size: Budget = Fraction(0)
     adversarial_num_steps: Annotated[int, Ge(0), Le(1000)] = 0
     saved_as: Literal["float32", "float16"] = "float32"
 
@@ -96,6 +102,12 @@ class ImageTraining(TrainingBase):
         if not self.adversarial_epsilon:
             return ""
         return f"adversarial training within {spelling_of(self.adversarial_epsilon)}"
+
+    def problems_in(self, domain: Domain) -> list[FieldProblem]:
+        """Return the problem of adversarial budgets that are larger than the range of the domain's inputs."""
+        names = ("adversarial_epsilon", "adversarial_step_size")
+        problems = [(name, domain.budget_problem("linf", getattr(self, name))) for name in names]
+        return [(name, problem) for name, problem in problems if problem]
 
     def contradictions(self) -> list[FieldProblem]:
         """Adversarial examples need a budget, a step that is not too long, and a number of steps; or none of them."""

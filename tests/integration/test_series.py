@@ -5,7 +5,9 @@ Everything that is specific to images (limits, grey levels, three channels) woul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,12 +15,27 @@ import torch
 from torch import nn
 
 import robench
+from examples import CHECKPOINT
+from robench.attention import ATTENTIONS
 from robench.core.errors import DeclarationError, UsageError
+from robench.core.shard import DatasetIdentity
+from robench.datasets import DATASETS
+from robench.datasets.base import EmbeddedImages
+from robench.datasets.in_memory import OrderedImages
 from robench.declarations.preprocessing import Normalisation
 from robench.domains import DOMAINS, Domain
+from robench.models import BACKBONES
+from robench.models.transformer import Transformer
+from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
+from robench.training.embedded import Training
+from robench.training.embedded_impl import train
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from robench.training.base import EpochReport
 
 SERIES = Domain(
     name="test-series",
@@ -47,20 +64,110 @@ metrics: [top1_accuracy, median_distance, accuracy_at_distance]
 """
 
 
+WAVES = EmbeddedImages(
+    name="test-waves",
+    title="Waves of two frequencies",
+    task="classification",
+    domain=SERIES.name,
+    num_classes=2,
+    num_examples=24,
+    source="made here",
+    licence="none",
+    splits=("test", "train"),
+    maker=f"{__name__}:Waves",
+)
+
+
+class Waves(OrderedImages):
+    """Examples of both classes, as of ``waves``."""
+
+    domain = SERIES.name
+
+    def __init__(self, split: str) -> None:
+        self._values, targets = waves(seed=len(split))
+        identity = DatasetIdentity(name="test-waves", fingerprint=split, num_examples=24)
+        super().__init__(identity, tuple(f"{split}/{number}" for number in range(24)), targets)
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        return torch.from_numpy(self._values[start:stop].copy())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesTransformer(Transformer):
+    """Transformer over the values of a series, a token a time step.
+
+    Attributes:
+        length: number of tokens.
+    """
+
+    kind: ClassVar[str] = "test-series"
+    implementation: ClassVar[str] = f"{__name__}:SeriesModel"
+
+    length: int
+
+    @property
+    def reads_causally(self) -> bool:
+        return False
+
+    @property
+    def num_tokens(self) -> int:
+        return self.length
+
+    @property
+    def mlp_parameters(self) -> int:
+        return 4 * self.dim * self.dim
+
+    @property
+    def embedding_parameters(self) -> int:
+        return (2 + 3 * self.length) * self.dim
+
+
+class SeriesModel(TransformerModel):
+    def __init__(self, architecture: SeriesTransformer) -> None:
+        super().__init__()
+        dim = architecture.dim
+        self.embedding = nn.Linear(2, dim)
+        self.positions = nn.Parameter(0.1 * torch.randn(architecture.length, dim))
+        self.blocks = nn.ModuleList(
+            encoder_block(architecture, layer, lambda: mlp_of(dim, 2 * dim, nn.GELU()))
+            for layer in range(architecture.depth)
+        )
+        self.head = nn.Linear(architecture.length * dim, 2)
+
+    def embed(self, inputs: torch.Tensor) -> torch.Tensor:
+        embedded: torch.Tensor = self.embedding(inputs) + self.positions
+        return embedded
+
+    def position_vectors(self) -> torch.Tensor:
+        return self.positions
+
+    def read_out(self, x_BNC: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(x_BNC.flatten(1))
+        return logits
+
+
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    builtin: Any = DOMAINS.builtin
-    monkeypatch.setitem(builtin, SERIES.name, SERIES)
+    families: Any = (DOMAINS, DATASETS, BACKBONES)
+    for family, name, member in zip(
+        families, (SERIES.name, WAVES.name, "test-series"), (SERIES, WAVES, SeriesTransformer), strict=True
+    ):
+        monkeypatch.setitem(family.builtin, name, member)
+
+
+def waves(seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return series (24, 20, 2) of two classes, which differ in frequency, with values beyond [-1, 1]."""
+    draw = np.random.default_rng(seed)
+    targets = np.arange(24) % 2
+    time = np.linspace(0, 2 * np.pi, 20)[:, None]
+    values = 8 * np.sin((1 + 2 * targets[:, None, None]) * time) + 0.3 * draw.normal(size=(24, 20, 2))
+    return values.astype(np.float32), targets
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Series of two classes, which differ in the frequency of a wave of height 8, with values beyond [-1, 1]."""
-    draw = np.random.default_rng(0)
-    targets = np.arange(24) % 2
-    time = np.linspace(0, 2 * np.pi, 20)[:, None]
-    waves = 8 * np.sin((1 + 2 * targets[:, None, None]) * time) + 0.3 * draw.normal(size=(24, 20, 2))
-    np.savez(tmp_path / "waves.npz", inputs=waves, targets=targets)
+    values, targets = waves(seed=0)
+    np.savez(tmp_path / "waves.npz", inputs=values, targets=targets)
     (tmp_path / "registry.yaml").write_text("datasets:\n  waves: {kind: npz, path: waves.npz, domain: test-series}\n")
     (tmp_path / "suite.yaml").write_text(SUITE)
     return tmp_path
@@ -103,3 +210,29 @@ def test_a_model_of_another_number_of_channels_is_refused_before_a_run(folder: P
     one = Normalisation(inputs=SERIES.name, mean=(0.0,), std=(1.0,))
     with pytest.raises(UsageError, match=r"inputs must be test-series \(batch, time, 1\), got \(2, 20, 2\)"):
         robench.run(str(folder / "suite.yaml"), {"net": (model()[0], one)}, registry=folder / "registry.yaml")
+
+
+@pytest.mark.parametrize("kind", ["softmax", "rkde", "rpc", "twicing"])
+def test_models_of_series_are_trained_and_validated(kind: str) -> None:
+    attention: Any = ATTENTIONS[kind]
+    fields = {"num_iterations": 2} if kind == "rpc" else {}
+    checkpoint = replace(
+        CHECKPOINT,
+        architecture=SeriesTransformer(length=20, depth=1, dim=8, num_heads=2, attention=attention(**fields)),
+        preprocessing=Normalisation(inputs=SERIES.name, mean=(0.0, 0.0), std=(5.0, 5.0)),
+        training=Training(
+            dataset=WAVES.name,
+            seed=0,
+            num_epochs=20,
+            batch_size=8,
+            learning_rate=0.01,
+            noise_scale=0.1,
+            adversarial_epsilon=Fraction(2),
+            adversarial_step_size=Fraction(1),
+            adversarial_num_steps=1,
+        ),
+    )
+    reports: list[EpochReport] = []
+    train(checkpoint, on_epoch=reports.append)
+    assert reports[-1].validation is not None
+    assert reports[-1].validation.top1_accuracy == 1
