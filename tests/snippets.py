@@ -193,6 +193,8 @@ def check_command(command: list[str], files: Mapping[str, str], *, is_parsed_onl
         makefile = (ROOT / "Makefile").read_text()
         for target in arguments:
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"the Makefile has no {target}"
+    elif program == "source":
+        assert arguments == [".venv/bin/activate"], f"no file of the page is {arguments[0]}"
     elif program == "python":
         assert arguments[0] in files, f"{arguments[0]} is no file of the page"
     elif program == "robench":
@@ -249,7 +251,7 @@ def check_names(context: click.Context) -> None:
 @cache
 def every_name() -> frozenset[str]:
     """Return all names that ``robench show`` knows."""
-    from robench.cli.catalogue import CATALOGUE
+    from robench.cli.list_command import CATALOGUE
 
     return frozenset(str(entry["name"]) for listed in CATALOGUE.values() for entry in listed(()))
 

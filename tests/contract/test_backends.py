@@ -288,7 +288,7 @@ def variants(declared: Any) -> Iterator[Any]:
             number = float(value) if isinstance(getattr(declared, field), float) else value
             with suppress(ValueError):
                 other = replace(declared, **{field: number})
-                if other != declared:
+                if other != declared and not other.problems_of_budget(IMAGES):
                     yield other
 
 

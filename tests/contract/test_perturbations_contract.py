@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from robench.attacks.square import Square
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
-from robench.domains.real_valued import RealValued
+from robench.domains.images import IMAGES
 from robench.evaluation.actions import Audit
 from robench.perturbations import PERTURBATIONS as DECLARED
 from robench.perturbations.clean import Clean
@@ -245,7 +244,7 @@ CUT_TO_LIMITS = {name: each for name, each in EXAMPLES.items() if isinstance(eac
 
 @pytest.mark.parametrize("declaration", CUT_TO_LIMITS.values(), ids=CUT_TO_LIMITS.keys())
 def test_an_attack_stays_between_the_limits_of_the_domain(declaration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = SimpleNamespace(rules=RealValued(lower=-2, upper=3))
+    wide = dataclasses.replace(IMAGES, limits=(-2.0, 3.0))
     monkeypatch.setattr("robench.attacks.attack.domain_of", lambda batch: wide)
     inputs = 5 * torch.rand(12, *SHAPE, generator=torch.Generator().manual_seed(7)) - 2
     targets = VICTIM.outputs(inputs).argmax(1)

@@ -155,7 +155,7 @@ class TestRefusals:
             load_model(entry)
 
     def test_preprocessing_of_another_kind_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DeclarationError, match="preprocessing of small must be of kind image or none, got clean"):
+        with pytest.raises(DeclarationError, match="must be of kind image or none or normalise, got clean"):
             load_model(replace(checkpoint(tmp_path), preprocessing=Clean()))
 
     @pytest.mark.parametrize("device", ["cuda:99", "no-such-device"])

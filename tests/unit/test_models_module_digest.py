@@ -395,7 +395,7 @@ class Names(list):  # type: ignore[type-arg]
 
 
 def from_text(text: str, name: str = "Net") -> Any:
-    namespace: dict[str, Any] = {"nn": nn, "__name__": "__main__"}
+    namespace: dict[str, Any] = {"nn": nn, "__name__": __name__}
     exec(text, namespace)
     return namespace[name]
 
