@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration, Declaration
-    from robench.core.protocols import AdversarialStore, Batch, Dataset, Model
+    from robench.core.protocols import AdversarialStore, Batch, Dataset, Measure, Model
     from robench.core.records import Record
     from robench.core.shard import DatasetIdentity, Measurement, Shard
     from robench.models.loaded import LoadedModel
@@ -83,9 +83,9 @@ class Evaluator:
 
     def _measured(self, shard: Shard, following: Shard | None) -> Record:
         model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
-        action = shard.measurement.condition.action
+        measure: Measure = shard.measurement.condition.action.implemented()
         read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
-        return action.measure(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
+        return measure(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
 
     def _range_of(self, shard: Shard) -> Range | None:
         """Return where the first examples of a shard are, or None for a dataset that cannot be opened."""
