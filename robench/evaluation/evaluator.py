@@ -17,7 +17,7 @@ from robench.core.records import Failure
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Predict
 from robench.datasets import open_dataset
-from robench.domains.devices import is_out_of_memory
+from robench.devices import is_out_of_memory
 from robench.evaluation.evaluate import provenance, rows_at_once
 from robench.evaluation.memory import first_fitting, free, halves
 from robench.models.in_memory_impl import model_of

@@ -21,6 +21,7 @@ LAYERS = [
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},
     {"attention", "attacks", "corruptions"},
+    {"devices"},
     {"tasks"},
     {"domains"},
     {"declarations"},
