@@ -30,7 +30,7 @@ from robench.corruptions.corruption import Corruption
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_datasets
-from robench.domains.devices import sent
+from robench.devices import to_device
 from robench.models import precision as model_precision
 from robench.models.loaded import LoadedModel
 from robench.perturbations.dispatch import perturb
@@ -370,7 +370,7 @@ def of_outcomes(setting: Setting) -> Iterator[Task]:
     def outcomes(device: torch.device, attack: Attack | None) -> tuple[torch.Tensor, torch.Tensor]:
         model = robench.load_checkpoint("digits-vit", device=str(device))
         batch = robench.load_dataset("digits").batch(0, number)
-        batch = replace(batch, inputs=sent(batch.inputs, device), targets=sent(batch.targets, device))
+        batch = replace(batch, inputs=to_device(batch.inputs, device), targets=to_device(batch.targets, device))
         inputs = batch.inputs
         if attack is not None:
             inputs = perturb(attack, batch, model, ExampleDraws(range(number), device), number).inputs

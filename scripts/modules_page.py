@@ -21,8 +21,8 @@ Written by `make generated` from the docstrings; edit those. Packages come from 
 PACKAGES = (
     *("core", "declarations", "domains", "tasks", "attention", "attacks", "corruptions"),
     *("models", "datasets", "perturbations", "metrics", "store", "evaluation", "training"),
-    *("declare", "scheduling", "executors", "reports", "comparison", "papers", "exports"),
-    *("leaderboard", "runs", "figures"),
+    *("declare", "scheduling", "executors", "reports", "comparison", "exports"),
+    *("papers", "leaderboard", "runs", "figures"),
     *("cli", "api", "testing", ""),
 )
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from reference_fields import fields_table, markdown, rows_of, summary_of, table
 
-from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.cli.main import COMMANDS, cli
 from robench.core.plugins import USER_CODE
@@ -67,7 +66,7 @@ def pages() -> dict[str, str]:
 
 def suites_page() -> str:
     """Return the page on suites: fields of the file, perturbations, metrics, tasks and the shipped suites."""
-    perturbations = PERTURBATIONS.builtin | ATTACKS.builtin
+    perturbations = PERTURBATIONS.builtin
     return "\n".join(
         [
             "# Suites\n",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.rows import chosen
-from robench.domains.devices import sent
+from robench.devices import to_device
 from robench.tasks.classification_losses import dlr_loss, targeted_dlr_loss
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Targets:
 
     def of(self, problem: Problem, restart: int) -> Tensor:
         """Return the target classes (B,) of one restart for these rows, which are among the ranked ones."""
-        places = sent(torch.searchsorted(self._rows, problem.rows), self._ranked.device)
+        places = to_device(torch.searchsorted(self._rows, problem.rows), self._ranked.device)
         return self._ranked[places, restart % self._ranked.shape[1]]
 
 

@@ -26,7 +26,7 @@ import torch
 from robench.attacks.attack import region_for
 from robench.attacks.problem import Reached
 from robench.attacks.rows import put
-from robench.domains.devices import places_of, sent
+from robench.devices import indices_on_cpu, to_device
 from robench.tasks.classification_losses import margin_loss
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
     logits = problem.predict(points)
     margins, stands = margin_loss(logits, problem.labels), ~problem.fooled(logits)
     for number, member in enumerate(declaration.attacks(num_classes=logits.shape[1])):
-        remaining = places_of(stands)
+        remaining = indices_on_cpu(stands)
         if not len(remaining):
             break
-        standing, places = problem.within(f"member {number}").take(remaining), sent(remaining, points.device)
+        standing, places = problem.within(f"member {number}").take(remaining), to_device(remaining, points.device)
         function: AttackFunction = member.implemented()
         reached = function(member, _met_by(member, declaration, standing))
         # An unclipped clean input returned by a member is not a point of the region, and not a success.

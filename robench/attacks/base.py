@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.backends.served import Backend, backend_problems, only_values
+from robench.core.budgets import ThreatModel
 from robench.core.identity import to_plain
-from robench.core.suite import ThreatModel
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError, PerturbationBase
 from robench.domains import DOMAINS
 from robench.tasks import TASKS

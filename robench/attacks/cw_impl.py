@@ -33,7 +33,7 @@ from robench.attacks.problem import Reached
 from robench.attacks.rows import chosen
 from robench.attacks.search import rows_of
 from robench.core.errors import DeclarationError
-from robench.domains.devices import places_of, sent
+from robench.devices import indices_on_cpu, to_device
 from robench.tasks.classification_losses import margin_loss, predicted
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ def cw(declaration: Cw, problem: Problem) -> Reached:
     nearest = Nearest(origin, "l2")
     places = torch.arange(len(problem), device=origin.device)
     nearest.offer(places, origin, _succeeded(declaration, logits, problem.labels))
-    standing = places_of(~nearest.found)
+    standing = indices_on_cpu(~nearest.found)
     if len(standing):
-        places = sent(standing, places.device)
+        places = to_device(standing, places.device)
         _search_for_c(declaration, problem.take(standing), limits.take(standing), nearest, places)
     found = nearest.found
     if declaration.target == "other":
@@ -110,8 +110,8 @@ def _descend(declaration: Cw, tried: _Tried, number: int, nearest: Nearest, is_h
         tried = replace(tried, adam=tried.adam.stepped(gradient, declaration.learning_rate))
         if declaration.stops_early and step % max(1, declaration.num_steps // NUM_CHECKS) == 0:
             loss = seen.values + change.square().flatten(1).sum(1)
-            progresses = places_of(loss <= PROGRESS * checked)
-            tried, checked = tried.take(progresses), loss.index_select(0, sent(progresses, loss.device))
+            progresses = indices_on_cpu(loss <= PROGRESS * checked)
+            tried, checked = tried.take(progresses), loss.index_select(0, to_device(progresses, loss.device))
             if not len(progresses):
                 break
     return tried.adam

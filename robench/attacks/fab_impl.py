@@ -36,7 +36,7 @@ from robench.attacks.problem import Reached
 from robench.attacks.rows import chosen, spread
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream
-from robench.domains.devices import places_of, sent
+from robench.devices import indices_on_cpu, to_device
 from robench.tasks.classification_losses import lead_loss, of_class, predicted
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def fab(declaration: Fab, problem: Problem) -> Reached:
     is_wrong = problem.fooled(clean_logits)
     places = torch.arange(len(problem), device=is_wrong.device)
     nearest.offer(places, problem.inputs, is_wrong)
-    right = places_of(~is_wrong)
-    standing = _Standing(problem.take(right), sent(right, places.device), nearest)
+    right = indices_on_cpu(~is_wrong)
+    standing = _Standing(problem.take(right), to_device(right, places.device), nearest)
     for number, target in enumerate(_targets(declaration, clean_logits)):
         for restart in range(declaration.num_restarts):
             if len(standing.places):
@@ -96,8 +96,8 @@ class _Standing:
 
     def let_go(self, epsilon: float) -> Tensor:
         """Drop examples found within epsilon; return the indices of the rows that stay."""
-        stays = places_of(self.nearest.distances[self.places] > epsilon)
-        here = sent(stays, self.places.device)
+        stays = indices_on_cpu(self.nearest.distances[self.places] > epsilon)
+        here = to_device(stays, self.places.device)
         if len(stays) < len(self.problem):
             self.problem, self.places = self.problem.take(stays), self.places.index_select(0, here)
         return here

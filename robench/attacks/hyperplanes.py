@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.domains.devices import waits
+from robench.devices import is_asynchronous
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +49,7 @@ def _together(gap: Tensor, weights: Tensor, room: Tensor, norm: str) -> Tensor:
     """Return the lengths (B, D) that coordinates move: t, or in l2 t times their weight, each within its room."""
     rates = weights if norm == "l2" else torch.ones_like(weights)
     gains, costs, full = weights * rates, weights * room, room <= 0
-    looked_every = LOOKED_EVERY if waits(gap) else 1
+    looked_every = LOOKED_EVERY if is_asynchronous(gap) else 1
     for iteration in count(1):
         slopes = gains.masked_fill(full, 0).sum(1)
         spent = costs.masked_fill(~full, 0).sum(1)

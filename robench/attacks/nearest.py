@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.rows import put
-from robench.domains.devices import waits
+from robench.devices import is_asynchronous
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +33,7 @@ class Nearest:
 
     def offer(self, places: Tensor, points: Tensor, succeeded: Tensor) -> None:
         """Keep successful points that are nearer than before; ``places`` are the rows' indices in the batch."""
-        if waits(succeeded):
+        if is_asynchronous(succeeded):
             distances = self._from_origin(places, points)
             nearer = succeeded & (distances < self.distances.index_select(0, places))
             put(places, nearer, (self.points, points), (self.distances, distances))

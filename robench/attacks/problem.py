@@ -21,7 +21,7 @@ import torch
 from robench.attacks.passes import Graph, padded
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds, Stream
-from robench.domains.devices import places_of, sent, waits
+from robench.devices import indices_on_cpu, is_asynchronous, to_device
 from robench.tasks.classification_impl import RULES as CLASSIFICATION_RULES
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Ledger:
     def watch(self, outputs: Tensor) -> None:
         """Check the outputs of a pass, now or later; raises like ``require_finite``."""
         self._is_finite.append(torch.isfinite(outputs).all())
-        if not waits(outputs) or len(self._is_finite) >= CHECKED_EVERY:
+        if not is_asynchronous(outputs) or len(self._is_finite) >= CHECKED_EVERY:
             self.require_finite()
 
     def require_finite(self) -> None:
@@ -204,8 +204,8 @@ class Problem:
 
     def take(self, chosen: Tensor) -> Problem:
         """Return the problem of a subset of the rows, selected by mask (B,) or indices."""
-        places = places_of(chosen)
-        here = sent(places, self.inputs.device)
+        places = indices_on_cpu(chosen)
+        here = to_device(places, self.inputs.device)
         return replace(
             self,
             inputs=self.inputs.index_select(0, here),

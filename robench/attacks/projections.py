@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from robench.attacks.rows import spread
-from robench.domains.devices import waits
+from robench.devices import is_asynchronous
 
 NUM_CORRECTIONS = 6
 MOST_ITERATIONS = 100
@@ -36,7 +36,7 @@ def onto_l1_ball(change: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -
     rows, below, above = (tensor.flatten(1) for tensor in (change, lower, upper))
     cut = torch.clamp(rows, below, above)
     is_outside = cut.abs().sum(1, dtype=torch.float64) > epsilon
-    if waits(change):
+    if is_asynchronous(change):
         return torch.where(is_outside[:, None], _shrunk(rows, below, above, epsilon, is_outside), cut).view_as(change)
     outside = is_outside.nonzero()[:, 0]
     if len(outside):
@@ -61,7 +61,7 @@ def _thresholds(sizes: Tensor, rooms: Tensor, epsilon: float, is_outside: Tensor
     device is waited for once in ``LOOKED_EVERY``. Rows that are not outside (B,) are never waited for.
     """
     low, high = torch.zeros_like(sizes[:, :1]), sizes.amax(1, keepdim=True)
-    thresholds, looked_every = low, LOOKED_EVERY if waits(sizes) else 1
+    thresholds, looked_every = low, LOOKED_EVERY if is_asynchronous(sizes) else 1
     for iteration in range(1, MOST_ITERATIONS + 1):
         rest = (sizes - thresholds).clamp_(min=0)
         inside = torch.minimum(rest, rooms)
@@ -84,7 +84,7 @@ def shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tens
     Rounding to float32 can lengthen a change by a few units in the last place; it is then scaled down, by a little
     more each time, until it fits. Rows that are shorter by more than any rounding are left alone, on a CPU unmeasured.
     """
-    if waits(points):
+    if is_asynchronous(points):
         return _shortened(points, clean.double(), epsilon, order)
     lengths = (points - clean).flatten(1).norm(p=order, dim=1)
     doubtful = (lengths > epsilon * (1 - CERTAINTY)).nonzero()[:, 0]
@@ -103,7 +103,7 @@ def _shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Ten
         scale = _factors(points, clean, epsilon, order)
         is_long = scale < 1
         # Most often one correction is enough, and rows that fit stay; a device is waited for after it.
-        if (correction or not waits(points)) and not bool(is_long.any()):
+        if (correction or not is_asynchronous(points)) and not bool(is_long.any()):
             return points
         shorter = clean + (points.double() - clean) * scale * (1 - 1e-7 * 4**correction)
         points = torch.where(is_long, shorter.to(points.dtype), points)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.domains.devices import waits
+from robench.devices import is_asynchronous
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,7 @@ def chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
 
     On a CPU rows are copied whole, which is faster than testing the condition per number, as torch.where does.
     """
-    if waits(condition):
+    if is_asynchronous(condition):
         return torch.where(spread(condition, no), yes, no)
     places = condition.nonzero()[:, 0]
     if not len(places):
@@ -37,7 +37,7 @@ def put(places: Tensor, condition: Tensor, *pairs: tuple[Tensor, Tensor]) -> Non
 
     ``places`` (B,) are the distinct indices of the rows in the batch; each pair is a tensor of the batch, and the rows.
     """
-    if waits(condition):
+    if is_asynchronous(condition):
         for kept, new in pairs:
             kept.index_copy_(0, places, torch.where(spread(condition, new), new, kept.index_select(0, places)))
         return

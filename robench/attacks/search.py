@@ -14,7 +14,7 @@ import torch
 
 from robench.attacks.problem import Reached
 from robench.attacks.rows import put
-from robench.domains.devices import places_of, sent
+from robench.devices import indices_on_cpu, to_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -156,17 +156,17 @@ class _Standing:
 
     def drop(self, points: Tensor, kept: Kept) -> None:
         """Drop examples misclassified by the final prediction at these points."""
-        self._let_go(places_of(self.problem.fooled(self.problem.predict(points))), points, kept)
+        self._let_go(indices_on_cpu(self.problem.fooled(self.problem.predict(points))), points, kept)
 
     def drop_kept(self, kept: Kept) -> None:
         """Drop examples with a kept point that fools the victim."""
-        self._stay(places_of(~kept.fooled(self.places)))
+        self._stay(indices_on_cpu(~kept.fooled(self.places)))
 
     def drop_fooled(self, state: AnyState, kept: Kept) -> AnyState:
         """Drop examples that the last pass misclassified, if the final prediction confirms it."""
         if not self._leaves or state.seen is None:
             return state
-        gone = places_of(self.problem.fooled(state.seen.outputs))
+        gone = indices_on_cpu(self.problem.fooled(state.seen.outputs))
         if len(gone) and not state.seen.is_final:
             gone = self._confirmed(gone, state.seen.points)
         if not len(gone):
@@ -179,14 +179,14 @@ class _Standing:
     def _confirmed(self, candidates: Tensor, points: Tensor) -> Tensor:
         """Return those of the candidates, indices on the CPU, that the final prediction misclassifies, too."""
         some = self.problem.take(candidates)
-        confirmed = some.fooled(some.predict(points.index_select(0, sent(candidates, points.device))))
-        return candidates.index_select(0, places_of(confirmed))
+        confirmed = some.fooled(some.predict(points.index_select(0, to_device(candidates, points.device))))
+        return candidates.index_select(0, indices_on_cpu(confirmed))
 
     def _let_go(self, gone: Tensor, points: Tensor, kept: Kept) -> Tensor:
         """Fix the points of the rows that leave, and return the rows that stay; both are indices on the CPU."""
         stays = torch.ones(len(self), dtype=torch.bool).index_fill_(0, gone, 0).nonzero()[:, 0]
         if len(gone):
-            here = sent(gone, points.device)
+            here = to_device(gone, points.device)
             kept.settle(self.places.index_select(0, here), points.index_select(0, here))
             self._stay(stays)
         return stays
@@ -194,17 +194,17 @@ class _Standing:
     def _stay(self, stays: Tensor) -> None:
         if len(stays) < len(self):
             self.problem = self.problem.take(stays)
-            self.places = self.places.index_select(0, sent(stays, self.places.device))
+            self.places = self.places.index_select(0, to_device(stays, self.places.device))
 
 
 def rows_of(state: Any, chosen: Tensor) -> Any:
     """Return a state, or a part of it, for a subset of its examples, selected by mask (B,) or indices."""
-    return _at(state, places_of(chosen))
+    return _at(state, indices_on_cpu(chosen))
 
 
 def _at(state: Any, places: Tensor) -> Any:
     if isinstance(state, torch.Tensor):
-        return state.index_select(0, sent(places, state.device))
+        return state.index_select(0, to_device(places, state.device))
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{each.name: _at(getattr(state, each.name), places) for each in fields(state)})
     if isinstance(state, tuple):

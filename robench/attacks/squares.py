@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.domains.devices import sent
+from robench.devices import to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ def _first_window(side: int, channels: int, height: int, width: int, device: tor
     """Return the cells (C * S * S,) of the top left square, and the number of rows and columns it could start at."""
     steps = torch.arange(side, device=device)
     planes = torch.arange(channels, device=device)[:, None, None] * (height * width)
-    places = sent(torch.tensor([height - side + 1, width - side + 1]), device)
+    places = to_device(torch.tensor([height - side + 1, width - side + 1]), device)
     return (planes + steps[:, None] * width + steps).flatten(), places
 
 
@@ -71,7 +71,7 @@ def bump(side: int, like: Tensor, drawn: Tensor, norm: str = "l2") -> Tensor:
 @lru_cache(maxsize=64)
 def _bump(side: int, norm: str, dtype: torch.dtype, device: torch.device) -> Tensor:
     both = torch.cat([_hill(side // 2, side, norm), -_hill(side - side // 2, side, norm)])
-    return sent((both / both.norm(p=ORDERS[norm])).float().to(dtype), device)
+    return to_device((both / both.norm(p=ORDERS[norm])).float().to(dtype), device)
 
 
 def _hill(height: int, width: int, norm: str) -> Tensor:

@@ -6,7 +6,7 @@ import dataclasses
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from robench.core.spelling import spelling_of
+from robench.core.budgets import spelling_of
 from robench.declarations.base import DeclarationBase
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from robench.cli.report_command import holds_nothing
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import DeclarationError, UsageError
 from robench.declare import find_datasets, find_suite, find_suites, shipped_suites
-from robench.papers.left import seconds_left
+from robench.papers.cost import seconds_left
 from robench.reports import Listing, holdings_of, without_shared
 from robench.store import FolderStore
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.comparison.measured import check_known, measured, run_command
-from robench.core.baseline import Baseline, Protocol
 from robench.core.columns import Outcomes
 from robench.core.errors import IncomparableError, IncompleteError
 from robench.core.identity import key_of
@@ -15,6 +14,7 @@ from robench.core.records import Record
 from robench.core.shard import shard_key
 from robench.metrics import METRICS
 from robench.reports.results import Stored
+from robench.store.baseline import Baseline, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

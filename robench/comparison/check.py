@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from robench.comparison.evidence import Difference, Evidence
     from robench.comparison.measured import ModelResults
-    from robench.core.baseline import Baseline, Protocol
     from robench.core.protocols import Store
     from robench.core.report import Cell
     from robench.core.suite import Column, Suite
+    from robench.store.baseline import Baseline, Protocol
 
 ALPHA = 0.05
 Verdict = Literal["passed", "worse", "missing", "beyond tolerance", "no number"]

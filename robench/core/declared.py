@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.core.suite import ThreatModel
+    from robench.core.budgets import ThreatModel
 
 
 class Declaration(Protocol):

@@ -269,3 +269,31 @@ class AdversarialStore(Protocol):
 
     def get(self, measurement_key: str, shard_key: str) -> Any:
         """Return the examples of a shard, or None if there are none."""
+
+
+class Measure(Protocol):
+    """Function of an action that measures a shard."""
+
+    def __call__(
+        self,
+        shard: Shard,
+        model: Model,
+        dataset: Dataset,
+        *,
+        limit: int | None = None,
+        kept: AdversarialStore | None = None,
+    ) -> Record:
+        """Measure every example of a shard whose condition has the action.
+
+        Args:
+            shard: examples [start, stop) of a measurement.
+            model: the model of its checkpoint.
+            dataset: the clean examples.
+            limit: limit of the run, only for the record's provenance.
+            kept: store that adversarial examples are written to and read from; None stores none.
+
+        Raises:
+            StoreError: adversarial examples could not be stored, or do not exist.
+            ExampleError: an example cannot be read.
+            ContractError: the dataset, the perturbation or the model broke its contract.
+        """

@@ -4,51 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from robench.core.errors import UsageError
 from robench.core.identity import key_of, to_plain
-from robench.core.spelling import Spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from fractions import Fraction
 
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.identity import Plain
-    from robench.core.records import Record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreatModel:
-    """Threat model: an input may be moved by at most ``epsilon`` in ``norm``.
-
-    Attributes:
-        space: space of the budget: that of the ``input``, or ``normalised`` by the model's mean and standard deviation.
-        clip: range of the returned inputs: [0, 1] (``box``), [0, 1] after normalisation, to which the clean input is
-            clipped first (``unit``), or unlimited (``none``).
-        labels: whether the attack moves away from the ``true`` classes or from the model's ``predicted`` ones.
-    """
-
-    norm: str
-    epsilon: Fraction
-    space: str = "input"
-    clip: str = "box"
-    labels: str = "true"
-
-    def __str__(self) -> str:
-        marks = {"normalised": "normalised", "none": "unclipped", "unit": "unit", "predicted": "predicted-labels"}
-        said = [marks[met] for met in (self.space, self.clip, self.labels) if met in marks]
-        return "-".join([self.norm, self.epsilon_text, *said])
-
-    @property
-    def epsilon_text(self) -> str:
-        """Return the budget as written; a computed one of single pixels over 255 if it is whole grey levels."""
-        if isinstance(self.epsilon, Spelled):
-            return self.epsilon.spelling
-        levels = self.epsilon * 255
-        is_grey = self.norm == "linf" and levels.denominator == 1 and 0 < self.epsilon < 1
-        return f"{levels}/255" if is_grey else str(self.epsilon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +32,7 @@ class Action:
 
     Attributes:
         kind: name in keys.
-        implementation: ``module:function`` that measures, imported on first use (``implemented``).
+        implementation: ``module:function`` that measures, imported on first use.
         runs_attack: whether the condition's perturbation runs against the measured model, so that its inputs are new
             and its success rate indicates its strength.
         goes_first: whether it is measured before all else of a model, so that what it finds is known early.
@@ -78,16 +43,11 @@ class Action:
     runs_attack: ClassVar[bool] = True
     goes_first: ClassVar[bool] = False
 
-    def implemented(self) -> Callable[..., Record]:
-        """Import and return the function that measures: (shard, model, dataset, *, limit, kept) -> record.
-
-        ``limit`` is that of the run, only for the record's provenance; ``kept`` is the store that adversarial examples
-        are written to and read from, None for none. It raises StoreError if adversarial examples could not be stored or
-        do not exist, ExampleError if an example cannot be read, and ContractError if a plug-in broke its contract.
-        """
-        module, _, name = self.implementation.partition(":")
-        found: Callable[..., Record] = getattr(import_module(module), name)
-        return found
+    @classmethod
+    def implemented(cls) -> Any:
+        """Import and return the function that measures: a ``core.protocols.Measure``."""
+        module, _, name = cls.implementation.partition(":")
+        return getattr(import_module(module), name)
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
         """Return the part of the identity given by the action and the condition's perturbation."""

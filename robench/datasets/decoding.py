@@ -28,10 +28,9 @@ from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvis
     Resize,
 )
 
+from robench.core.child_processes import prepare_helper, without_script
 from robench.core.errors import ExampleError
 from robench.core.files import open_regular
-from robench.core.parent_process import prepare_helper
-from robench.core.script import without_script
 
 # Modes of Pillow by their number of channels.
 MODES: Mapping[int, str] = {1: "L", 3: "RGB", 4: "RGBA"}

@@ -27,8 +27,9 @@ from robench.perturbations import PERTURBATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from robench.core.budgets import ThreatModel
     from robench.core.declared import DatasetDeclaration
-    from robench.core.suite import Condition, ThreatModel
+    from robench.core.suite import Condition
     from robench.declarations.base import FieldProblem
     from robench.metrics import Metric
 

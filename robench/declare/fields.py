@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from robench.core.budgets import Spelled
 from robench.core.checkpoint import PLAIN_LAYOUT, Weights
 from robench.core.errors import DeclarationError, did_you_mean
-from robench.core.spelling import Spelled
 from robench.core.suggestions import closest
 from robench.core.user_code import is_target
 from robench.declarations.base import Argument, FieldsError, violations

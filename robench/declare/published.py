@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge, MinLen
 
 from robench.core.errors import UnknownNameError
-from robench.core.published import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
 from robench.declare.document import Number, show
 from robench.declare.fields import Checked, Name, ReadBy, refused
 from robench.declare.lookup import shipped_folder
+from robench.declare.printed import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
 from robench.declare.schema import attempt, construct
 from robench.declare.yaml_source import read_yaml
 

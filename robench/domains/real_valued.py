@@ -16,9 +16,9 @@ from robench.core.providers import title_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from robench.core.budgets import ThreatModel
     from robench.core.declared import PerturbationDeclaration
     from robench.core.protocols import Model
-    from robench.core.suite import ThreatModel
     from robench.domains.base import Domain
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks

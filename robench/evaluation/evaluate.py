@@ -16,8 +16,8 @@ from robench.core.protocols import Batch
 from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.devices import to_device
 from robench.domains import DOMAINS
-from robench.domains.devices import sent
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.keeping import Attacked
 from robench.perturbations.draws import ExampleDraws
@@ -188,6 +188,6 @@ def _padded(batch: Batch, num_rows: int, device: torch.device) -> Batch:
     rows = torch.arange(num_rows).clamp(max=len(batch.ids) - 1)
     return Batch(
         ids=batch.ids + batch.ids[-1:] * missing,
-        inputs=sent(batch.inputs[rows], device),
-        targets=sent(batch.targets[rows], device),
+        inputs=to_device(batch.inputs[rows], device),
+        targets=to_device(batch.targets[rows], device),
     )

@@ -17,7 +17,7 @@ from robench.core.records import Failure
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Predict
 from robench.datasets import open_dataset
-from robench.domains.devices import is_out_of_memory
+from robench.devices import is_out_of_memory
 from robench.evaluation.evaluate import provenance, rows_at_once
 from robench.evaluation.memory import first_fitting, free, halves
 from robench.models.in_memory_impl import model_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration, Declaration
-    from robench.core.protocols import AdversarialStore, Batch, Dataset, Model
+    from robench.core.protocols import AdversarialStore, Batch, Dataset, Measure, Model
     from robench.core.records import Record
     from robench.core.shard import DatasetIdentity, Measurement, Shard
     from robench.models.loaded import LoadedModel
@@ -72,7 +72,7 @@ class Evaluator:
             with Contained():
                 model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
                 read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
-                evaluate = shard.measurement.condition.action.implemented()
+                evaluate: Measure = shard.measurement.condition.action.implemented()
                 return evaluate(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
         except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
             # Again, because the text of an error may be code of the plug-in, too.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.domains.devices import is_out_of_memory, sent
+from robench.devices import is_out_of_memory, to_device
 from robench.evaluation.arithmetic import fixed_arithmetic
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _fits(model: Model, inputs: Tensor, num_rows: int) -> bool:
 
 
 def _pass(model: Model, inputs: Tensor, num_rows: int) -> None:
-    shown = sent(inputs[torch.arange(num_rows) % len(inputs)], model.device)
+    shown = to_device(inputs[torch.arange(num_rows) % len(inputs)], model.device)
     has_gradient = shown.is_floating_point()
     with torch.set_grad_enabled(has_gradient):
         outputs = model.outputs(shown.requires_grad_(has_gradient), list(range(num_rows)))

@@ -11,7 +11,7 @@ from robench.core.errors import StoreError, UsageError
 from robench.core.protocols import Perturbed
 from robench.core.shard import shard_key
 from robench.core.suite import views_of
-from robench.domains.devices import sent
+from robench.devices import to_device
 from robench.evaluation.actions import Rescore
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.keeping import moved
@@ -85,13 +85,13 @@ class Kept:
         rows = [self._rows[example_id] for example_id in batch.ids]
         for view in views_of(measurement.condition):
             name = view.epsilon or ONE_BUDGET
-            points = sent(torch.from_numpy(self._examples.points[name][rows]), device)
+            points = to_device(torch.from_numpy(self._examples.points[name][rows]), device)
             found = self._examples.found.get(name)
             yield (
                 view.attack,
                 Perturbed(
                     inputs=moved(batch.inputs, points) if points.dtype == torch.float16 else points,
-                    found=None if found is None else sent(torch.from_numpy(found[rows]), device),
+                    found=None if found is None else to_device(torch.from_numpy(found[rows]), device),
                 ),
             )
 

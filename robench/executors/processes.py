@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from robench.core.child_processes import refers_to_script
 from robench.core.errors import RobenchError
 from robench.core.records import Failure, Record
-from robench.core.script import refers_to_script
 from robench.executors.base import MAX_DEATHS, SECONDS_BETWEEN_LOOKS, Death, Deaths, ExecutorBase, mistaken
 from robench.executors.warden import Warden
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess, wait_for

@@ -10,8 +10,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from robench.core.child_processes import end_with_parent
 from robench.core.containment import Contained
-from robench.core.parent_process import end_with_parent
 from robench.core.standard_output import divert_for_good
 
 if TYPE_CHECKING:

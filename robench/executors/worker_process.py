@@ -12,7 +12,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
-from robench.core.script import without_script
+from robench.core.child_processes import without_script
 from robench.core.standard_output import StdoutDiverted
 from robench.executors.base import SECONDS_BETWEEN_LOOKS, Death, late, silent
 from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from robench.core.budgets import Spelled
 from robench.core.errors import IncompleteError
-from robench.core.spelling import Spelled
 from robench.core.suite import View, views_of
 from robench.domains import DOMAINS
 from robench.leaderboard.board import Chart, Point

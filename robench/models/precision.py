@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from robench.core.errors import ContractError, described, shortened
 from robench.core.seeds import LazySeeds
 from robench.core.shard import Precision, is_compiled, number_format
-from robench.domains.devices import is_out_of_memory
+from robench.devices import is_out_of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

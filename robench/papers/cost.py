@@ -1,4 +1,4 @@
-"""Commands that measure a number, and their cost in inputs and passes."""
+"""Cost of measuring a suite: inputs and passes, seconds of what is missing, and the command."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robench.scheduling.pace import weighted
+from robench.scheduling.pace import Paces, passes_of, weighted_passes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from robench.core.suite import Condition, Suite
+    from robench.core.suite import Suite
+    from robench.reports import Holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +41,6 @@ class Cost:
         return f"{at_least}{self.inputs:,} {self.noun}, {self.forward:,} forward{backward} passes"
 
 
-def passes_of(condition: Condition) -> tuple[int, int, int, bool]:
-    """Return the numbers of inputs, forward and backward passes of an example, and whether all passes are known."""
-    passes = condition.perturbation.most_passes
-    forward, backward = passes or (0, 0)
-    inputs = max(1, len(condition.perturbation.at_budgets))
-    # A sweep's passes are of all its budgets together.
-    return inputs, inputs * condition.num_predictions + forward, backward, passes is not None
-
-
-def weighted_passes(condition: Condition) -> float | None:
-    """Return the passes of an example in pairs of a forward and a backward pass; None if they are unknown."""
-    _, forward, backward, is_known = passes_of(condition)
-    return weighted(forward, backward) if is_known else None
-
-
 def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
     """Return the cost of a suite without its audits."""
     inputs = forward = backward = 0
@@ -70,6 +56,32 @@ def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
     domains = {condition.dataset.domain for condition in suite.conditions}
     noun = domains.pop() if len(domains) == 1 else "inputs"
     return Cost(inputs=inputs, noun=noun, forward=forward, backward=backward, is_whole=is_whole)
+
+
+def seconds_left(suite: Suite, holding: Holding) -> dict[str, float | None]:
+    """Return the seconds that one worker needs for the missing examples of a model, by condition.
+
+    They are those of the examples that the condition has, or else those of the model's other conditions by the number
+    of passes; on the kind of device of the model's latest result. None where either is unknown.
+    """
+    conditions = {each.name: each for each in suite.conditions}
+    records = [record for coverage in holding.coverages.values() for record in coverage.records]
+    latest = max(records, key=lambda each: each.provenance.finished_at, default=None)
+    device = None if latest is None else latest.provenance.device
+    paces = Paces()
+    for name, coverage in holding.coverages.items():
+        same = [each for each in coverage.records if each.provenance.device == device]
+        if same:
+            seconds = sum(each.provenance.seconds for each in same)
+            num_examples = sum(each.shard.stop - each.shard.start for each in same)
+            paces.add(name, holding.model, seconds / num_examples, weighted_passes(conditions[name]))
+    left: dict[str, float | None] = {}
+    for name, coverage in holding.coverages.items():
+        pace = paces.of(name, holding.model, weighted_passes(conditions[name]))
+        left[name] = 0.0 if coverage.missing == 0 else None
+        if coverage.missing and pace is not None:
+            left[name] = coverage.missing * pace.seconds
+    return left
 
 
 def command_of(suite: str, model: str, *, all_seeds: bool = False, registries: Sequence[Path] = ()) -> str:

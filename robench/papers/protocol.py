@@ -14,8 +14,8 @@ from robench.core.suite import View, views_of
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
-    from robench.core.published import PublishedCell
     from robench.core.suite import Column, Suite
+    from robench.declare.printed import PublishedCell
 
 # Fields about training, which hold for the authors' own weights, whatever recipe the registry has.
 OF_TRAINING = frozenset({"training", "pretraining", "epochs", "batch_size"})

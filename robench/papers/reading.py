@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Store
-    from robench.core.published import PublishedTable
     from robench.core.records import Manifest
     from robench.core.report import Report
     from robench.core.suite import Suite
+    from robench.declare.printed import PublishedTable
 
 # Ending of the files that robench's own training writes at ImageNet scale; authors' are of torch.save.
 _OWN_SUFFIX = ".safetensors"

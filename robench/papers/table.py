@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robench.core.checkpoint import Checkpoint
-    from robench.core.published import PublishedCell, PublishedTable, PublishedTwin
     from robench.core.report import Estimate, Report, Row
     from robench.core.suite import Suite
+    from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from robench.core.seeds import Stream, stream_seed
-from robench.domains.devices import sent
+from robench.devices import to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ class ExampleDraws:
     def _rows(self, make: Callable[[Words, int, int], Row], stream: Stream, shape: Sequence[int]) -> torch.Tensor:
         words = Words()
         rows = [make(words, seed, prod(shape)) for seed in self.seeds(stream)]
-        return sent(torch.from_numpy(np.stack(rows)).reshape(len(rows), *shape), self._device)
+        return to_device(torch.from_numpy(np.stack(rows)).reshape(len(rows), *shape), self._device)
 
 
 class Words:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from robench.core.budgets import spelling_of
 from robench.core.errors import IncompleteError, UnknownNameError, UsageError
 from robench.core.identity import to_plain
 from robench.core.rendered import Rendered
-from robench.core.spelling import spelling_of
 from robench.core.suite import views_of
 from robench.metrics import title_of
 from robench.reports.build import report_of_store

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from robench.core.budgets import ThreatModel
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.flags import Flag
-    from robench.core.suite import Condition, ThreatModel
+    from robench.core.suite import Condition
     from robench.reports.coverage import Coverage
 
 # From this budget on, every image can be turned entirely grey.

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from robench.core.baseline import Baseline
     from robench.core.suite import Suite
+    from robench.store.baseline import Baseline
 
 
 def suites_to_check(

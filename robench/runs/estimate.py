@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
-from robench.papers.cost import passes_of, weighted_passes
-from robench.scheduling.pace import Paces, weighted
+from robench.scheduling.pace import Paces, passes_of, weighted, weighted_passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

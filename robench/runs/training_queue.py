@@ -15,10 +15,10 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robench.core.child_processes import refers_to_script
 from robench.core.containment import Contained, blamed
 from robench.core.errors import RobenchError
 from robench.core.providers import foreign_in
-from robench.core.script import refers_to_script
 from robench.executors import Death
 from robench.executors.warden import Warden
 from robench.executors.worker_process import WorkerProcess, wait_for

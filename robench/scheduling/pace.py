@@ -1,4 +1,7 @@
-"""Seconds that an example takes, from what has been measured and, where nothing has, from the time of a pass."""
+"""Passes and seconds that an example takes.
+
+Seconds are from what has been measured and, where nothing has, from the time of a pass.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
+
+    from robench.core.suite import Condition
 
 # Of the seconds of a forward and a backward pass together.
 FORWARD_SHARE = 1 / 3
@@ -84,3 +89,18 @@ class Paces:
 def weighted(forward: int, backward: int) -> float:
     """Return passes in pairs of a forward and a backward pass; a forward pass alone is a third of a pair."""
     return FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * backward
+
+
+def passes_of(condition: Condition) -> tuple[int, int, int, bool]:
+    """Return the numbers of inputs, forward and backward passes of an example, and whether all passes are known."""
+    passes = condition.perturbation.most_passes
+    forward, backward = passes or (0, 0)
+    inputs = max(1, len(condition.perturbation.at_budgets))
+    # A sweep's passes are of all its budgets together.
+    return inputs, inputs * condition.num_predictions + forward, backward, passes is not None
+
+
+def weighted_passes(condition: Condition) -> float | None:
+    """Return the passes of an example in pairs of a forward and a backward pass; None if they are unknown."""
+    _, forward, backward, is_known = passes_of(condition)
+    return weighted(forward, backward) if is_known else None

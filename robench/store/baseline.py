@@ -1,18 +1,17 @@
-"""Baselines as sealed files of Parquet, with the columns of records.
+"""Baselines, which later results are checked against, and their sealed files of Parquet.
 
-The rows of one record follow those of the other; the envelope in the footer says how many each has, and of which shard.
-``docs/comparing.md`` documents the form.
+A file has the columns of records. The rows of one record follow those of the other; the envelope in the footer says how
+many each has, and of which shard. ``docs/comparing.md`` documents the form.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
-from robench.core.baseline import Baseline, Protocol
 from robench.core.errors import IncomparableError, StoreError, UsageError
 from robench.core.files import read_regular, write_whole
 from robench.core.records import Record
@@ -26,6 +25,50 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MEMBERS = ("protocols", "cells")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """All that must be the same of a suite for its numbers to be comparable, but for weights and data.
+
+    Attributes:
+        suite, version: name and version of the suite.
+        seed: root of all randomness; ``task`` and ``batch_size`` as of the suite.
+        limit: the first examples of each condition that were asked for; None for all.
+        dataset: name of the dataset that was given to a suite that names none.
+        models: names of the models.
+        conditions: key of the dataset and perturbation of each condition, by its name.
+        columns: keys of the columns.
+        all_examples: whether conditions cover whole datasets in place of numbers of examples that the suite states.
+        plugins: version, or digest of the code, of every plug-in of others that decides conditions or metrics, by its
+            distribution or module.
+    """
+
+    suite: str
+    version: int
+    seed: int
+    task: str
+    batch_size: int
+    limit: int | None
+    dataset: str | None
+    models: tuple[str, ...]
+    conditions: Mapping[str, str]
+    columns: tuple[str, ...]
+    plugins: Mapping[str, str]
+    all_examples: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """Outcomes of some models under some suites.
+
+    Attributes:
+        protocols: protocol of each suite.
+        records: one record of each condition and model, from the first example on, under the model's name.
+    """
+
+    protocols: tuple[Protocol, ...]
+    records: tuple[Record, ...]
 
 
 def encode_baseline(baseline: Baseline) -> bytes:

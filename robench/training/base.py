@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 from annotated_types import Ge, Le
 
-from robench.core.spelling import spelling_of
+from robench.core.budgets import spelling_of
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,13 @@ LAYERS = [
     {"pytest_plugin"},
     {"cli", "api", "testing"},
     {"figures"},
-    {"runs", "leaderboard"},
-    {"comparison", "papers", "exports"},
+    {"runs", "leaderboard", "papers"},
+    {"comparison", "exports"},
     {"declare", "scheduling", "executors", "reports"},
     {"evaluation", "training"},
     {"models", "datasets", "perturbations", "metrics", "store"},
     {"attention", "attacks", "corruptions"},
+    {"devices"},
     {"tasks"},
     {"domains"},
     {"declarations"},
@@ -64,6 +66,21 @@ def wrong_imports(package: Path) -> list[str]:
     return wrong
 
 
+def circle_of(package: Path) -> list[str]:
+    """Return modules each of which is imported by the next, the last being the first; empty if there are none."""
+    paths = {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in package.rglob("*.py")
+    }
+    graph = {name: imported_modules(path.read_text()) & paths.keys() - {name} for name, path in paths.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        return circle
+    return []
+
+
 def test_imports_point_downwards() -> None:
     assert wrong_imports(PACKAGE) == []
 
@@ -87,6 +104,7 @@ def test_every_layer_exists() -> None:
         ("reports/build.py", "def late():\n    from robench.declare import find_suite"),
         ("perturbations/clean.py", "from robench.attention import rpc"),
         ("attacks/pgd.py", "from robench.corruptions import TYPES"),
+        ("runs/estimate.py", "from robench.papers.cost import cost_of"),
         ("leaderboard/page.py", "from robench.figures import rendered"),
         ("api/reading.py", "from robench import cli"),
         ("api/reading.py", "from robench.testing import check_attack"),
@@ -97,3 +115,26 @@ def test_a_planted_import_is_found(tmp_path: Path, module: str, statement: str) 
     planted.parent.mkdir(parents=True)
     planted.write_text(statement)
     assert len(wrong_imports(tmp_path / "robench")) == 1
+
+
+def test_no_imports_go_in_circles() -> None:
+    """Imports for annotations and within functions count as well."""
+    assert circle_of(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from robench.core.shard import Shard",
+        "if TYPE_CHECKING:\n    from robench.core.shard import Shard",
+        "def late():\n    from robench.core import shard",
+    ],
+)
+def test_a_planted_circle_is_found(tmp_path: Path, statement: str) -> None:
+    folder = tmp_path / "robench" / "core"
+    folder.mkdir(parents=True)
+    (folder / "suite.py").write_text(statement)
+    (folder / "shard.py").write_text("import robench.core.records")
+    (folder / "records.py").write_text("from robench.core.suite import Suite")
+    found = circle_of(tmp_path / "robench")
+    assert sorted(set(found)) == ["robench.core.records", "robench.core.shard", "robench.core.suite"]

@@ -23,7 +23,7 @@ from robench.attacks.regions import region_of
 from robench.attacks.square import Square
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch
-from robench.domains.devices import sent
+from robench.devices import to_device
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.testing.models import SHAPE
@@ -221,7 +221,7 @@ def test_projections_on_a_device_are_those_of_a_cpu(norm: str, epsilon: float) -
         ]
     )
     with waits_counted() as waited:
-        here = [sent(each, DEVICE) for each in (clean, torch.zeros(()), torch.ones(()), points)]
+        here = [to_device(each, DEVICE) for each in (clean, torch.zeros(()), torch.ones(()), points)]
         made = region_of(norm, here[0], epsilon, *here[1:3]).project(here[3])
         assert waited.total <= 1 + (MOST_ITERATIONS // LOOKED_EVERY if norm == "l1" else NUM_CORRECTIONS)
         assert torch.equal(made.cpu(), wanted)
@@ -236,7 +236,7 @@ def test_steps_onto_hyperplanes_on_a_device_are_those_of_a_cpu(norm: str) -> Non
     gap = torch.randn(NUM_EXAMPLES, generator=generator) * torch.tensor([0.1, 1.0, 1.0, 3.0, 5.0, 10.0, 100.0, 0.0])
     wanted = onto_hyperplane(gap, normal, -room[0], room[1], norm)
     with waits_counted() as waited:
-        here = [sent(each, DEVICE) for each in (gap, normal, -room[0], room[1])]
+        here = [to_device(each, DEVICE) for each in (gap, normal, -room[0], room[1])]
         made = onto_hyperplane(*here, norm)
         assert waited.total <= (0 if norm == "l1" else 4)
         assert torch.equal(made.cpu(), wanted)

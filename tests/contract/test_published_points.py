@@ -20,8 +20,8 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attacks.search import State, search
 from robench.attacks.square import Square
+from robench.core.budgets import ThreatModel
 from robench.core.errors import BudgetExceededError, ContractError
-from robench.core.suite import ThreatModel
 from robench.domains.images import IMAGES
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws

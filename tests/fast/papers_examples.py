@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from robench.core.checkpoint import Checkpoint
 from robench.core.columns import Outcomes
 from robench.core.flags import Flag
-from robench.core.published import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
 from robench.core.records import Provenance, Record
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Suite
 from robench.declare import find_suite, read_registries
+from robench.declare.printed import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
 from robench.papers.table import Basis
 from robench.tasks.classification import ClassificationOutcome
 

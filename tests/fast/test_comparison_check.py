@@ -18,11 +18,10 @@ from robench.attacks.fgsm import Fgsm
 from robench.comparison import Check, baseline_of, check_results
 from robench.comparison.check import draws_for
 from robench.comparison.check_documents import check_json, check_junit, check_markdown, check_text
-from robench.core.baseline import Baseline
 from robench.core.errors import IncomparableError, IncompleteError, StoreError, UnknownNameError, UsageError
 from robench.core.suite import Suite
 from robench.store import MemoryStore
-from robench.store.baseline import decode_baseline, encode_baseline, read_baseline, write_baseline
+from robench.store.baseline import Baseline, decode_baseline, encode_baseline, read_baseline, write_baseline
 from robench.testing.metric import classified
 
 if TYPE_CHECKING:

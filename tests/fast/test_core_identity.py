@@ -13,11 +13,10 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attention.rpc import Rpc
 from robench.attention.symmetric import Symmetric
+from robench.core.budgets import Spelled, ThreatModel
 from robench.core.checkpoint import Weights
 from robench.core.identity import key_of, to_plain
 from robench.core.shard import Shard, shard_key
-from robench.core.spelling import Spelled
-from robench.core.suite import ThreatModel
 from robench.declarations.preprocessing import ImagePreprocessing
 
 

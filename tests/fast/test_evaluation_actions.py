@@ -60,12 +60,11 @@ def test_no_two_actions_share_a_key() -> None:
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
-def test_an_action_measures_where_its_implementation_says(action: Action, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_measures_where_its_implementation_says(action: Action) -> None:
     module, _, name = action.implementation.partition(":")
     parameters = list(signature(getattr(import_module(module), name)).parameters)
     assert parameters[:5] == ["shard", "model", "dataset", "limit", "kept"]
-    monkeypatch.setattr(f"{module}.{name}", lambda *args, **options: (*args, options))
-    assert action.implemented()("shard", "model", limit=3) == ("shard", "model", {"limit": 3})
+    assert action.implemented() is getattr(import_module(module), name)
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)

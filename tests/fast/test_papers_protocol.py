@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from robench.core.checkpoint import Checkpoint
-from robench.core.published import PublishedCell
 from robench.core.suite import Suite
 from robench.declare import find_suite, load_published, published_tables, read_registries
+from robench.declare.printed import PublishedCell
 from robench.papers.cost import command_of, cost_of
 from robench.papers.protocol import SETTINGS, MeasuredProtocol, differing_fields, measured_of
 

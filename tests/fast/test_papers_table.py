@@ -21,9 +21,9 @@ from papers_examples import (
 )
 
 from robench.core.checkpoint import Weights
-from robench.core.published import PublishedCell
 from robench.core.report import Cell
 from robench.declare import find_suite, load_published, published_tables
+from robench.declare.printed import PublishedCell
 from robench.papers import num_measured
 from robench.papers.reading import authors_models, measured_models, models_by_suite, reports_for
 from robench.papers.table import Basis, PaperTable, TableCell, table_of

@@ -11,7 +11,6 @@ import pytest
 
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
-from robench.core.published import PublishedTable, PublishedTwin
 from robench.declare import (
     find_suite,
     load_published,
@@ -21,6 +20,7 @@ from robench.declare import (
     read_registries,
     shipped_suites,
 )
+from robench.declare.printed import PublishedTable, PublishedTwin
 from robench.declare.published import occurs
 from robench.metrics.reference_errors import REFERENCES
 

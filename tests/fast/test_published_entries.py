@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from robench.core.published import PublishedCell
 from robench.declare import load_published, published_tables, read_registries
+from robench.declare.printed import PublishedCell
 
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
 MEASURABLE = {

@@ -81,7 +81,7 @@ BUGS = (
     Bug(
         "leaves without confirmation",
         A + "search.py",
-        "return candidates.index_select(0, places_of(confirmed))",
+        "return candidates.index_select(0, indices_on_cpu(confirmed))",
         "return candidates",
     ),
     Bug("every pass of a step has the same draws", A + "problem.py", "query=number)", "query=0)"),

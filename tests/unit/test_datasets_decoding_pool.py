@@ -29,7 +29,7 @@ SMALL = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resize=40,
 SCRIPT = """
 import multiprocessing, os, signal, sys
 from concurrent.futures import ProcessPoolExecutor
-from robench.core.parent_process import prepare_helper
+from robench.core.child_processes import prepare_helper
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")

@@ -100,7 +100,7 @@ def test_what_is_no_preprocessing_is_refused() -> None:
         open_digits(preprocessing=Fgsm(epsilon=Fraction(0)))
 
 
-@pytest.mark.parametrize("module", ["robench.datasets", "robench.core.parent_process"])
+@pytest.mark.parametrize("module", ["robench.datasets", "robench.core.child_processes"])
 def test_nothing_heavy_is_imported_before_a_dataset_is_opened(module: str) -> None:
     script = f"import {module}, sys; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -9,7 +9,7 @@ import torch
 from counting_device import DEVICE, waits_counted
 
 from robench.attacks.rows import chosen, put
-from robench.domains.devices import places_of, sent, waits
+from robench.devices import indices_on_cpu, is_asynchronous, to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,10 +44,10 @@ def test_the_counting_device_counts_what_waits(waiting: Callable[..., Any], name
 
 def test_the_counting_device_counts_nothing_else_and_computes() -> None:
     with waits_counted() as counted:
-        values = sent(VALUES, DEVICE).requires_grad_(True)
+        values = to_device(VALUES, DEVICE).requires_grad_(True)
         there = torch.tanh(values @ torch.ones(2, 2, device=DEVICE)).sum(1)
         (gradient,) = torch.autograd.grad(there.sum(), values)
-        rows = values.detach()[sent(torch.tensor([2, 0]), DEVICE)]
+        rows = values.detach()[to_device(torch.tensor([2, 0]), DEVICE)]
         assert values.device == gradient.device == rows.device == DEVICE
         assert counted.total == 0
         assert torch.equal(rows.cpu(), VALUES[[2, 0]])
@@ -62,16 +62,16 @@ def test_the_counting_device_counts_nothing_else_and_computes() -> None:
 
 def test_operations_of_the_device_outside_are_refused() -> None:
     with waits_counted():
-        values = sent(VALUES, DEVICE)
+        values = to_device(VALUES, DEVICE)
     with pytest.raises(AssertionError, match="outside waits_counted"):
         values + 1
 
 
 class TestSent:
     def test_on_its_own_device_a_tensor_is_itself(self) -> None:
-        assert sent(VALUES, "cpu") is VALUES
-        assert sent(VALUES, torch.device("cpu")) is VALUES
-        assert not waits(VALUES)
+        assert to_device(VALUES, "cpu") is VALUES
+        assert to_device(VALUES, torch.device("cpu")) is VALUES
+        assert not is_asynchronous(VALUES)
 
     @pytest.mark.parametrize("device", ["cuda", "cuda:1", torch.device("cuda", 0)])
     def test_to_cuda_it_goes_from_pinned_memory_without_waiting(
@@ -86,24 +86,24 @@ class TestSent:
 
         monkeypatch.setattr(torch.Tensor, "pin_memory", lambda values: pinned)
         monkeypatch.setattr(torch.Tensor, "to", to)
-        sent(VALUES, device)
+        to_device(VALUES, device)
         assert calls == [(True, (device,), {"non_blocking": True})]
 
     def test_from_a_device_it_waits(self) -> None:
         with waits_counted() as counted:
-            values = sent(VALUES, DEVICE)
-            assert waits(values)
+            values = to_device(VALUES, DEVICE)
+            assert is_asynchronous(values)
             # Numbers that are read before the copy has ended would be anything.
-            assert torch.equal(sent(values, "cpu"), VALUES)
+            assert torch.equal(to_device(values, "cpu"), VALUES)
             assert counted.counts == {"_to_copy": 1}
 
 
 @pytest.mark.parametrize("rows", [MASK, torch.tensor([0, 2])])
 def test_places_are_on_the_cpu_after_one_wait(rows: torch.Tensor) -> None:
-    assert places_of(rows).tolist() == [0, 2]
+    assert indices_on_cpu(rows).tolist() == [0, 2]
     with waits_counted() as counted:
-        there = sent(rows, DEVICE)
-        assert places_of(there).tolist() == [0, 2]
+        there = to_device(rows, DEVICE)
+        assert indices_on_cpu(there).tolist() == [0, 2]
         assert counted.total == 1
 
 
@@ -115,7 +115,7 @@ def test_rows_are_chosen_and_put_on_a_device_as_on_a_cpu_without_waiting(mask: t
     put(places, mask, (wanted_kept, VALUES), (wanted_flags, flags))
     assert [bool(row.any()) for row in wanted_kept] == [bool(mask[1]), False, bool(mask[2]), False, bool(mask[0])]
     with waits_counted() as counted:
-        here, *there = (sent(each.clone(), DEVICE) for each in (mask, VALUES, other, places, flags))
+        here, *there = (to_device(each.clone(), DEVICE) for each in (mask, VALUES, other, places, flags))
         kept, kept_flags = torch.zeros(5, 2, device=DEVICE), torch.zeros(5, dtype=torch.bool, device=DEVICE)
         made = chosen(here, there[0], there[1])
         put(there[2], here, (kept, there[0]), (kept_flags, there[3]))

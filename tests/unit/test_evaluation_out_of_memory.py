@@ -18,7 +18,7 @@ from robench.core.suite import Condition
 from robench.datasets import open_dataset
 from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.domains.devices import is_out_of_memory
+from robench.devices import is_out_of_memory
 from robench.evaluation import evaluator, memory
 from robench.evaluation.actions import Audit
 from robench.evaluation.evaluator import Evaluator

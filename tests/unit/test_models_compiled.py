@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from robench.attention import Softmax
 from robench.attention.mom import Mom
 from robench.attention.rpc import Rpc
+from robench.attention.softmax import Softmax
 from robench.core.errors import ContractError, UsageError
 from robench.core.seeds import LazySeeds
 from robench.declarations.preprocessing import ImagePreprocessing

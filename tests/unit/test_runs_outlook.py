@@ -12,12 +12,11 @@ from test_runs_calibration import CPU, KEPT
 from examples import PROVENANCE, record_of
 from robench.cli.durations import duration
 from robench.declare import find_checkpoints, find_suites
-from robench.papers.cost import weighted_passes
 from robench.runs import PreparedRun, RunRequest, prepare
 from robench.runs import outlook as module
 from robench.runs.estimate import STARTUP_SECONDS, cost_of
 from robench.runs.outlook import NUMBERS_OF_WORKERS, outlook_of
-from robench.scheduling.pace import Pace, Source
+from robench.scheduling.pace import Pace, Source, weighted_passes
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:

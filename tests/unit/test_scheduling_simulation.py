@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from examples import MEASUREMENT
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.declare import find_suites
-from robench.papers.cost import passes_of
 from robench.scheduling import plan
+from robench.scheduling.pace import passes_of
 from robench.scheduling.simulation import SimulatedWorker, Simulation, joined, simulate
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from robench.attacks.base import Attack
     from robench.declarations.base import FieldProblem
 
 Backend = Literal["robench", "torchattacks", "autoattack", "foolbox", "cleverhans"]
@@ -97,7 +96,8 @@ def only_values(backend: object, kind: str) -> dict[str, object]:
     return {name: values[0] for name, values in fixed.items() if len(values) == 1}
 
 
-def backend_problems(attack: Attack) -> list[FieldProblem]:
+# Any: these read fields of known kinds, whose base class imports this module.
+def backend_problems(attack: Any) -> list[FieldProblem]:
     """Return why a declared attack cannot run on its backend, one sentence each."""
     backend = attack.backend
     if backend == "robench":
@@ -130,7 +130,6 @@ def _said(value: object) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-# Any: these read fields of known kinds.
 def _box_problem(attack: Any) -> FieldProblem | None:
     """Refuse clip box in normalised space, where the limits differ between channels."""
     if "space" in SERVED[attack.backend][attack.kind].fixed or (attack.space, attack.clip) != ("normalised", "box"):

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def waits(values: Tensor) -> bool:
-    """Return whether reading numbers of a tensor waits for queued operations: everywhere but on a CPU."""
+def is_asynchronous(values: Tensor) -> bool:
+    """Return whether operations on a tensor's device are queued, so that reading numbers waits: not on a CPU."""
     return values.device.type != "cpu"
 
 
-def sent(values: Tensor, device: torch.device | str) -> Tensor:
+def to_device(values: Tensor, device: torch.device | str) -> Tensor:
     """Return a tensor on a device, without waiting for the copy; on its own device, the tensor itself.
 
     To CUDA the copy is made from pinned memory, which the allocator keeps until the copy has ended.
@@ -30,8 +30,8 @@ def sent(values: Tensor, device: torch.device | str) -> Tensor:
     return values.to(device, non_blocking=values.device.type == "cpu")
 
 
-def places_of(rows: Tensor) -> Tensor:
-    """Return indices on the CPU of rows selected by mask (B,) or indices; waits once if they are on a device."""
+def indices_on_cpu(rows: Tensor) -> Tensor:
+    """Return on the CPU the indices of rows selected by mask (B,) or indices; waits once if they are on a device."""
     here = rows.cpu()
     return here.nonzero()[:, 0] if here.dtype == torch.bool else here
 

@@ -10,10 +10,10 @@ import pytest
 
 from examples import PROVENANCE, record_of
 from robench.declare import find_suite
-from robench.papers.cost import weighted_passes
-from robench.papers.left import seconds_left
+from robench.papers.cost import seconds_left
 from robench.reports.coverage import Coverage
 from robench.reports.holdings import Holding
+from robench.scheduling.pace import weighted_passes
 from robench.store import FolderStore
 
 if TYPE_CHECKING:

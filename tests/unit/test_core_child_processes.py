@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from robench.core.script import refers_to_script, without_script
+from robench.core.child_processes import refers_to_script, without_script
 from robench.declarations.preprocessing import ImagePreprocessing
 
 

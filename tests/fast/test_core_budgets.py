@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robench.core.budgets import Spelled, ThreatModel, spelling_of
 from robench.core.identity import key_of, to_plain
-from robench.core.spelling import Spelled, spelling_of
-from robench.core.suite import ThreatModel
 from robench.declare import parse_suite
 from robench.evaluation.actions import Audit
 
