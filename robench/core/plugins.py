@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -79,35 +79,33 @@ def strays() -> dict[Claim, str]:
     return {claim: wrong for claim in claims() if (wrong := _misnamed(claim))}
 
 
-class Members(dict[str, T]):
+class Members(MutableMapping[str, T]):
     """Members of a family by name; one that is stated as ``module:Name`` is imported on its first look-up."""
 
     def __init__(self, stated: Mapping[str, T | str]) -> None:
-        # Any: texts are replaced by members before anybody sees them.
-        super().__init__(cast("Any", stated.stated() if isinstance(stated, Members) else stated))
+        self.stated = dict(stated)
 
     def __getitem__(self, name: str) -> T:
-        found: T | str = super().__getitem__(name)
+        found = self.stated[name]
         if isinstance(found, str):
             module, _, attribute = found.partition(":")
-            member: T = getattr(import_module(module), attribute)
-            self[name] = member
-            return member
+            found = self.stated[name] = cast("T", getattr(import_module(module), attribute))
         return found
 
-    def stated(self) -> dict[str, T | str]:
-        """Return the members as stated or imported; nothing is imported."""
-        return dict(super().items())
+    def __setitem__(self, name: str, member: T) -> None:
+        self.stated[name] = member
 
-    # Views that import one member after another.
-    def items(self) -> Any:  # noqa: D102
-        return ItemsView(self)
+    def __delitem__(self, name: str) -> None:
+        del self.stated[name]
 
-    def values(self) -> Any:  # noqa: D102
-        return ValuesView(self)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stated)
 
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: D102
-        return self[name] if name in self else default  # noqa: SIM401  # a dict's own get imports nothing
+    def __len__(self) -> int:
+        return len(self.stated)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.stated
 
 
 class Plugins(Mapping[str, T]):
@@ -153,7 +151,7 @@ class Plugins(Mapping[str, T]):
         """
         members = dict(builtin)
         for part in parts:
-            members |= part.builtin.stated()
+            members |= part.builtin.stated
         whole: Plugins[T] = cls("", members, base=base)
         whole._wanted = {family: wanted for part in parts for family, wanted in part._wanted.items()}
         whole._reserved = frozenset[str]().union(*(part._reserved for part in parts))
