@@ -37,7 +37,7 @@ from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library
 from robench.metrics.paired import exact_p_value
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.tasks.classification_losses import predicted
+from robench.tasks.classification_impl import predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from robench.attacks.backends.shown import ShownVictim
-from robench.attacks.backends.undisturbed import undisturbed
+from robench.attacks.backends.shown import ShownVictim, undisturbed
 from robench.core.seeds import Stream
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from word_search_models import BagOfWords, labels_of
 
 from robench.core.protocols import Batch, Perturbed
 from robench.domains.code_points import encoded_batch
-from robench.perturbations import textattack_process
+from robench.perturbations import textattack_impl
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
@@ -54,13 +54,13 @@ UNIMPORTABLE = "import sys; sys.stderr.write('ModuleNotFoundError: flair\\n'); s
 def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
     """Function that puts a program in the place of the library's."""
     path = tmp_path / "program.py"
-    monkeypatch.setattr(textattack_process, "_SERVER", path)
-    monkeypatch.setattr(textattack_process, "python_of", lambda backend: Path(sys.executable))
-    textattack_process.textattack_process.cache_clear()
+    monkeypatch.setattr(textattack_impl, "_SERVER", path)
+    monkeypatch.setattr(textattack_impl, "python_of", lambda backend: Path(sys.executable))
+    textattack_impl.textattack_process.cache_clear()
     yield path.write_text
-    if textattack_process.textattack_process.cache_info().currsize:
-        textattack_process.textattack_process().close()
-    textattack_process.textattack_process.cache_clear()
+    if textattack_impl.textattack_process.cache_info().currsize:
+        textattack_impl.textattack_process().close()
+    textattack_impl.textattack_process.cache_clear()
 
 
 def batch_of(texts: list[str], labels: list[int]) -> Batch:

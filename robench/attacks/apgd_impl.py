@@ -28,7 +28,7 @@ import torch
 
 from robench.attacks.apgd_l1 import ApgdL1Search
 from robench.attacks.apgd_objective import Best, Objective
-from robench.attacks.directions import random_start, steepest
+from robench.attacks.regions import random_start, steepest
 from robench.attacks.rows import chosen, spread
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream

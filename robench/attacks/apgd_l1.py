@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.attacks.apgd_objective import Best, Objective
-from robench.attacks.directions import along_largest
-from robench.attacks.regions import region_of
+from robench.attacks.regions import along_largest, region_of
 from robench.attacks.rows import chosen, spread
 from robench.attacks.search import State
 from robench.core.seeds import Stream

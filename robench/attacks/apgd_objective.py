@@ -12,7 +12,7 @@ import torch
 
 from robench.attacks.rows import chosen
 from robench.devices import to_device
-from robench.tasks.classification_losses import dlr_loss, targeted_dlr_loss
+from robench.tasks.classification_impl import dlr_loss, targeted_dlr_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -27,7 +27,7 @@ from robench.attacks.attack import region_for
 from robench.attacks.problem import Reached
 from robench.attacks.rows import put
 from robench.devices import indices_on_cpu, to_device
-from robench.tasks.classification_losses import margin_loss
+from robench.tasks.classification_impl import margin_loss
 
 if TYPE_CHECKING:
     from robench.attacks.attack import AttackFunction

@@ -28,13 +28,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import one_hot
 
-from robench.attacks.nearest import Nearest
 from robench.attacks.problem import Reached
-from robench.attacks.rows import chosen
+from robench.attacks.rows import Nearest, chosen
 from robench.attacks.search import rows_of
 from robench.core.errors import DeclarationError
 from robench.devices import indices_on_cpu, to_device
-from robench.tasks.classification_losses import margin_loss, predicted
+from robench.tasks.classification_impl import margin_loss, predicted
 
 if TYPE_CHECKING:
     from torch import Tensor

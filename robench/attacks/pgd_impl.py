@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.attacks.directions import random_start, sparse_steepest, steepest
+from robench.attacks.regions import random_start, sparse_steepest, steepest
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream
 

@@ -1,4 +1,4 @@
-"""Search regions of attacks: a ball around each clean input, intersected with the domain's limits.
+"""Search regions of attacks: balls around clean inputs within limits, projections onto them, and directions in them.
 
 Libraries clip x' - x and add it to x again, which in float32 leaves the ball by a rounding error. Here l-infinity
 bounds are rounded toward the clean input once, and other norms are measured again in float64 after rounding, so that no
@@ -11,13 +11,129 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
+from torch import Tensor
 
-from robench.attacks.projections import onto_l1_ball, onto_l2_ball, shortened
+from robench.attacks.rows import spread
+from robench.devices import is_asynchronous
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from torch import Tensor
+    from robench.core.protocols import Draws
+    from robench.core.seeds import Stream
+
+
+NUM_CORRECTIONS = 6
+MOST_ITERATIONS = 100
+# Iterations between two looks at whether all rows have converged, on devices that a look waits for.
+LOOKED_EVERY = 4
+# Fractions of the budget: a sum this close below it counts as equal, and an iteration aims halfway there, so that the
+# rounding of sums does not decide when it ends.
+TOLERANCE = 1e-9
+# Maximum error of a length measured in float32, as a fraction of the budget.
+CERTAINTY = 1e-4
+
+
+def onto_l2_ball(change: Tensor, epsilon: float) -> Tensor:
+    """Return the nearest changes (B, ...) of Euclidean length <= epsilon."""
+    if not epsilon:
+        return 0 * change
+    lengths = change.flatten(1).norm(dim=1)
+    return change * spread(epsilon / lengths.clamp(min=epsilon), change)
+
+
+def onto_l1_ball(change: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> Tensor:
+    """Return the nearest changes (B, ...) with sum of absolute values <= epsilon and lower <= change <= upper.
+
+    Zero must lie between the bounds. The nearest point is sign(c) max(|c| - t, 0) cut to the bounds, with the smallest
+    t >= 0 for which it is within the budget (the conditions of Karush, Kuhn and Tucker).
+    """
+    rows, below, above = (tensor.flatten(1) for tensor in (change, lower, upper))
+    cut = torch.clamp(rows, below, above)
+    is_outside = cut.abs().sum(1, dtype=torch.float64) > epsilon
+    if is_asynchronous(change):
+        return torch.where(is_outside[:, None], _shrunk(rows, below, above, epsilon, is_outside), cut).view_as(change)
+    outside = is_outside.nonzero()[:, 0]
+    if len(outside):
+        cut[outside] = _shrunk(rows[outside], below[outside], above[outside], epsilon, is_outside[outside])
+    return cut.view_as(change)
+
+
+def _shrunk(rows: Tensor, below: Tensor, above: Tensor, epsilon: float, is_outside: Tensor) -> Tensor:
+    """Return changes (B, D) shrunk onto the budget, where they are outside; elsewhere anything."""
+    rows, dtype = rows.double(), rows.dtype
+    sizes, rooms = rows.abs(), torch.where(rows > 0, above, -below).double()
+    shrunk = torch.minimum((sizes - _thresholds(sizes, rooms, epsilon, is_outside)).clamp(min=0), rooms)
+    return torch.copysign(shrunk, rows).to(dtype)
+
+
+def _thresholds(sizes: Tensor, rooms: Tensor, epsilon: float, is_outside: Tensor) -> Tensor:
+    """Return the smallest t >= 0 (B, 1) for which the sum of min(max(size - t, 0), room) is within the budget.
+
+    The sum falls with t along straight pieces, so that Newton's method ends after few steps; where it would leave the
+    interval in which t is known to lie, as it can where rooms make the sum bend upwards, the interval is halved. A
+    converged row stays, so that its result does not depend on the others, nor on the number of further iterations: a
+    device is waited for once in ``LOOKED_EVERY``. Rows that are not outside (B,) are never waited for.
+    """
+    low, high = torch.zeros_like(sizes[:, :1]), sizes.amax(1, keepdim=True)
+    thresholds, looked_every = low, LOOKED_EVERY if is_asynchronous(sizes) else 1
+    for iteration in range(1, MOST_ITERATIONS + 1):
+        rest = (sizes - thresholds).clamp_(min=0)
+        inside = torch.minimum(rest, rooms)
+        totals = inside.sum(1, keepdim=True)
+        fits = totals <= epsilon
+        low, high = torch.where(fits, low, thresholds), torch.where(fits, thresholds, high)
+        arrived = fits & (totals >= epsilon * (1 - TOLERANCE))
+        if iteration % looked_every == 0 and bool((arrived | ~is_outside[:, None]).all()):
+            break
+        slopes = ((inside > 0) & (rest < rooms)).sum(1, keepdim=True)
+        aimed = thresholds + (totals - epsilon * (1 - TOLERANCE / 2)) / slopes
+        aimed = torch.where((aimed > low) & (aimed < high), aimed, (low + high) / 2)
+        thresholds = torch.where(arrived, thresholds, aimed)
+    return high
+
+
+def shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
+    """Return points (B, ...) whose exact distance from the clean inputs in the norm of ``order`` is at most epsilon.
+
+    Rounding to float32 can lengthen a change by a few units in the last place; it is then scaled down, by a little
+    more each time, until it fits. Rows that are shorter by more than any rounding are left alone, on a CPU unmeasured.
+    """
+    if is_asynchronous(points):
+        return _shortened(points, clean.double(), epsilon, order)
+    lengths = (points - clean).flatten(1).norm(p=order, dim=1)
+    doubtful = (lengths > epsilon * (1 - CERTAINTY)).nonzero()[:, 0]
+    if not len(doubtful):
+        return points
+    if len(doubtful) == len(points):
+        return _shortened(points, clean.double(), epsilon, order)
+    points = points.clone()
+    points[doubtful] = _shortened(points[doubtful], clean[doubtful].double(), epsilon, order)
+    return points
+
+
+def _shortened(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
+    is_long: Tensor
+    for correction in range(NUM_CORRECTIONS):
+        scale = _factors(points, clean, epsilon, order)
+        is_long = scale < 1
+        # Most often one correction is enough, and rows that fit stay; a device is waited for after it.
+        if (correction or not is_asynchronous(points)) and not bool(is_long.any()):
+            return points
+        shorter = clean + (points.double() - clean) * scale * (1 - 1e-7 * 4**correction)
+        points = torch.where(is_long, shorter.to(points.dtype), points)
+    # Budgets of a few units in the last place: each coordinate is rounded towards the clean one.
+    shorter = clean + (points.double() - clean) * _factors(points, clean, epsilon, order) * (1 - 1e-12)
+    rounded = shorter.to(points.dtype)
+    is_farther = (rounded.double() - clean).abs() > (shorter - clean).abs()
+    rounded = torch.where(is_farther, torch.nextafter(rounded, clean.to(points.dtype)), rounded)
+    return torch.where(is_long, rounded, points)
+
+
+def _factors(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tensor:
+    """Return the factors (B, 1...) that scale each change to the budget: less than 1 if it is too long."""
+    lengths = (points.double() - clean).flatten(1).norm(p=order, dim=1).view(-1, *[1] * (points.ndim - 1))
+    return torch.where(lengths > epsilon, epsilon / lengths, 1.0)
 
 
 class Region(Protocol):
@@ -124,3 +240,78 @@ _BALLS: Mapping[str, tuple[Callable[[Tensor, RoundRegion], Tensor], int]] = {
     "l2": (_onto_l2_ball, 2),
     "l1": (_onto_l1_ball, 1),
 }
+
+
+TINY = 1e-12
+
+
+def steepest(gradient: Tensor, norm: str) -> Tensor:
+    """Return directions (B, ...) of length 1 in which the loss rises fastest; zero where the gradient is.
+
+    In l1 this is the coordinate of the largest gradient alone (the mean of ties).
+    """
+    if norm == "linf":
+        return torch.sign(gradient)
+    rows = gradient.flatten(1)
+    if norm == "l2":
+        scaled: Tensor = rows / rows.norm(dim=1, keepdim=True).clamp(min=TINY)
+        return scaled.view_as(gradient)
+    largest = rows.abs() == rows.abs().amax(dim=1, keepdim=True).clamp(min=TINY)
+    direction: Tensor = rows.sign() * largest
+    return (direction / largest.sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+
+
+def along_largest(gradient: Tensor, counts: Tensor, most: int | None = None) -> Tensor:
+    """Return directions (B, ...) of l1 length 1, equal amounts along the ``counts`` (B,) largest gradients.
+
+    Includes at least one coordinate, and ties with the last; zero where the gradient is. ``most`` is at least the
+    largest of the counts, by default read from them, which waits for their device.
+    """
+    rows = gradient.flatten(1)
+    sizes = rows.abs()
+    counts = counts.long().clamp(1, rows.shape[1])
+    most = int(counts.max()) if most is None else min(max(most, 1), rows.shape[1])
+    least = sizes.topk(most, dim=1).values.gather(1, counts[:, None] - 1)
+    signs = rows.sign() * (sizes >= least)
+    return (signs / signs.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+
+
+def sparse_steepest(gradient: Tensor, share: float, room: Tensor) -> Tensor:
+    """Return directions (B, ...) of l1 length 1 along the movable coordinates of largest gradient.
+
+    ``share`` is the proportion of the coordinates, in (0, 1]; ``room`` (B, ...) masks those that can move along the
+    gradient. All chosen coordinates move equally; unlike in ``along_largest``, there are never more than requested.
+    Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
+    """
+    rows = (gradient * room).flatten(1)
+    sizes = rows.abs()
+    # In the gradient's float32, but on the CPU, since it is one number.
+    exact = (torch.tensor(share, dtype=rows.dtype) * rows.shape[1]).ceil()
+    count = min(max(int(exact), 1), rows.shape[1])
+    least = sizes.topk(count, dim=1).values[:, -1:]
+    larger, equal = sizes > least, sizes == least
+    # Of ties with the last one, the first.
+    chosen = larger | (equal & (equal.cumsum(dim=1) <= count - larger.sum(dim=1, keepdim=True)))
+    direction = rows.sign() * chosen
+    return (direction / direction.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
+
+
+def random_start(region: Region, clean: Tensor, draws: Draws, stream: Stream) -> Tensor:
+    """Return points (B, ...) drawn from the budget's ball, and then projected.
+
+    Uniformly in l-infinity; in l2 uniformly too (a direction, and a radius by the root of the dimension); in l1 as the
+    differences of sorted uniform numbers with random signs.
+    """
+    shape = clean.shape[1:]
+    if region.norm == "linf":
+        return region.project(clean + (2.0 * draws.uniform(stream, shape) - 1.0) * region.epsilon)
+    size = clean[0].numel()
+    if region.norm == "l2":
+        drawn = draws.normal(stream, (size + 2,)).to(clean)
+        # The first coordinates of a point of the sphere of two more dimensions are uniform in the ball.
+        change = drawn[:, :size] / drawn.norm(dim=1, keepdim=True)
+    else:
+        drawn = draws.uniform(stream, (2 * size,)).to(clean)
+        gaps = drawn[:, :size].sort(dim=1).values.diff(dim=1, prepend=torch.zeros_like(drawn[:, :1]))
+        change = gaps * torch.where(drawn[:, size:] < 0.5, -1.0, 1.0)
+    return region.project(clean + region.epsilon * change.view_as(clean))

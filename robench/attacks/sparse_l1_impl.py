@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.attacks.directions import along_largest, random_start
-from robench.attacks.projections import shortened
+from robench.attacks.regions import along_largest, random_start, shortened
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from robench.attacks.backends.apart import RELEASES, environment_of, install
-from robench.attacks.backends.installed import LIBRARIES, check_installed, release_of
+from robench.attacks.backends.installed import LIBRARIES, RELEASES, check_installed, environment_of, install, release_of
 from robench.cli.options import json_option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UnknownNameError, UsageError

@@ -9,7 +9,7 @@ three channels, all others any number. Lengths are constants in pixels and do no
 another size is corrupted with the strengths chosen by the authors for 224 or 32 pixels.
 
 No sum depends on its order: weights of filters are rounded to binary fractions so short that every partial sum is exact
-(see ``weights``). All else is one rounded operation after another, element by element. So neither the batch nor the
+(see ``filters``). All else is one rounded operation after another, element by element. So neither the batch nor the
 number of threads changes a byte.
 
 ``corruption.py`` contains the declaration, without torch: algorithms are imported on first use. Corruptions of other

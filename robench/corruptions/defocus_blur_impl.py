@@ -2,7 +2,7 @@
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``defocus_blur`` and ``disk`` of the published code: a disk of
 whole pixels, smoothed at its rim by a Gaussian of 3 or 5 pixels, with OpenCV's border (a mirror at the last pixel).
-Constants in pixels. Where it differs: weights have 15 bits (``weights``).
+Constants in pixels. Where it differs: weights have 15 bits (``filters``).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import pad
 
-from robench.corruptions.severities import Strengths, strength
-from robench.corruptions.shifted_planes import ShiftedPlanes
-from robench.corruptions.weights import (
+from robench.corruptions.filters import (
     FLOAT32_BITS,
+    ShiftedPlanes,
     gaussian_weights,
     mirrored_at_ends,
     rounded_weights,
 )
+from robench.corruptions.levels import Strengths, strength
 
 if TYPE_CHECKING:
     from robench.core.protocols import Draws

@@ -4,7 +4,7 @@ Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``elastic_transform`` o
 al. 2003). Constants in pixels, where the authors wrote 244 for 224; three corners of a square of a third of the image's
 side move. Severities 1 and 2 of 224 pixels distort far more than 3 to 5: these are the authors' constants. Where it
 differs: the affine step interpolates at real positions, where OpenCV 3 rounds them to 1/32 pixel; weights of the
-smoothing have 18 bits, its noise 14 (``weights``); places are float32.
+smoothing have 18 bits, its noise 14 (``filters``); places are float32.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from robench.core.seeds import Stream
-from robench.corruptions.line_filters import gaussian_filtered
-from robench.corruptions.severities import Strengths, strength
-from robench.corruptions.weights import mirrored, mirrored_at_ends, rounded_field
+from robench.corruptions.filters import gaussian_filtered, mirrored, mirrored_at_ends, rounded_field
+from robench.corruptions.levels import Strengths, strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable

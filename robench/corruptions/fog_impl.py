@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robench.corruptions.levels import Strengths, strength
 from robench.corruptions.plasma import plasma
-from robench.corruptions.severities import Strengths, strength
 
 if TYPE_CHECKING:
     import torch

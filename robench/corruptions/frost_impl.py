@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.seeds import Stream
+from robench.corruptions.levels import Strengths, strength
 from robench.corruptions.motion_blur_impl import trail_steps, trail_weights
 from robench.corruptions.plasma import plasma
-from robench.corruptions.severities import Strengths, strength
 from robench.corruptions.zoom_blur_impl import zoomed
 
 if TYPE_CHECKING:

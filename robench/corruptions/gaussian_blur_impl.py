@@ -2,15 +2,15 @@
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``gaussian_blur`` of the published code, which is
 scikit-image's ``gaussian``: cut at four standard deviations, border values repeated. Constants in pixels. Where it
-differs: weights have 18 bits (``weights``).
+differs: weights have 18 bits (``filters``).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.corruptions.line_filters import gaussian_filtered
-from robench.corruptions.severities import Strengths, strength
+from robench.corruptions.filters import gaussian_filtered
+from robench.corruptions.levels import Strengths, strength
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from robench.corruptions.severities import Strengths, strength
+from robench.corruptions.levels import Strengths, strength
 
 if TYPE_CHECKING:
     from robench.core.protocols import Draws

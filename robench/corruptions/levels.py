@@ -1,8 +1,25 @@
-"""Truncation to 8-bit levels, the last step of most original corruptions."""
+"""Levels of 8 bits, to which most original corruptions truncate, and strengths by size of image and severity."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
 import torch
+
+if TYPE_CHECKING:
+    from robench.corruptions.corruption import Corruption
+
+
+Constant = TypeVar("Constant")
+# By the field ``constants``, then from the weakest severity to the strongest.
+Strengths = Mapping[str, tuple[Constant, Constant, Constant, Constant, Constant]]
+
+
+def strength(strengths: Strengths[Constant], declaration: Corruption) -> Constant:
+    """Return the constant of the declaration's size and severity."""
+    return strengths[declaration.constants][declaration.severity - 1]
+
 
 NEAR_A_LEVEL = 2.0**-10
 LEVELS_OF_16_BITS = 257.0

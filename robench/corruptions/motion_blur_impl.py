@@ -3,7 +3,7 @@
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``motion_blur`` of the published code, which calls
 ImageMagick's ``MotionBlurImage``: half a Gaussian over 2 * radius + 1 whole pixels along the direction, border values
 repeated; the result is rounded to 16 bits and truncated to 8. Constants in pixels. Where it differs: weights have 15
-bits (``weights``).
+bits (``filters``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.seeds import Stream
-from robench.corruptions.levels import truncated_by_imagemagick
-from robench.corruptions.severities import Strengths, strength
-from robench.corruptions.shifted_planes import ShiftedPlanes
-from robench.corruptions.weights import FLOAT32_BITS, gaussian_weights, rounded_weights
+from robench.corruptions.filters import FLOAT32_BITS, ShiftedPlanes, gaussian_weights, rounded_weights
+from robench.corruptions.levels import Strengths, strength, truncated_by_imagemagick
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.seeds import Stream
-from robench.corruptions.severities import Strengths, strength
+from robench.corruptions.levels import Strengths, strength
 
 if TYPE_CHECKING:
     from robench.core.protocols import Draws

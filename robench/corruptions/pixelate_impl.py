@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.corruptions.line_filters import LineFilter
-from robench.corruptions.severities import Strengths, strength
+from robench.corruptions.filters import LineFilter
+from robench.corruptions.levels import Strengths, strength
 
 if TYPE_CHECKING:
     from robench.core.protocols import Draws

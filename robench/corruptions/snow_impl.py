@@ -3,7 +3,7 @@
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``snow`` of the published code: Gaussian noise, its middle
 enlarged, what is dark in it removed, rounded down to levels, blurred by ImageMagick's motion blur (truncated again)
 in a direction within 45 degrees of straight up, and added twice, once turned by 180 degrees. Constants in pixels;
-enlargement does not depend on the size. Where it differs: the blur's weights have 15 bits (``weights``).
+enlargement does not depend on the size. Where it differs: the blur's weights have 15 bits (``filters``).
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from robench.core.seeds import Stream
-from robench.corruptions.levels import truncated_by_imagemagick
+from robench.corruptions.levels import Strengths, strength, truncated_by_imagemagick
 from robench.corruptions.motion_blur_impl import trailed
-from robench.corruptions.severities import Strengths, strength
 from robench.corruptions.zoom_blur_impl import zoomed
 
 if TYPE_CHECKING:

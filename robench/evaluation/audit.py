@@ -15,8 +15,7 @@ from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.model_checks import model_checks
 from robench.evaluation.probe import clean_correct, comparisons, indicators
-from robench.perturbations.draws import ExampleDraws
-from robench.perturbations.prediction import predict
+from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks.classification import CLASSIFICATION
 
 if TYPE_CHECKING:

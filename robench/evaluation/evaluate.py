@@ -20,8 +20,7 @@ from robench.devices import to_device
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.keeping import Attacked
-from robench.perturbations.draws import ExampleDraws
-from robench.perturbations.prediction import predict
+from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
 from robench.tasks.base import Scoring
 

@@ -18,9 +18,11 @@ from robench.tasks.classification_impl import (
     SIMPLEX,
     are_probabilities,
     chance_of_at_most,
+    cross_entropy_loss,
+    dlr_loss,
+    margin_loss,
     off_one,
 )
-from robench.tasks.classification_losses import cross_entropy_loss, dlr_loss, margin_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -39,8 +39,8 @@ from robench.metrics.sanity import (
     right_at_any_distance,
 )
 from robench.perturbations.dispatch import perturb
-from robench.perturbations.prediction import predict
-from robench.tasks.classification_losses import cross_entropy_loss, margin_loss
+from robench.perturbations.draws import predict
+from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,7 +23,7 @@ from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.evaluate import evaluate, prediction_seeds
 from robench.evaluation.keeping import Attacked, moved
 from robench.evaluation.rescore import rescore
-from robench.perturbations.prediction import predict
+from robench.perturbations.draws import predict
 from robench.store.adversarial import ONE_BUDGET
 from robench.tasks import TASKS
 from robench.tasks.base import Gap, Scoring

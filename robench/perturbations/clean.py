@@ -1,11 +1,15 @@
-"""Declaration of the identity perturbation."""
+"""Identity perturbation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from robench.core.protocols import Perturbed
 from robench.declarations.base import PerturbationBase
+
+if TYPE_CHECKING:
+    from robench.core.protocols import Batch, Draws, Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +17,11 @@ class Clean(PerturbationBase):
     """Unperturbed inputs."""
 
     kind: ClassVar[str] = "clean"
-    implementation: ClassVar[str] = "robench.perturbations.clean_impl:clean"
+    implementation: ClassVar[str] = "robench.perturbations.clean:clean"
     is_clean: ClassVar[bool] = True
     makes_inputs: ClassVar[bool] = False
+
+
+def clean(declaration: Clean, batch: Batch, model: Model, draws: Draws) -> Perturbed:
+    """Return the inputs unchanged."""
+    return Perturbed(inputs=batch.inputs)

@@ -1,4 +1,4 @@
-"""Per-example random numbers, independent of the batch.
+"""Per-example random numbers, independent of the batch, and predictions from their seeds.
 
 Each example and stream has its own Philox counter. Raw 64-bit words are used, because numpy guarantees that a bit
 generator's words never change, but not the distributions derived from them. Values are generated on the CPU, so that
@@ -19,7 +19,10 @@ from robench.devices import to_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from robench.core.protocols import Model
+
     Row = np.ndarray[tuple[int], np.dtype[np.float32]]
+
 
 PREDICTION = Stream(purpose="prediction")
 
@@ -105,3 +108,12 @@ def _normal_row(words: Words, seed: int, size: int) -> Row:
 def _sign_row(words: Words, seed: int, size: int) -> Row:
     bits = np.unpackbits(words.of(seed, (size + 63) // 64).astype("<u8").view(np.uint8), bitorder="little")[:size]
     return bits.astype(np.float32) * np.float32(2.0) - np.float32(1.0)
+
+
+@torch.no_grad()
+def predict(model: Model, inputs: torch.Tensor, seeds: Sequence[int], batch_size: int) -> torch.Tensor:
+    """Return the outputs (B, ...) of one prediction of inputs (B, ...), in passes of ``batch_size`` rows."""
+    starts = range(0, len(seeds), batch_size)
+    passes = [model.outputs(inputs[at : at + batch_size], seeds[at : at + batch_size]) for at in starts]
+    # One pass is not copied: its outputs may be large.
+    return passes[0] if len(passes) == 1 else torch.cat(passes)

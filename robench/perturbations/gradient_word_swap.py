@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from robench.perturbations.word_search import WordSearch
+from robench.perturbations.text_perturbation import WordSearch
 from robench.tasks.classification import CLASSIFICATION
 
 

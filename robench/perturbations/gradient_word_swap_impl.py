@@ -15,8 +15,7 @@ import torch
 
 from robench.core.errors import ContractError
 from robench.domains.code_points import encoded_batch
-from robench.perturbations.greedy_search import Budget, Wording, wording_of
-from robench.perturbations.text_objectives import OfClass, Reached, each_text
+from robench.perturbations.greedy_search import Budget, OfClass, Reached, Wording, each_text, wording_of
 from robench.perturbations.word_swap_impl import LINE_END
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Batch, Draws, Model, Perturbed
     from robench.perturbations.gradient_word_swap import GradientWordSwap
-    from robench.perturbations.text_objectives import Reader
+    from robench.perturbations.greedy_search import Reader
 
 _TOKEN = re.compile(r"\S+")
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from robench.declarations.base import FieldProblem
-from robench.perturbations.text_perturbation import TextPerturbation
-from robench.perturbations.word_search import WordSearch, is_word
+from robench.perturbations.text_perturbation import TextPerturbation, WordSearch, is_word
 from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 

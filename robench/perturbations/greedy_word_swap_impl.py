@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from robench.core.errors import ContractError
 from robench.core.seeds import Stream
 from robench.domains.code_points import CONTEXT_END
-from robench.perturbations.greedy_search import Budget, searched, wording_of
-from robench.perturbations.text_objectives import OfClass, OfLine, Reached, each_text
+from robench.perturbations.greedy_search import Budget, OfClass, OfLine, Reached, each_text, searched, wording_of
 from robench.perturbations.word_swap_impl import LINE_END
 from robench.tasks import task_of
 from robench.tasks.classification import CLASSIFICATION
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robench.core.protocols import Batch, Draws, Model, Perturbed
+    from robench.perturbations.greedy_search import Reader
     from robench.perturbations.greedy_word_swap import GreedyWordSwap
-    from robench.perturbations.text_objectives import Reader
 
     # Declaration, text, target, reader and draws of one example.
     Search = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], Reached]

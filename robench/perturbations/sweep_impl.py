@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from robench.core.protocols import Batch, Perturbed
-from robench.perturbations.prediction import predict
+from robench.perturbations.draws import predict
 from robench.tasks import task_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""TextAttack in a process of its own: tasks and answers as lines of JSON (see ``textattack_process``).
+"""TextAttack in a process of its own: tasks and answers as lines of JSON (see ``textattack_impl``).
 
 This file runs in the environment of ``robench backends install textattack`` and imports nothing of robench. A task is
 one text and how to attack it. While it runs, ``{"ask": [texts]}`` is answered by ``{"logits": [[...], ...]}``; it ends

@@ -5,6 +5,8 @@ A word is a run of letters, digits and the signs ``' - _ * @``, without those si
 signs that look like letters or digits, and segments Chinese, which is one word here. Each line has draws of its
 own, so that the first lines of a text are the same whatever follows. The released code of RPC-Attention and Elliptical
 attention swaps max(int(rate x words), 1) words of each line, headings and targets included (``count: exact``).
+
+Stop words are the 179 of NLTK's English list (Bird, Klein & Loper 2009), which TextAttack leaves unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ import numpy as np
 from robench.core.protocols import Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import decoded, encoded_batch
-from robench.perturbations.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,22 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Batch, Draws, Model
     from robench.perturbations.word_swap import WordSwap
+
+
+STOP_WORDS = frozenset(
+    """
+    i me my myself we our ours ourselves you you're you've you'll you'd your yours yourself yourselves he him his
+    himself she she's her hers herself it it's its itself they them their theirs themselves what which who whom this
+    that that'll these those am is are was were be been being have has had having do does did doing a an the and but
+    if or because as until while of at by for with about against between into through during before after above
+    below to from up down in out on off over under again further then once here there when where why how all any
+    both each few more most other some such no nor not only own same so than too very s t can will just don don't
+    should should've now d ll m o re ve y ain aren aren't couldn couldn't didn didn't doesn doesn't hadn hadn't hasn
+    hasn't haven haven't isn isn't ma mightn mightn't mustn mustn't needn needn't shan shan't shouldn shouldn't wasn
+    wasn't weren weren't won won't wouldn wouldn't
+    """.split()  # noqa: SIM905  # a list of 179 strings would be two pages
+)
+
 
 _RUN = re.compile(r"[\w'\-*@`\u00d7\u02d7]+")
 _NOT_AT_ENDS = "'-_*@"

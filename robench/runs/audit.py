@@ -16,7 +16,7 @@ from robench.evaluation.audit import BATCH_SIZE, audit
 from robench.evaluation.model_checks import clean_accuracy
 from robench.executors import IN_PROCESS
 from robench.models.loading import load_model
-from robench.perturbations.prediction import predict
+from robench.perturbations.draws import predict
 from robench.runs.devices import choose_workers
 from robench.tasks import TASKS
 

@@ -10,8 +10,7 @@ import torch
 
 from robench.attacks.base import Attack
 from robench.perturbations.draws import ExampleDraws
-from robench.testing.declarations import DECLARATION_CHECKS
-from robench.testing.expectations import require, run_checks
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks
 from robench.testing.models import (
     CountingModel,
     DrawingModel,

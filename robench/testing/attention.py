@@ -16,8 +16,7 @@ from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.models.build import build
 from robench.models.vit import Vit
-from robench.testing.declarations import DECLARATION_CHECKS
-from robench.testing.expectations import require, run_checks, watched_generators
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, watched_generators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,7 @@ import torch
 
 from robench.core.protocols import Batch
 from robench.declarations.base import PerturbationBase, bounds_of
-from robench.testing.declarations import DECLARATION_CHECKS
-from robench.testing.expectations import require, run_checks, watched_generators
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, watched_generators
 from robench.testing.models import NoModel, perturbed
 from robench.testing.perturbations import PERTURBATION_CHECKS, subject_of
 

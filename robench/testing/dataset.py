@@ -18,8 +18,7 @@ from robench.datasets.base import DatasetBase
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.tasks.classification import CLASSIFICATION
-from robench.testing.declarations import DECLARATION_CHECKS
-from robench.testing.expectations import refusal, require, run_checks, watched_generators
+from robench.testing.expectations import DECLARATION_CHECKS, refusal, require, run_checks, watched_generators
 
 if TYPE_CHECKING:
     from collections.abc import Callable

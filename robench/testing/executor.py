@@ -15,8 +15,7 @@ from robench.executors import Crew, ExecutorBase
 from robench.executors.stub import Stub
 from robench.perturbations.clean import Clean
 from robench.scheduling import ShardQueue, plan
-from robench.testing.declarations import DECLARATION_CHECKS
-from robench.testing.expectations import require, run_checks
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

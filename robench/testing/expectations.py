@@ -1,19 +1,31 @@
-"""Common machinery of contract tests: messages, watched global generators, fresh interpreters."""
+"""Common parts of contract tests: messages, watched generators, fresh interpreters, contract of declarations."""
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import annotated_types
 import numpy as np
 import torch
 
+from robench.attention.base import AttentionBase
+from robench.core.identity import key_of
+from robench.declarations.base import bounds_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from robench.declarations.base import DeclarationBase
+
 
 LONGEST_ERROR = 300
 IMPORTS_TORCH = 77  # a status of no other meaning
@@ -133,3 +145,125 @@ def _after_import(module: str, search_path: tuple[str, ...]) -> str:
         return "imports torch"
     lines = errors.strip().splitlines() or ["no message"]
     return f"cannot be imported ({lines[-1][:LONGEST_ERROR]})" if process.returncode else "free"
+
+
+def has_a_kind_and_an_implementation(subject: str, declaration: DeclarationBase) -> None:
+    """Check that the declaration has a kind and a version, and that its implementation can be called."""
+    kind, version = getattr(declaration, "kind", None), getattr(declaration, "version", None)
+    require(isinstance(kind, str) and bool(kind), subject, f"has kind {kind!r}", "a name, as a class variable")
+    require(type(version) is int and version >= 1, subject, f"has version {version!r}", "an integer of at least 1")
+    named = getattr(declaration, "implementation", None)
+    try:
+        implementation = declaration.implemented()
+    except Exception as error:
+        raise AssertionError(
+            f"{subject} has implementation {named!r}, whose import raised {type(error).__name__}: {error}; "
+            "expected `module:name` of what computes it"
+        ) from error
+    require(callable(implementation), subject, f"has implementation {named!r}, which is not callable", "a callable")
+
+
+def is_a_frozen_dataclass(subject: str, declaration: DeclarationBase) -> None:
+    """Check that the declaration is a dataclass that cannot be changed."""
+    is_dataclass = dataclasses.is_dataclass(declaration)
+    require(is_dataclass, subject, "is no dataclass", "a frozen dataclass")
+    parameters = getattr(type(declaration), "__dataclass_params__", None)
+    require(bool(parameters and parameters.frozen), subject, "is not frozen", "a frozen dataclass")
+
+
+def equal_declarations_have_equal_keys(subject: str, declaration: DeclarationBase) -> None:
+    """Check that a copy is equal and has the same key, and that keys are made of the fields."""
+    copy = dataclasses.replace(declaration)  # type: ignore[type-var]  # a dataclass, see above
+    key = key_of(declaration)
+    require(copy == declaration, subject, "differs from a copy of itself", "equality by its fields")
+    require(key_of(copy) == key, subject, f"has key {key} and its copy {key_of(copy)}", "one key for equal fields")
+    require(hash(copy) == hash(declaration), subject, "has another hash than its copy", "one hash for equal fields")
+
+
+def survives_pickling(subject: str, declaration: DeclarationBase) -> None:
+    """Check that the declaration reaches a worker process unchanged."""
+    try:
+        arrived = pickle.loads(pickle.dumps(declaration))
+    except Exception as error:
+        raise AssertionError(
+            f"{subject} cannot be pickled ({error}); expected a class of an importable module"
+        ) from error
+    same = arrived == declaration and key_of(arrived) == key_of(declaration)
+    require(same, subject, f"is {arrived} after pickling", f"the same as before, {declaration}")
+
+
+def imports_without_torch(subject: str, declaration: DeclarationBase) -> None:
+    """Check that the module of the declaration imports no torch."""
+    require_import_without_torch(subject, type(declaration).__module__)
+
+
+def every_number_has_bounds(subject: str, declaration: DeclarationBase) -> None:
+    """Check that each numeric field has a lower and an upper bound."""
+    hints = get_type_hints(type(declaration), include_extras=True)
+    for field in dataclasses.fields(declaration):  # type: ignore[arg-type]  # a dataclass, see above
+        # Bounds of an attention's layers are those of the backbone, which checks them.
+        of_backbone = isinstance(declaration, AttentionBase) and field.name == "layers"
+        missing = [] if of_backbone else list(unbounded(hints[field.name]))
+        require(
+            not missing,
+            subject,
+            f"has field {field.name} with {' and '.join(missing)}",
+            "both bounds, such as Annotated[int, Ge(1), Le(1000)]",
+        )
+
+
+def bad_values_are_refused(subject: str, declaration: DeclarationBase) -> None:
+    """Check that each field refuses a value just beyond each of its bounds."""
+    declared: type = type(declaration)
+    for name, bounds in bounds_of(declared):
+        for bad in filter(None, map(beyond, bounds)):
+            (value,) = bad
+            found = refusal(lambda: dataclasses.replace(declaration, **{name: value}), ValueError)  # type: ignore[type-var]  # noqa: B023
+            require(
+                found is None,
+                subject,
+                f"{found} for {name}={value}, which is out of bounds",
+                "a ValueError from __post_init__ of DeclarationBase",
+            )
+
+
+DECLARATION_CHECKS = (
+    is_a_frozen_dataclass,
+    has_a_kind_and_an_implementation,
+    equal_declarations_have_equal_keys,
+    survives_pickling,
+    imports_without_torch,
+    every_number_has_bounds,
+    bad_values_are_refused,
+)
+
+
+def beyond(bound: object) -> tuple[Any] | None:
+    """Return a value, alone in a tuple, that violates a bound; None if it is not a numeric bound."""
+    match bound:
+        case annotated_types.Ge(ge=limit):
+            return (limit - 1,)  # type: ignore[operator]  # bounds are numbers
+        case annotated_types.Le(le=limit):
+            return (limit + 1,)  # type: ignore[operator]  # likewise
+        case annotated_types.Gt(gt=limit) | annotated_types.Lt(lt=limit):
+            return (limit,)
+    return None
+
+
+def unbounded(hint: Any, marks: tuple[object, ...] = ()) -> Iterator[str]:
+    """Yield each numeric type that a type hint leaves without a bound below or above.
+
+    Any: type hints have no type of their own.
+    """
+    if get_origin(hint) is Annotated:
+        yield from unbounded(get_args(hint)[0], (*marks, *get_args(hint)[1:]))
+    elif hint in (int, float, Fraction):
+        if not any(isinstance(mark, (annotated_types.Ge, annotated_types.Gt)) for mark in marks):
+            yield f"{hint.__name__} without Ge or Gt"
+        if not any(isinstance(mark, (annotated_types.Le, annotated_types.Lt)) for mark in marks):
+            yield f"{hint.__name__} without Le or Lt"
+    elif get_origin(hint) is not Literal:
+        # Of a list, marks are of its length.
+        below = marks if get_origin(hint) not in (tuple, Mapping) else ()
+        for part in get_args(hint):
+            yield from unbounded(part, below)

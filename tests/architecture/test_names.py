@@ -83,7 +83,7 @@ MODULES: Mapping[str, frozenset[str]] = {
         *(path for each in DOMAINS for path in (f"robench.domains.{each}", DOMAINS[each].implementation))
     ),
     "tasks": modules_of(*(path for each in TASKS for path in (f"robench.tasks.{each}", TASKS[each].implementation)))
-    | {"robench.tasks.classification_losses"},
+    | {"robench.tasks.classification_impl"},
     "executors": modules_of(*(path for each in EXECUTORS.values() for path in (each.__module__, each.implementation))),
 }
 # Words that mean something else where they stand: by file, the constants and why.
@@ -115,7 +115,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
 # The audit attacks a model in ways that its definition fixes.
 AUDIT = "the audit is defined by these attacks"
 CLASSIFIERS = "the audit is of classifiers, which the task says (`is_audited`)"
-LOSSES = "robench.tasks.classification_losses"
+LOSSES = "robench.tasks.classification_impl"
 ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
     "evaluation/audit.py": {"robench.tasks.classification": CLASSIFIERS},
     "evaluation/probe.py": {

@@ -16,7 +16,7 @@ from robench.attention.projected import ProjectedAttention
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.datasets.in_memory import InMemoryImages
-from robench.tasks.classification_losses import cross_entropy_loss
+from robench.tasks.classification_impl import cross_entropy_loss
 
 if TYPE_CHECKING:
     from torch import Tensor

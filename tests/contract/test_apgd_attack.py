@@ -23,7 +23,7 @@ from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.tasks.classification_losses import dlr_loss
+from robench.tasks.classification_impl import dlr_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -37,7 +37,7 @@ from robench.testing.attention import (
     tokens,
     values_and_gradients_are_finite,
 )
-from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import DECLARATION_CHECKS
 
 if TYPE_CHECKING:
     from reference_base import Reference

@@ -26,7 +26,7 @@ from robench.models.timm_backbone import Timm
 from robench.models.transformer import MOST_PARAMETERS
 from robench.models.vit import MOST_TOKENS
 from robench.perturbations import PERTURBATIONS
-from robench.testing.declarations import unbounded
+from robench.testing.expectations import unbounded
 from robench.training import TRAININGS
 
 REGISTRIES: tuple[Mapping[str, type], ...] = (

@@ -23,7 +23,7 @@ from robench.testing.corruption import (
     names_its_type_and_severity,
     repeated_severities,
 )
-from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import DECLARATION_CHECKS
 
 DRAW_NOTHING = {
     "defocus_blur",

@@ -25,7 +25,7 @@ from attack_examples import (
 import robench
 from robench.attacks.cw import Cw
 from robench.attacks.cw_impl import _Adam
-from robench.attacks.nearest import length_of
+from robench.attacks.rows import length_of
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.draws import ExampleDraws

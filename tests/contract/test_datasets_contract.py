@@ -26,7 +26,7 @@ from robench.datasets.wikitext import TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
 from robench.testing.dataset import DATASET_CHECKS, Opened
-from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import DECLARATION_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

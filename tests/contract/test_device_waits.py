@@ -16,10 +16,9 @@ from counting_device import DEVICE, waits_counted
 from test_perturbations_contract import EXAMPLES
 
 from robench.attacks.base import Attack
-from robench.attacks.hyperplanes import onto_hyperplane
+from robench.attacks.fab_impl import onto_hyperplane
 from robench.attacks.problem import CHECKED_EVERY, Ledger
-from robench.attacks.projections import LOOKED_EVERY, MOST_ITERATIONS, NUM_CORRECTIONS
-from robench.attacks.regions import region_of
+from robench.attacks.regions import LOOKED_EVERY, MOST_ITERATIONS, NUM_CORRECTIONS, region_of
 from robench.attacks.square import Square
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch

@@ -24,9 +24,8 @@ from robench.executors.serial import SerialExecutor
 from robench.executors.stub import Stub
 from robench.scheduling import ShardQueue
 from robench.testing import check_executor
-from robench.testing.declarations import DECLARATION_CHECKS
 from robench.testing.executor import EXECUTOR_CHECKS, shards_for_tests, subject_of
-from robench.testing.expectations import run_checks
+from robench.testing.expectations import DECLARATION_CHECKS, run_checks
 
 LIBRARIES = {"ray": "ray"}
 

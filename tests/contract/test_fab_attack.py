@@ -26,7 +26,7 @@ from robench.attacks import fab_impl as fab_module
 from robench.attacks.attack import problem_of
 from robench.attacks.fab import Fab
 from robench.attacks.fab_impl import fab
-from robench.attacks.nearest import length_of
+from robench.attacks.rows import length_of
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.draws import ExampleDraws

@@ -23,8 +23,7 @@ from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.gradient_word_swap import GradientWordSwap
 from robench.perturbations.gradient_word_swap_impl import _proposals, _tokens
-from robench.perturbations.greedy_search import wording_of
-from robench.perturbations.text_objectives import Reader
+from robench.perturbations.greedy_search import Reader, wording_of
 from robench.tasks import TASKS
 from robench.tasks.language_modeling_impl import tokens_of
 

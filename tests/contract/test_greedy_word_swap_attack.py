@@ -34,10 +34,10 @@ from robench.domains.code_points import decoded, encoded_batch, padded
 from robench.models.build import build
 from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
+from robench.perturbations.character_edits_impl import typos
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
-from robench.perturbations.typos import typos
 from robench.perturbations.word_swap_impl import uniform
 from robench.tasks import TASKS
 from robench.tasks.base import Scoring

@@ -36,7 +36,7 @@ from robench.perturbations.clean import Clean
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.testing.attack import ATTACK_CHECKS, a_constant_added_to_all_logits_changes_nothing
-from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import DECLARATION_CHECKS
 from robench.testing.models import SHAPE, LinearModel, batch_of
 from robench.testing.models import perturbed as made
 from robench.testing.perturbations import PERTURBATION_CHECKS

@@ -26,7 +26,7 @@ from robench.domains.images import IMAGES
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
-from robench.tasks.classification_losses import margin_loss
+from robench.tasks.classification_impl import margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from attack_examples import (
 )
 
 import robench
-from robench.attacks.directions import along_largest
+from robench.attacks.regions import along_largest
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.sparse_l1_impl import num_largest
 from robench.core.protocols import Batch

@@ -15,13 +15,21 @@ from attack_examples import ConstantVictim, LinearVictim, attacked, margins
 
 import robench
 from robench.attacks.square import Square
-from robench.attacks.square_impl import TRIALS_AT_ONCE, SquareSearch, share_of_pixels
-from robench.attacks.squares import bump, bump_grid, cut_out, put_in, window_cells
+from robench.attacks.square_impl import (
+    TRIALS_AT_ONCE,
+    SquareSearch,
+    bump,
+    bump_grid,
+    cut_out,
+    put_in,
+    share_of_pixels,
+    window_cells,
+)
 from robench.core.identity import to_plain
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.perturbations.draws import ExampleDraws
-from robench.tasks.classification_losses import margin_loss
+from robench.tasks.classification_impl import margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,8 +20,7 @@ from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.gradient_word_swap import GradientWordSwap
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.word_swap import WordSwap
-from robench.testing.declarations import DECLARATION_CHECKS
-from robench.testing.expectations import watched_generators
+from robench.testing.expectations import DECLARATION_CHECKS, watched_generators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

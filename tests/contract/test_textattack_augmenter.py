@@ -16,7 +16,7 @@ from robench.datasets import DATASETS
 from robench.domains.code_points import decoded
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.textattack import TextAttackAugmenter
-from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import DECLARATION_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,17 +17,17 @@ import torch
 from textattack_programs import ASKING, DYING, FAILING, RETURNING, UNIMPORTABLE, program, run
 from word_search_models import TABLE, BagOfWords, labels_of, sentences
 
-from robench.attacks.backends import apart
+from robench.attacks.backends import installed
 from robench.attacks.backends.installed import check_installed, release_of
 from robench.core.errors import ContractError, UsageError
 from robench.core.seeds import Stream
 from robench.datasets import DATASETS
 from robench.domains.code_points import decoded, encoded_batch
-from robench.perturbations import textattack_process
+from robench.perturbations import textattack_impl
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
-from robench.perturbations.stop_words import STOP_WORDS
 from robench.perturbations.textattack import TextAttackRecipe
+from robench.perturbations.word_swap_impl import STOP_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ class TestTasks:
         assert set(stop_words.read_text().split("\n")) == STOP_WORDS
         assert (Path(variables["TA_CACHE_DIR"]) / "post_install_check_3").exists()
         assert variables["PYTHONHASHSEED"] == "0"
-        textattack_process.textattack_process().close()
+        textattack_impl.textattack_process().close()
         assert not home.exists()
 
 
@@ -109,9 +109,9 @@ class TestExamples:
     def test_one_process_serves_all(self, program: Callable[[str], None], declaration: Any) -> None:
         program(RETURNING)
         run(declaration, sentences(2))
-        first = textattack_process.textattack_process()
+        first = textattack_impl.textattack_process()
         run(declaration, sentences(3))
-        assert textattack_process.textattack_process() is first
+        assert textattack_impl.textattack_process() is first
 
 
 class TestFailures:
@@ -154,7 +154,7 @@ class TestFailures:
     def test_a_closed_process_ends_and_leaves_no_folder(self, program: Callable[[str], None], tmp_path: Path) -> None:
         program(RETURNING)
         run(RECIPE, ["some words"])
-        process = textattack_process.textattack_process()
+        process = textattack_impl.textattack_process()
         process.close()
         assert process._process.returncode is not None
 
@@ -198,17 +198,17 @@ class TestEnvironment:
         return tmp_path
 
     def make(self, content: str | None = None) -> None:
-        folder = apart.environment_of("textattack")
+        folder = installed.environment_of("textattack")
         folder.mkdir(parents=True)
-        (folder / "robench-ready").write_text(apart._wanted("textattack") if content is None else content)
+        (folder / "robench-ready").write_text(installed._wanted("textattack") if content is None else content)
 
     def test_it_is_below_the_folder_of_the_variable(self, folder: Path) -> None:
-        assert apart.environment_of("textattack").parent == folder
-        assert "textattack-0.3.11-python3" in apart.environment_of("textattack").name
+        assert installed.environment_of("textattack").parent == folder
+        assert "textattack-0.3.11-python3" in installed.environment_of("textattack").name
 
     def test_without_the_variable_it_is_in_the_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ROBENCH_BACKENDS", "")
-        assert apart.environment_of("textattack").parent == Path.home() / ".cache" / "robench" / "backends"
+        assert installed.environment_of("textattack").parent == Path.home() / ".cache" / "robench" / "backends"
 
     def test_a_missing_one_names_the_command(self) -> None:
         with pytest.raises(UsageError, match=r"robench backends install textattack$"):
@@ -217,17 +217,17 @@ class TestEnvironment:
     @pytest.mark.parametrize("content", ["", "another lock\n"])
     def test_one_of_another_lock_or_interrupted_does_not_count(self, content: str) -> None:
         self.make(content)
-        assert not apart.is_ready("textattack")
+        assert not installed.is_ready("textattack")
 
     def test_a_complete_one_is_found_and_its_release_recorded(self) -> None:
         self.make()
-        assert apart.is_ready("textattack")
+        assert installed.is_ready("textattack")
         assert release_of("textattack") == {"textattack": "0.3.11"}
-        assert apart.python_of("textattack").is_relative_to(apart.environment_of("textattack"))
-        assert apart.install("textattack") == apart.environment_of("textattack")
+        assert installed.python_of("textattack").is_relative_to(installed.environment_of("textattack"))
+        assert installed.install("textattack") == installed.environment_of("textattack")
 
     def test_the_lock_pins_the_release_and_no_torch(self) -> None:
-        lock = Path(apart.__file__).with_name("textattack.lock").read_text()
+        lock = Path(installed.__file__).with_name("textattack.lock").read_text()
         names = [line.partition("==")[0] for line in lock.splitlines() if "==" in line and not line.startswith("#")]
         assert "textattack==0.3.11 " in lock
         assert "torch" not in names
@@ -235,34 +235,34 @@ class TestEnvironment:
 
     def test_installing_makes_an_environment_that_sees_robenchs_packages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         commands: list[list[str]] = []
-        real = apart._run
+        real = installed._run
 
         def watched(command: list[str]) -> None:
             commands.append(command)
             if "venv" in command:
                 real([*command, "--without-pip"])
 
-        monkeypatch.setattr(apart, "_run", watched)
-        folder = apart.install("textattack")
+        monkeypatch.setattr(installed, "_run", watched)
+        folder = installed.install("textattack")
         assert "--require-hashes" in commands[1]
-        assert apart.is_ready("textattack")
-        real([str(apart.python_of("textattack")), "-c", "import torch"])
-        assert folder == apart.environment_of("textattack")
+        assert installed.is_ready("textattack")
+        real([str(installed.python_of("textattack")), "-c", "import torch"])
+        assert folder == installed.environment_of("textattack")
 
     def test_a_failure_has_the_end_of_pips_message(self, monkeypatch: pytest.MonkeyPatch, robench: Robench) -> None:
         failing = [sys.executable, "-c", "import sys; sys.exit('one\\ntwo\\nERROR: no network')"]
-        real = apart._run
-        monkeypatch.setattr(apart, "_run", lambda command: real(failing))
+        real = installed._run
+        monkeypatch.setattr(installed, "_run", lambda command: real(failing))
         ended = robench("backends", "install", "textattack")
         assert ended.code == 2
         assert "ERROR: no network" in ended.stderr
-        assert not apart.is_ready("textattack")
+        assert not installed.is_ready("textattack")
 
     def test_a_folder_that_cannot_be_written_is_named(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "file").write_text("")
         monkeypatch.setenv("ROBENCH_BACKENDS", str(folder / "file" / "below"))
         with pytest.raises(UsageError, match=r"cannot write .*file.*: Not a directory"):
-            apart.install("textattack")
+            installed.install("textattack")
 
 
 class TestCommand:

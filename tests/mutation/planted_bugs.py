@@ -51,8 +51,8 @@ BUGS = (
     Bug("search keeps what lowers", P + "greedy_search.py", "found[best].score > current.score", "True"),
     Bug("search ranks ascending", P + "greedy_search.py", "place: -importance[place]", "place: importance[place]"),
     Bug("search beyond its budget", P + "greedy_search.py", "texts[: self.num_left]", "texts"),
-    Bug("swapped words count", P + "text_objectives.py", "if token == wanted]", "]"),
-    Bug("another seed a candidate", P + "text_objectives.py", "(self.seed,) * len(shown)", "range(len(shown))"),
+    Bug("swapped words count", P + "greedy_search.py", "if token == wanted]", "]"),
+    Bug("another seed a candidate", P + "greedy_search.py", "(self.seed,) * len(shown)", "range(len(shown))"),
     Bug("worst proposals first", P + "gradient_word_swap_impl.py", "-each.gain", "each.gain"),
     Bug("gradient passes are free", P + "gradient_word_swap_impl.py", "ask.num_used += 1", "pass"),
     Bug("proposals of another token", P + "gradient_word_swap_impl.py", "[[old.place for", "[[0 * old.place for"),
@@ -67,7 +67,7 @@ BUGS = (
     ),
     Bug(
         "l2 step by the largest coordinate",
-        A + "directions.py",
+        A + "regions.py",
         "rows / rows.norm(dim=1, keepdim=True)",
         "rows / rows.abs().amax(dim=1, keepdim=True)",
     ),
@@ -114,13 +114,13 @@ BUGS = (
     ),
     Bug(
         "dlr over the second logit",
-        "tasks/classification_losses.py",
+        "tasks/classification_impl.py",
         "sorted_BK[:, 0] - sorted_BK[:, 2] + 1e-12",
         "sorted_BK[:, 0] - sorted_BK[:, 1] + 1e-12",
     ),
     Bug(
         "the margin counts the label",
-        "tasks/classification_losses.py",
+        "tasks/classification_impl.py",
         "logits_BK.scatter(1, labels_B[:, None], -torch.inf)",
         "logits_BK",
     ),
@@ -148,7 +148,7 @@ BUGS = (
         "(values[:, :num_pairs] - values[:, num_pairs:])",
         "(values[:, num_pairs:] - values[:, :num_pairs])",
     ),
-    Bug("the smallest gradients", A + "directions.py", "(sizes >= least)", "(sizes <= least)"),
+    Bug("the smallest gradients", A + "regions.py", "(sizes >= least)", "(sizes <= least)"),
     Bug(
         "rows are permuted and their seeds are not",
         "evaluation/coupling.py",
@@ -167,7 +167,7 @@ BUGS = (
     ),
     Bug(
         "the farthest for the nearest",
-        A + "nearest.py",
+        A + "rows.py",
         "nearer = distances < self.distances[places]",
         "nearer = distances <= torch.inf",
     ),

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from robench.attacks.backends.apart import install
+from robench.attacks.backends.installed import install
 from robench.core.errors import UsageError
 from robench.core.protocols import Batch, Perturbed
 from robench.datasets import open_dataset
 from robench.declare import read_registries
 from robench.domains.code_points import decoded, encoded_batch
 from robench.models.loading import load_model
-from robench.perturbations import textattack_process
+from robench.perturbations import textattack_impl
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
@@ -109,8 +109,8 @@ def test_recipes_and_augmenters_change_texts_and_give_the_same_bytes_twice(model
     batch = batch_of(6, num_words=12)
     first = decoded(run(declaration, batch, model).inputs)
     # In another process of the library.
-    textattack_process.textattack_process().close()
-    textattack_process.textattack_process.cache_clear()
+    textattack_impl.textattack_process().close()
+    textattack_impl.textattack_process.cache_clear()
     assert decoded(run(declaration, batch, model).inputs) == first
     changed = sum(a != b for a, b in zip(first, decoded(batch.inputs), strict=True))
     assert changed >= 3

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyautoattack.fab_projections import projection_l1, projection_l2, projection_linf
 from scipy.optimize import brentq, linprog
 
-from robench.attacks.hyperplanes import onto_hyperplane
-from robench.attacks.nearest import length_of
+from robench.attacks.fab_impl import onto_hyperplane
+from robench.attacks.rows import length_of
 
 NORMS = ("linf", "l2", "l1")
 LIBRARY = {"linf": projection_linf, "l2": projection_l2, "l1": projection_l1}

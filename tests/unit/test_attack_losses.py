@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from robench.core.errors import DeclarationError
-from robench.tasks.classification_losses import (
+from robench.tasks.classification_impl import (
     LOSSES,
     cross_entropy_loss,
     dlr_loss,

@@ -7,7 +7,7 @@ import torch
 
 import robench
 from robench.attacks.passes import Graph, padded, pass_size
-from robench.tasks.classification_losses import margin_loss
+from robench.tasks.classification_impl import margin_loss
 
 
 @pytest.mark.parametrize(("num_rows", "wanted"), [(1, 4), (4, 4), (5, 8), (9, 12), (40, 40), (65, 68), (97, 100)])

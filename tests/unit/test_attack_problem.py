@@ -18,7 +18,7 @@ from robench.core.protocols import Batch
 from robench.core.seeds import Stream, stream_seed
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.tasks.classification_losses import cross_entropy_loss, dlr_loss, margin_loss
+from robench.tasks.classification_impl import cross_entropy_loss, dlr_loss, margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize  # type: ignore[import-untyped]  # scipy has no types
 
-from robench.attacks.projections import onto_l1_ball, shortened
+from robench.attacks.regions import onto_l1_ball, shortened
 
 INFINITE = torch.tensor(torch.inf)
 

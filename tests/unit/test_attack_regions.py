@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from robench.attacks.directions import along_largest, random_start, sparse_steepest, steepest
-from robench.attacks.regions import Region, region_of
+from robench.attacks.regions import Region, along_largest, random_start, region_of, sparse_steepest, steepest
 from robench.core.seeds import Stream
 from robench.perturbations.draws import ExampleDraws
 

@@ -15,7 +15,7 @@ from robench.attacks.search import State, rows_of, search
 from robench.core.protocols import Batch
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.tasks.classification_losses import cross_entropy_loss, margin_loss
+from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,9 +18,9 @@ from robench.domains.code_points import decoded, encoded_batch
 from robench.domains.texts_impl import num_changed
 from robench.models.word_transformer_impl import word_hash
 from robench.perturbations.character_edits import CharacterEdits
+from robench.perturbations.character_edits_impl import deletions, neighbours_of, slips, swaps, typos
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.perturbations.typos import deletions, neighbours_of, slips, swaps, typos
 
 LINE = "The Congress of the U.S. has , since 1789 , re-elected them before Book and 'don't' xxxx\n"
 # Those with an edit, stop words in lower case not among them: of "1789" no letter, of "xxxx" no swap.

@@ -9,7 +9,7 @@ import pytest
 from robench.core.errors import DeclarationError
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.corruptions.corruption import Corruption
-from robench.corruptions.severities import Strengths, strength
+from robench.corruptions.levels import Strengths, strength
 from robench.declare.suites import parse_suite
 from robench.perturbations import PERTURBATIONS
 

@@ -10,7 +10,7 @@ import torch
 from robench.corruptions import defocus_blur_impl as module
 from robench.corruptions.corruption import Corruption
 from robench.corruptions.defocus_blur_impl import DISK, MANY_WEIGHTS, defocus_blur, disk, weights_of
-from robench.corruptions.weights import FLOAT32_BITS, mirrored_at_ends, rounded_weights
+from robench.corruptions.filters import FLOAT32_BITS, mirrored_at_ends, rounded_weights
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:

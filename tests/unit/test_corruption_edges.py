@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from robench.corruptions import spatter_impl as module
-from robench.corruptions.canny import canny
-from robench.corruptions.chamfer import UNIT, chamfer_distances
 from robench.corruptions.corruption import Corruption
-from robench.corruptions.spatter_impl import equalized, shaded, spatter
+from robench.corruptions.spatter_impl import UNIT, canny, chamfer_distances, equalized, shaded, spatter
 from robench.perturbations.draws import ExampleDraws
 
 

@@ -15,18 +15,21 @@ from scipy import ndimage
 
 from robench.corruptions.corruption import Corruption
 from robench.corruptions.defocus_blur_impl import DISK, defocus_blur, disk
-from robench.corruptions.line_filters import BLOCK, LineFilter, gaussian_filter, gaussian_filtered
-from robench.corruptions.pixelate_impl import _float32_decides, box_filter, box_resized
-from robench.corruptions.shifted_planes import ShiftedPlanes
-from robench.corruptions.weights import (
+from robench.corruptions.filters import (
+    BLOCK,
     FLOAT32_BITS,
     FLOAT64_BITS,
+    LineFilter,
+    ShiftedPlanes,
+    gaussian_filter,
+    gaussian_filtered,
     gaussian_weights,
     mirrored,
     mirrored_at_ends,
     rounded_field,
     rounded_weights,
 )
+from robench.corruptions.pixelate_impl import _float32_decides, box_filter, box_resized
 from robench.perturbations.draws import ExampleDraws
 
 SIGMAS = (0.25, 0.7, 1.0, 2.5, 6.0)

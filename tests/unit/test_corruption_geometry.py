@@ -15,9 +15,9 @@ from scipy import ndimage
 
 from robench.corruptions.corruption import Corruption
 from robench.corruptions.elastic_transform_impl import Distortion, affine_sources, interpolated, smooth_sources
+from robench.corruptions.filters import mirrored, mirrored_at_ends
 from robench.corruptions.motion_blur_impl import motion_blur, trailed
 from robench.corruptions.snow_impl import SNOW, snow_layer
-from robench.corruptions.weights import mirrored, mirrored_at_ends
 from robench.corruptions.zoom_blur_impl import FACTORS, zoom_factors, zoomed
 from robench.perturbations.draws import ExampleDraws
 

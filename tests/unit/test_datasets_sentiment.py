@@ -48,7 +48,7 @@ from robench.datasets.verification import verify
 from robench.declare import find_suite
 from robench.domains.code_points import decoded
 from robench.testing.dataset import DATASET_CHECKS, Opened
-from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import DECLARATION_CHECKS
 
 if TYPE_CHECKING:
     from conftest import Robench

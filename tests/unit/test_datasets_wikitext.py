@@ -43,7 +43,7 @@ from robench.testing.dataset import (
     two_openings_are_the_same,
     writing_into_a_batch_changes_no_later_one,
 )
-from robench.testing.declarations import DECLARATION_CHECKS
+from robench.testing.expectations import DECLARATION_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

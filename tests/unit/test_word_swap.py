@@ -20,9 +20,8 @@ from robench.domains.code_points import decoded, encoded_batch, lines_of
 from robench.domains.texts_impl import num_changed
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.perturbations.stop_words import STOP_WORDS
 from robench.perturbations.word_swap import WordSwap
-from robench.perturbations.word_swap_impl import words_of
+from robench.perturbations.word_swap_impl import STOP_WORDS, words_of
 
 LINE = "The Congress of the U.S. has , since 1789 , re-elected <unk> and *** didn't\n"
 TEXT = LINE * 3 + "\n" + " = = Heading = = \n" + LINE

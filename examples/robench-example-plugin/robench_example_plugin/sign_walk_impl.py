@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from robench.attacks.search import State, search
-from robench.tasks.classification_losses import LOSSES
+from robench.tasks.classification_impl import LOSSES
 
 if TYPE_CHECKING:
     from robench.attacks.problem import Problem, Reached

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from robench.attacks.backends.classes import check_targets, num_classes_of
 from robench.attacks.backends.installed import library
+from robench.attacks.backends.shown import check_targets, num_classes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,8 +11,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from robench.attacks.backends.classes import num_classes_of
 from robench.attacks.backends.installed import library
+from robench.attacks.backends.shown import num_classes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

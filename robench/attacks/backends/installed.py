@@ -1,17 +1,111 @@
-"""Installed libraries of attacks, and how to install missing ones."""
+"""Libraries of attacks: which are installed, and how to install missing ones.
+
+Some run in an environment of their own, since their requirements contradict robench's. The environment is a virtual one
+of the same Python: the packages of a lock file, and after them robench's own, for torch. It is below the folder of the
+variable ``ROBENCH_BACKENDS``, by default ``~/.cache/robench/backends``.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robench.attacks.backends.apart import RELEASES, python_of
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+FOLDER_VARIABLE = "ROBENCH_BACKENDS"
+# Release of each library; the packages of its environment are in the lock file of its name.
+RELEASES: Mapping[str, str] = {"textattack": "0.3.11"}
+_READY = "robench-ready"
+_ROBENCH = "robench-packages.pth"
+
+
+def environment_of(backend: str) -> Path:
+    """Return the folder of a backend's environment, which may not exist."""
+    parent = os.environ.get(FOLDER_VARIABLE)
+    folder = Path(parent).expanduser() if parent else Path.home() / ".cache" / "robench" / "backends"
+    return folder.absolute() / f"{backend}-{RELEASES[backend]}-python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def is_ready(backend: str) -> bool:
+    """Return whether the environment is complete, of this lock file and beside this installation of robench."""
+    try:
+        return (environment_of(backend) / _READY).read_text() == _wanted(backend)
+    except OSError:
+        return False
+
+
+def python_of(backend: str) -> Path:
+    """Return the Python of a backend's environment.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    if not is_ready(backend):
+        raise UsageError(
+            f"backend {backend} needs its own environment, and {environment_of(backend)} is not it: "
+            f"robench backends install {backend}"
+        )
+    return _python_in(environment_of(backend))
+
+
+def install(backend: str) -> Path:
+    """Make a backend's environment unless it is there, and return its folder; pip downloads the packages.
+
+    Raises:
+        UsageError: the folder cannot be written, or pip fails; the message has the end of pip's.
+    """
+    folder = environment_of(backend)
+    if is_ready(backend):
+        return folder
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _run([sys.executable, "-m", "venv", str(folder)])
+        lock = Path(__file__).with_name(f"{backend}.lock")
+        pip = [str(_python_in(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, "--no-deps", "--require-hashes", "--requirement", str(lock)])
+        (_packages_of(folder) / _ROBENCH).write_text(f"{sysconfig.get_path('purelib')}\n")
+        (folder / _READY).write_text(_wanted(backend))
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+    return folder
+
+
+def _wanted(backend: str) -> str:
+    """Return the content of the file that is written last: the lock's digest, and the packages that follow."""
+    lock = Path(__file__).with_name(f"{backend}.lock").read_bytes()
+    return f"{hashlib.sha256(lock).hexdigest()}\n{sysconfig.get_path('purelib')}\n"
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.check_output(command, text=True, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    except subprocess.CalledProcessError as error:
+        lines = str(error.output).strip().splitlines()[-5:]
+        raise UsageError("the environment cannot be made; the end of pip's message follows", *lines) from error
+
+
+def _python_in(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _packages_of(folder: Path) -> Path:
+    scheme = "venv"
+    return Path(sysconfig.get_path("purelib", scheme, vars={"base": str(folder), "platbase": str(folder)}))
+
 
 # Maps a backend to its package and the command that installs it: torchattacks pins a requests of 2021, cleverhans
 # requires TensorFlow's, and neither imports them; the name autoattack is not taken on PyPI.

@@ -20,14 +20,12 @@ import torch
 from robench.attacks.backends.autoattack import run_autoattack
 from robench.attacks.backends.cleverhans import run_cleverhans
 from robench.attacks.backends.foolbox import run_foolbox
-from robench.attacks.backends.shown import ShownVictim
+from robench.attacks.backends.shown import ShownVictim, undisturbed
 from robench.attacks.backends.torchattacks import run_torchattacks
-from robench.attacks.backends.undisturbed import undisturbed
 from robench.attacks.base import BoundedAttack, MinimumNormAttack
-from robench.attacks.nearest import length_of
 from robench.attacks.problem import Reached
-from robench.attacks.projections import shortened
-from robench.attacks.rows import spread
+from robench.attacks.regions import shortened
+from robench.attacks.rows import length_of, spread
 from robench.core.seeds import Stream
 
 if TYPE_CHECKING:

@@ -1,16 +1,25 @@
-"""Model wrapper for other libraries: a module over inputs in the attack's space that counts forward passes."""
+"""Views that other libraries have of a run: the victim as a module, its number of classes, and global state.
+
+Some libraries fail on an index with fewer classes than targets, hence the check before they start.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from robench.attacks.passes import padded
-from robench.core.errors import ContractError
+from robench.core.errors import ContractError, DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from robench.attacks.problem import Problem
@@ -57,3 +66,49 @@ class ShownVictim(nn.Module):
     def _piece(self, points: Tensor) -> Tensor:
         shown = self._problem.pixels(padded(points, self._problem.batch_size))
         return self._problem.victim.outputs(shown)[: len(points)]
+
+
+@contextmanager
+def undisturbed(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed the generators of torch, numpy and Python for the block; restore them and torch's settings afterwards.
+
+    AutoAttack also removes any trace function, which would stop a debugger or a coverage measurement.
+    """
+    of_numpy, of_python, trace = np.random.get_state(), random.getstate(), sys.gettrace()
+    has_gradients, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            torch.manual_seed(seed)
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            # Some rely on their caller.
+            torch.set_grad_enabled(True)
+            yield
+        finally:
+            np.random.set_state(of_numpy)
+            random.setstate(of_python)
+            sys.settrace(trace)
+            torch.set_grad_enabled(has_gradients)
+            torch.set_default_dtype(dtype)
+
+
+def num_classes_of(model: nn.Module, inputs: Tensor) -> int:
+    """Return the model's number of classes, from its output on one of the inputs."""
+    with torch.no_grad():
+        return int(model(inputs[:1]).shape[1])
+
+
+# Any: a declaration of apgd or fab, the attacks with targets.
+def check_targets(declaration: Any, model: nn.Module, inputs: Tensor) -> None:
+    """Check that there is another class for each target.
+
+    Raises:
+        DeclarationError: there are fewer classes than targets and the label.
+    """
+    field = "num_restarts" if declaration.kind == "apgd" else "num_targets"
+    num_targets, num_classes = getattr(declaration, field), num_classes_of(model, inputs)
+    if num_targets >= num_classes:
+        raise DeclarationError(
+            f"{field} must be at most {num_classes - 1} with backend {declaration.backend}, "
+            f"since the model has {num_classes} classes, got {num_targets}"
+        )

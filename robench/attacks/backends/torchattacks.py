@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from robench.attacks.backends.classes import check_targets
 from robench.attacks.backends.installed import library
+from robench.attacks.backends.shown import check_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
