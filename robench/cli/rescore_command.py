@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.completion import complete_conditions
+from robench.cli.names import complete_conditions, models_of_registry
 from robench.cli.options import (
     all_examples_option,
     data_root_option,
@@ -23,7 +23,6 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
-from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out_json, out_table, say
 
 if TYPE_CHECKING:

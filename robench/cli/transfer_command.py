@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.completion import complete_conditions, complete_models
-from robench.cli.executor_choice import chosen_executor
+from robench.cli.names import complete_conditions, complete_models, models_of_registry
 from robench.cli.options import (
     all_examples_option,
+    chosen_executor,
     data_root_option,
     dataset_option,
     device_option,
@@ -27,7 +27,6 @@ from robench.cli.options import (
     shard_timeout_option,
     workers_option,
 )
-from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out_document, say
 from robench.reports import RENDERERS
 
