@@ -3,7 +3,7 @@
 The model runs on a few examples before anything is measured: sizes, channels and classes must fit the dataset, its
 outputs must be logits and not probabilities, and its accuracy must agree with its entry. So wrong weights, a wrong
 normalisation or classes in another order cost seconds and not a night. Rows must not influence each other, unless the
-entry permits it.
+entry permits it. A check in a separate process names a model that hangs or crashes.
 """
 
 from __future__ import annotations

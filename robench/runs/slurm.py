@@ -1,4 +1,8 @@
-"""Jobs of Slurm that measure a request and write its tables: their settings, checked, and their submission."""
+"""Jobs of Slurm that measure a request and write its tables: their settings, batch scripts and submission.
+
+Scripts are pure text. Values of users reach them in two grammars: words of bash, and ``#SBATCH`` lines, which Slurm
+parses by itself.
+"""
 
 from __future__ import annotations
 
