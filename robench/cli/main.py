@@ -71,6 +71,7 @@ BESIDE = {
     "backends": "doctor",
     "baseline": "check",
     "leaderboard": "report",
+    "rescore": "transfer",
     "schema": "validate",
     "show": "list",
     "status": "store",
