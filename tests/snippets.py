@@ -225,7 +225,7 @@ def parsed(arguments: list[str]) -> click.Context:
 
 def check_names(context: click.Context) -> None:
     """Resolve the suites, models, datasets and other names that a command is given; an unknown one raises."""
-    from robench.cli.patterns import models_of_registry
+    from robench.cli.names import models_of_registry
     from robench.declare import find_checkpoints, find_datasets, find_suites, published_tables
 
     given: dict[str, Any] = context.params

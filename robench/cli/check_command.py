@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.cli.names import expanded, models_of_results
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,
@@ -25,7 +26,6 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
-from robench.cli.patterns import expanded, models_of_results
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from robench.cli.completion import complete_models
+from robench.cli.names import complete_models
 from robench.cli.options import (
     all_examples_option,
     all_seeds_option,

@@ -1,4 +1,4 @@
-"""``robench doctor``: checks of the installation, with advice."""
+"""``robench doctor`` and ``robench backends``: the installation, and libraries whose attacks robench can run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from robench.attacks.backends.installed import LIBRARIES, RELEASES, check_installed, environment_of, install, release_of
+from robench.cli.names import models_of_registry
 from robench.cli.options import (
     data_root_option,
     device_option,
@@ -23,9 +25,8 @@ from robench.cli.options import (
     registry_option,
     results_option,
 )
-from robench.cli.patterns import models_of_registry
-from robench.cli.terminal import out, out_json, say
-from robench.core.errors import RobenchError
+from robench.cli.terminal import out, out_json, out_table, say
+from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.datasets import DATASETS
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
 
-LIBRARIES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", "pyarrow", "pydantic", "pandas")
+PACKAGES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", "pyarrow", "pydantic", "pandas")
 
 
 @click.command("doctor")
@@ -95,7 +96,7 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     from robench.declare import read_registries, shipped_suites
 
     yield _check("python", lambda: f"{platform.python_version()} at {sys.executable}")
-    for name in LIBRARIES:
+    for name in PACKAGES:
         yield _check(name, _version, name)
     yield _check("devices", _devices)
     yield from _calibrations()
@@ -222,7 +223,7 @@ def _weights(checkpoint: Checkpoint) -> str:
 def _batch_size(
     model: str, registries: tuple[Path, ...], device: str, precision: str, data_root: Path | None
 ) -> _Check:
-    from robench.runs.batch_size import batch_size_text
+    from robench.runs.devices import batch_size_text
 
     arguments = model, registries, device, precision, data_root
     return _check(f"batch size of {model}", batch_size_text, *arguments, if_not="missing")
@@ -234,3 +235,48 @@ def _notes() -> Iterator[_Check]:
     if find_spec("torchattacks") and find_spec("robustbench"):
         message = "torchattacks ships a stale copy of the package robustbench; do not import that one"
         yield _Check("robustbench", "note", (message,))
+
+
+@click.group("backends")
+def backends_command() -> None:
+    """List libraries of attacks, and install those that need an environment of their own."""
+
+
+@backends_command.command("list")
+@json_option
+def list_backends(as_json: bool) -> int:
+    """List the libraries: package, installed version, and the command that installs it."""
+    entries = [
+        {"name": name, "package": package, "version": _version_of(name, package), "install": line}
+        for name, (package, line) in LIBRARIES.items()
+    ]
+    if as_json:
+        out_json(entries)
+        return 0
+    rows = [[str(entry["name"]), entry["version"] or "not installed", str(entry["install"])] for entry in entries]
+    out_table(["backend", "version", "install"], rows)
+    return 0
+
+
+@backends_command.command("install")
+@click.argument("name")
+def install_backend(name: str) -> int:
+    """Install backend NAME into an environment of its own, below ROBENCH_BACKENDS or ~/.cache/robench/backends.
+
+    pip downloads its packages, by their digests; robench's own torch serves it. Exits with 2 if that fails.
+    """
+    if name not in LIBRARIES:
+        raise UnknownNameError("backend", name, LIBRARIES)
+    if name not in RELEASES:
+        raise UsageError(f"backend {name} is installed beside robench: {LIBRARIES[name][1]}")
+    say(f"installing {name} {RELEASES[name]} into {environment_of(name)}")
+    out(f"{name} {RELEASES[name]} is in {install(name)}")
+    return 0
+
+
+def _version_of(name: str, package: str) -> str | None:
+    try:
+        check_installed(name)
+    except UsageError:
+        return None
+    return release_of(name)[package]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from robench.cli.completion import complete_conditions, complete_models
 from robench.cli.hints import run_command
+from robench.cli.names import complete_conditions, complete_models
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from robench.cli.names import models_of_registry
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,
@@ -20,7 +21,6 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
-from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from robench.cli.completion import complete_models
+from robench.cli.names import complete_models, model_of_registry
 from robench.cli.options import AbsolutePath, json_option, option, registry_option
-from robench.cli.patterns import model_of_registry
 from robench.cli.terminal import out, out_json, say
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import write_whole

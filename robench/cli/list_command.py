@@ -13,9 +13,8 @@ import yaml
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
-from robench.cli.completion import beginning_with, given_registries
-from robench.cli.field_types import type_in_words
-from robench.cli.model_summary import summary_of
+from robench.cli.in_words import summary_of, type_in_words
+from robench.cli.names import beginning_with, given_registries
 from robench.cli.options import json_option, option, registry_option
 from robench.cli.terminal import out_document, out_json, out_table
 from robench.core.columns import fields_of

@@ -66,7 +66,16 @@ COMMANDS = {
     "timm": "Run a timm script with the models of the registry.",
 }
 # Commands ``NAME_command`` in the module of another command.
-BESIDE = {"baseline": "check", "schema": "validate", "show": "list"}
+BESIDE = {
+    "audit": "explain",
+    "backends": "doctor",
+    "baseline": "check",
+    "leaderboard": "report",
+    "rescore": "transfer",
+    "schema": "validate",
+    "show": "list",
+    "status": "store",
+}
 
 
 class LazyGroup(click.Group):

@@ -1,23 +1,39 @@
-"""``robench new``: the files of a working plug-in, to be changed by its author."""
+"""``robench new``: the files of a working plug-in, to be changed by its author.
+
+Files are made of the templates in ``templates/FAMILY``: in robench's repository, or as a distribution. ``plugin.toml``
+of a family lists its files in the repository, the lines to add to other files, and the next steps. A line is added
+before the text in ``before``; an import is sorted in. If that text is not found, the line is left to the author.
+"""
 
 from __future__ import annotations
 
+import ast
+import re
 import shlex
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from keyword import iskeyword
 from pathlib import Path
+from typing import Any
 
 import click
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from robench.cli.options import AbsolutePath, json_option, option
-from robench.cli.plugin_templates import (
-    FAMILIES,
-    NewPlugin,
-    checkout_above,
-    own_checkout,
-    plugin_as_distribution,
-    plugin_in_repository,
-)
 from robench.cli.terminal import out, out_json
 from robench.core.errors import UsageError
+from robench.core.files import write_whole
+from robench.core.plugins import USER_CODE
+
+TEMPLATES = Path(__file__).parent / "templates"
+# Templates of all families together.
+DISTRIBUTION = "distribution"
+FAMILIES = tuple(sorted(path.parent.name for path in TEMPLATES.glob("*/plugin.toml.jinja")))
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+# Longer names would not fit into the lines of the templates.
+_MOST_LETTERS = 20
 
 
 @click.command("new")
@@ -78,3 +94,218 @@ def _steps(plugin: NewPlugin, in_repository: bool) -> list[str]:
         "change the declaration, the implementation and their docstrings",
         f"name it {plugin.usage}",
     ]
+
+
+@dataclass(kw_only=True)
+class NewPlugin:
+    """Files and lines of a new plug-in, before anything is written.
+
+    Attributes:
+        root: folder of all paths.
+        kind: name in suites and registry files.
+        usage: example of naming it there; ``tests``: files that test it.
+        steps: further steps of its author.
+        files: contents of new files, by relative path; ``changed``: contents of files to which lines were added.
+        by_hand: lines that could not be added, each with its file.
+    """
+
+    root: Path
+    kind: str
+    usage: str
+    tests: list[str]
+    steps: list[str]
+    files: dict[str, str]
+    changed: dict[str, str] = field(default_factory=dict)
+    by_hand: list[tuple[str, str]] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Write all files.
+
+        Raises:
+            UsageError: one of the new files exists, so that none is written, or the folder cannot be written.
+        """
+        try:
+            if existing := [path for path in self.files if (self.root / path).exists()]:
+                raise UsageError(
+                    f"{self.root / existing[0]} exists, and nothing is overwritten: choose another name or folder"
+                )
+            for path, text in (self.files | self.changed).items():
+                (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+                write_whole(self.root / path, text.encode())
+        except OSError as error:
+            raise UsageError(f"{self.root} cannot be written: {error.strerror}; choose another folder") from error
+
+
+def checkout_above(folder: Path) -> Path | None:
+    """Return the checkout of robench that contains ``folder``; None without one."""
+    for each in (folder, *folder.parents):
+        if (each / "robench" / "cli" / "templates").is_dir() and (each / "tests" / "contract").is_dir():
+            return each
+    return None
+
+
+def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
+    """Return a plug-in of robench's own, in the checkout at ``root``.
+
+    Raises:
+        UsageError: the name is not valid.
+    """
+    templates = _Templates(family, name)
+    templates.names["inside"] = True
+    manifest = templates.manifest()
+    templates.names |= {"kind": manifest["kind"], "package": str(Path(next(iter(manifest["files"]))).parent)}
+    templates.names["package"] = templates.names["package"].replace("/", ".")
+    plugin = NewPlugin(
+        root=root,
+        kind=manifest["kind"],
+        usage=manifest["usage"],
+        tests=manifest["tests"],
+        steps=manifest["steps"],
+        files={path: templates.rendered(f"{family}/{template}") for path, template in manifest["files"].items()},
+    )
+    for added in manifest["lines"]:
+        path = added["file"]
+        before = plugin.changed.get(path) or (root / path).read_text()
+        after = _with_line(before, added["line"], added.get("before"))
+        if after is None:
+            plugin.by_hand.append((path, added["line"].strip()))
+        else:
+            plugin.changed[path] = after
+    return plugin
+
+
+def plugin_as_distribution(family: str, name: str, root: Path) -> NewPlugin:
+    """Return a distribution with one plug-in, an entry point and a test of its contract, in the folder ``root``.
+
+    Raises:
+        UsageError: the name is not valid.
+    """
+    templates = _Templates(family, name)
+    manifest = templates.manifest()
+    module, package = templates.names["module"], f"robench_{templates.names['module']}"
+    templates.names |= {"kind": manifest["kind"], "member": manifest["member"], "package": package}
+    templates.names["distribution"] = package.replace("_", "-")
+    wanted = {
+        "pyproject.toml": f"{DISTRIBUTION}/pyproject.toml",
+        f"{package}/__init__.py": f"{DISTRIBUTION}/package.py",
+        f"{package}/{module}.py": f"{family}/declaration.py",
+        f"tests/test_{module}.py": f"{family}/test.py",
+    }
+    if (TEMPLATES / family / "implementation.py.jinja").exists():
+        wanted[f"{package}/{module}_impl.py"] = f"{family}/implementation.py"
+    files = {path: templates.rendered(template) for path, template in wanted.items()} | {f"{package}/py.typed": ""}
+    return NewPlugin(root=root, kind=manifest["kind"], usage=manifest["usage"], tests=["tests"], steps=[], files=files)
+
+
+class _Templates:
+    """Templates of one family for a plug-in of one name.
+
+    Attributes:
+        names: variables of the templates.
+    """
+
+    def __init__(self, family: str, name: str) -> None:
+        if not _NAME.fullmatch(name) or len(name) > _MOST_LETTERS:
+            raise UsageError(
+                f"the name must be of at most {_MOST_LETTERS} lower-case letters and digits with hyphens between words,"
+                f" such as my-{family}, got {name!r}"
+            )
+        module = name.replace("-", "_")
+        self.names: dict[str, Any] = {
+            "family": family,
+            "kind": name,
+            "words": name.replace("-", " "),
+            "module": module,
+            "constant": module.upper(),
+            "class_name": "".join(word.capitalize() for word in name.split("-")),
+            "inside": False,
+        }
+        if iskeyword(module) or iskeyword(self.names["class_name"]) or name == USER_CODE:
+            raise UsageError(f"{name!r} is a word of Python's or robench's own: choose another name")
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+            trim_blocks=True,
+            autoescape=False,
+        )
+        self._environment.globals["imports"] = self._imports
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the values in ``plugin.toml`` of the family; a ``kind`` there replaces the name.
+
+        Any: as in the file.
+        """
+        family, name = self.names["family"], self.names["kind"]
+        path = f"{family}/plugin.toml"
+        kind = tomllib.loads(self.rendered(path)).get("kind", name)
+        self.names["kind"] = kind
+        manifest = {"kind": kind} | tomllib.loads(self.rendered(path))
+        if kind in _taken(manifest["catalogues"]):
+            raise UsageError(f"there is already a plug-in called {kind!r} ('robench show {kind}'): choose another name")
+        return manifest
+
+    def rendered(self, template: str) -> str:
+        """Return the text of a template.
+
+        Raises:
+            UsageError: the name is one that a module of the template uses already.
+        """
+        text = self._environment.get_template(f"{template}.jinja").render(self.names)
+        if template.endswith(".py") and (twice := _bound_twice(text)):
+            raise UsageError(f"the template already uses the name {twice!r}: choose another name")
+        return text
+
+    def _imports(self, *statements: str, indent: int = 0) -> str:
+        """Return import statements sorted as ruff sorts them, third-party packages first."""
+        top = self.names["package"].partition(".")[0]
+        own = {each for each in statements if each.split()[1].partition(".")[0] == top}
+        groups = [sorted(each, key=_place) for each in (set(statements) - own, own)]
+        return "\n\n".join("\n".join(" " * indent + each for each in group) for group in groups if group)
+
+
+def _place(statement: str) -> tuple[bool, str]:
+    return statement.startswith("from "), statement.split()[1]
+
+
+def _taken(catalogues: list[str]) -> set[object]:
+    """Return the names of all plug-ins in these catalogues."""
+    # Imported here, since only the names of plug-ins need them.
+    from robench.cli.list_command import CATALOGUE
+
+    return {entry["name"] for catalogue in catalogues for entry in CATALOGUE[catalogue](())}
+
+
+def _bound_twice(source: str) -> str | None:
+    """Return a name that a module imports or defines more than once; None without one."""
+    bound: Counter[str] = Counter()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            bound.update(alias.asname or alias.name for alias in node.names)
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            bound[statement.name] += 1
+        elif isinstance(statement, ast.Assign):
+            bound.update(target.id for target in statement.targets if isinstance(target, ast.Name))
+    return next((name for name, count in bound.items() if count > 1), None)
+
+
+def _with_line(text: str, line: str, before: str | None) -> str | None:
+    """Return the text with one more line; None if its place is not found."""
+    if before is not None:
+        head, found, tail = text.partition(before)
+        return f"{head}{line}\n{found}{tail}" if found else None
+    module, lines = line.split()[1], text.splitlines(keepends=True)
+    imports = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom) and node.module]
+    own = [node for node in imports if str(node.module).partition(".")[0] == module.partition(".")[0]]
+    if not own:
+        return None
+    later = [node.lineno - 1 for node in own if str(node.module) > module]
+    lines.insert(later[0] if later else own[-1].end_lineno or len(lines), f"{line}\n")
+    return "".join(lines)
+
+
+def own_checkout() -> Path | None:
+    """Return the checkout that this robench runs from; None if it is installed from a wheel."""
+    spec = find_spec("robench")
+    return None if spec is None or spec.origin is None else checkout_above(Path(spec.origin).parent)

@@ -1,4 +1,4 @@
-"""Options common to several commands, each with its environment variable."""
+"""Options common to several commands, each with its environment variable, and the executor that some choose."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
-from robench.cli.completion import complete_datasets, complete_models, complete_suites
+from robench.cli.names import complete_datasets, complete_models, complete_suites
 from robench.core.errors import UsageError
 from robench.core.files import absolute, is_file_name
 from robench.core.shard import EXACT_DTYPE, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from robench.executors import ExecutorBase
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+EXECUTOR_OPTION = "--executor-option"
 
 
 class AbsolutePath(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click alone
@@ -190,3 +193,40 @@ keep_adversarial_option = option(
 )
 no_audit_option = option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")
 json_option = option("--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout.")
+
+
+def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None) -> str | ExecutorBase:
+    """Return an executor: its kind alone, or where fields are given its declaration with them.
+
+    Args:
+        kind: what ``--executor`` says.
+        assignments: values of ``--executor-option``, such as ``gpus_per_worker=0.5``.
+        fields: values of options for a single field, named after kind and field, such as ``ray_address``; None for
+            those that were not given.
+
+    Raises:
+        UsageError: fields are given without an executor, for one of another kind, or wrongly.
+        UnknownNameError: there is no executor of that kind.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    if not given and not assignments:
+        return kind
+    # Imported here, so that help imports no executor.
+    from robench.declare import assigned
+    from robench.runs.devices import AUTO, executor_kind
+
+    of_kinds = {name.partition("_")[0]: name for name in given}
+    for wanted, name in of_kinds.items():
+        if kind != wanted:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is an option of --executor {wanted}, but --executor is {kind}; add "
+                f"--executor {wanted}, or leave it out"
+            )
+    declared = executor_kind(kind)
+    if declared is None:
+        raise UsageError(
+            f"{EXECUTOR_OPTION} sets fields of an executor, but --executor is {AUTO}; add --executor with its kind, "
+            "which 'robench list executors' lists"
+        )
+    shorthands = [f"{name.partition('_')[2]}={value}" for name, value in given.items()]
+    return assigned(declared, [*shorthands, *assignments], EXECUTOR_OPTION)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.cli.patterns import model_of_registry
+from robench.cli.names import model_of_registry
 from robench.cli.progress import steps_shown
 from robench.declare import find_checkpoints
 from robench.runs import RunRequest

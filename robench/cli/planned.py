@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robench.cli.durations import duration
-from robench.cli.terminal import out, out_json, out_table
+from robench.cli.terminal import duration, out, out_json, out_table
 from robench.runs.outlook import outlook_of
 
 if TYPE_CHECKING:

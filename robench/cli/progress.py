@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from robench.cli.durations import duration
-from robench.cli.terminal import bar_console, is_interactive, say
+from robench.cli.terminal import bar_console, duration, is_interactive, say
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.records import Failure, Record
 

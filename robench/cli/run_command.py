@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from robench.cli.executor_choice import chosen_executor
+from robench.cli.names import models_of_registry
 from robench.cli.options import (
     PartType,
     all_examples_option,
     all_seeds_option,
+    chosen_executor,
     data_root_option,
     dataset_option,
     device_option,
@@ -33,7 +34,6 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
-from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out_document, say
 
 if TYPE_CHECKING:

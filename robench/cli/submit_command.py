@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from robench.cli.main import GIVEN_UP
+from robench.cli.names import models_of_registry
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,
@@ -32,7 +33,6 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
-from robench.cli.patterns import models_of_registry
 from robench.cli.terminal import out, out_document
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
@@ -214,7 +214,7 @@ def _format(path: Path) -> str:
 
 
 def _print(jobs: SlurmJobs) -> None:
-    from robench.runs.slurm_scripts import array_text, tables_text
+    from robench.runs.slurm import array_text, tables_text
 
     for path, text in ((jobs.array_script, array_text(jobs)), (jobs.tables_script, tables_text(jobs))):
         out(f"==> {path} <==")
@@ -222,7 +222,7 @@ def _print(jobs: SlurmJobs) -> None:
 
 
 def _write(jobs: SlurmJobs, results: Path) -> None:
-    from robench.runs.slurm_scripts import array_text, tables_text
+    from robench.runs.slurm import array_text, tables_text
     from robench.store import FolderStore
 
     FolderStore(results).check_writable()

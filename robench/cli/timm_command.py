@@ -40,7 +40,7 @@ def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ..
     checkpoints = read_registries(registries).values()
     # Imported here, so that help needs no torch.
     from robench.models.timm_registry import register_in_timm
-    from robench.training.posterizing import posterizing_to_black
+    from robench.training.folder_images import posterizing_to_black
 
     register_in_timm(checkpoints)
     with _as_main(script, arguments), unguarded_streams(), posterizing_to_black():

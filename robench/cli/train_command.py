@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.completion import complete_models
+from robench.cli.names import complete_models, expanded
 from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
-from robench.cli.patterns import expanded
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import SEED_MARK, Weights, seed_name
 from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError, WeightsError
@@ -289,8 +288,8 @@ def _job(checkpoint: Checkpoint, asked: Asked) -> Job:
     from robench.runs.devices import choose_workers
     from robench.runs.training_queue import Job
     from robench.training.base import Host
+    from robench.training.epochs import state_path
     from robench.training.history import history_path
-    from robench.training.state_file import state_path
 
     path = _path(checkpoint, asked)
     kept = path if asked.jobs is None else asked.state / f"{checkpoint.name}{path.suffix}"
@@ -386,7 +385,7 @@ def _shown(score: Estimate | None) -> str:
 
 
 def _clean_score(checkpoint: Checkpoint, asked: Asked) -> Estimate | None:
-    from robench.runs.clean_score import clean_score
+    from robench.runs.single_model import clean_score
 
     training = checkpoint.training
     assert training is not None  # _check has seen to it

@@ -7,9 +7,8 @@ from robench.runs.check import check_request, suites_to_check
 from robench.runs.chosen_models import ChosenModels, choose_models
 from robench.runs.devices import Workers, choose_workers
 from robench.runs.prepare import PreparedRun, prepare, rounds
-from robench.runs.request import RunRequest
+from robench.runs.request import RunRequest, smoke_request
 from robench.runs.rescoring import Rescored, rescore_results
-from robench.runs.smoke import smoke_request
 from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
 __all__ = [

@@ -10,21 +10,31 @@ import json
 import math
 import os
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from robench.core.errors import RobenchError
+from robench.core.containment import Contained
+from robench.core.errors import ExampleError, RobenchError
+from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.executors import Death, answers_in_a_process
-from robench.runs.flops import flops_of_a_pass
+from robench.models.in_memory_impl import model_of
+from robench.models.loading import load_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from torch import nn
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.declared import DatasetDeclaration
+    from robench.core.protocols import Dataset
 
 FILE_VARIABLE = "ROBENCH_CALIBRATION"
 SECONDS_EACH = 1.0
@@ -210,3 +220,30 @@ def _startup_seconds() -> float:
 def _number_of_threads(task: object) -> int:
     """Return the number of threads, for which a worker has to import torch."""
     return torch.get_num_threads()
+
+
+def flops_of_a_pass(forward: Callable[[], object]) -> int:
+    """Return the floating-point operations of what ``forward`` computes: two of each product that is summed."""
+    with FlopCounterMode(display=False) as counter:
+        forward()
+    found: int = counter.get_total_flops()
+    return found
+
+
+def flops_of(
+    checkpoint: Checkpoint, declared: DatasetDeclaration, dataset: Dataset, module: nn.Module | None = None
+) -> int | None:
+    """Return the floating-point operations of a forward pass of one example, counted on the CPU.
+
+    ``module`` is the module of a checkpoint in memory. None if inputs differ in length, the first example cannot be
+    read, or torch cannot count the model's operations.
+    """
+    domain = DOMAINS[declared.domain]
+    if not domain.is_real_valued:
+        return None
+    # Whatever goes wrong in a model's code goes wrong in its checks as well; here it costs an estimate alone.
+    with suppress(ExampleError, Exception), Contained(), torch.no_grad():
+        inputs = domain.rules.collate([dataset[0][0]])
+        model = load_model(checkpoint) if module is None else model_of(checkpoint, module)
+        return flops_of_a_pass(lambda: model.outputs(inputs, [0])) or None
+    return None

@@ -3,30 +3,43 @@
 The model runs on a few examples before anything is measured: sizes, channels and classes must fit the dataset, its
 outputs must be logits and not probabilities, and its accuracy must agree with its entry. So wrong weights, a wrong
 normalisation or classes in another order cost seconds and not a night. Rows must not influence each other, unless the
-entry permits it.
+entry permits it. A check in a separate process names a model that hangs or crashes.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from robench.core.containment import Contained, blamed
-from robench.core.errors import ExampleError, UsageError, described
+from robench.core.errors import (
+    DeclarationError,
+    ExampleError,
+    MissingDataError,
+    RobenchError,
+    UsageError,
+    WeightsError,
+    described,
+)
 from robench.core.protocols import ClassifiedDataset
+from robench.core.providers import foreign_in
+from robench.datasets import open_dataset
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling
+from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from torch import nn
 
@@ -35,6 +48,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Dataset, Model
     from robench.core.suite import Condition
     from robench.models.loaded import LoadedModel
+    from robench.runs.devices import Workers
+    from robench.runs.request import RunRequest
     from robench.tasks.base import Contradiction
 
 NUM_EXAMPLES = 32
@@ -44,6 +59,8 @@ FEW = 2
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
 COUPLING_PASSES = 3 + COUPLING_COPIED
+# Errors with special exit codes, and the one that represents all others.
+_ERRORS: tuple[type[RobenchError], ...] = (WeightsError, MissingDataError, DeclarationError, UsageError, RobenchError)
 
 
 def loaded_for_checks(checkpoint: Checkpoint, module: nn.Module | None = None) -> LoadedModel:
@@ -173,3 +190,70 @@ def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, Any] | None:
     with suppress(ExampleError):
         return dataset[index]
     return None
+
+
+def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
+    """Return whether a model is checked in a separate process.
+
+    With worker processes these are models with third-party code, and with ``shard_timeout`` all models.
+    """
+    architecture = checkpoint.architecture
+    is_users = architecture.runs_user_code or foreign_in(architecture) is not None
+    return not workers.in_process and (is_users or request.shard_timeout is not None)
+
+
+def check_fit_apart(
+    checkpoints: Sequence[Checkpoint], datasets: Sequence[DatasetDeclaration], request: RunRequest
+) -> None:
+    """Check models as ``check_fit`` does, in a separate process and each within the time limit of a shard.
+
+    Raises:
+        UsageError: see ``check_fit``, or a model crashed, hung or ended the process.
+        RobenchError: see ``check_fit``.
+    """
+    if not checkpoints:
+        return
+    limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
+    answers = answers_in_a_process(_Check(tuple(datasets), request.data_root), checkpoints, limit)
+    # Closed at once if a model is refused, which ends the process.
+    with closing(answers):
+        for checkpoint, found in zip(checkpoints, answers, strict=True):
+            if isinstance(found, _Refusal):
+                raise found.kind(found.message)
+            if isinstance(found, Death):
+                names = ", ".join(each.name for each in datasets)
+                raise UsageError(
+                    f"model {checkpoint.name!r} cannot be checked on {names}: the process that checks "
+                    f"it {found.what}; {found.advice}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Error in a form that can be sent between processes."""
+
+    kind: type[RobenchError]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Preflight check that can be sent to another process."""
+
+    datasets: tuple[DatasetDeclaration, ...]
+    data_root: Path | None
+
+    def __call__(self, checkpoint: Checkpoint) -> _Refusal | str:
+        """Return the reason for refusing the model, or that it fits."""
+        try:
+            check_fit(
+                checkpoint,
+                {
+                    declared: open_dataset(declared, data_root=self.data_root, preprocessing=checkpoint.preprocessing)
+                    for declared in self.datasets
+                },
+                loaded_for_checks(checkpoint),
+            )
+        except RobenchError as error:
+            return _Refusal(next(kind for kind in _ERRORS if isinstance(error, kind)), str(error))
+        return "fits"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from robench.core.identity import key_of, to_plain
 from robench.datasets import open_dataset
-from robench.runs.calibration import calibrated
+from robench.runs.calibration import calibrated, flops_of
 from robench.runs.estimate import cost_of, pace_of, work_of
-from robench.runs.fit_apart import checks_apart
-from robench.runs.flops import flops_of
+from robench.runs.fit import checks_apart
 from robench.scheduling.pace import Pace, Source
 from robench.scheduling.simulation import SimulatedWorker, joined, simulate
 

@@ -21,10 +21,9 @@ from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, cost_of, measured_paces, work_of
-from robench.runs.fit import check_fit, check_shapes, loaded_for_checks
-from robench.runs.fit_apart import check_fit_apart, checks_apart
+from robench.runs.fit import check_fit, check_fit_apart, check_shapes, checks_apart, loaded_for_checks
 from robench.runs.kept_examples import WithExamples, folder_of
-from robench.runs.smoke import NOTE
+from robench.runs.request import SMOKE_NOTE
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
 from robench.scheduling.pace import Pace, Source
 
@@ -196,7 +195,7 @@ class PreparedRun:
             average_seeds=self.request.all_seeds,
             precision=self.request.precision,
         )
-        return replace(report, notes=(NOTE,)) if self.request.smoke else report
+        return replace(report, notes=(SMOKE_NOTE,)) if self.request.smoke else report
 
 
 def rounds(store: Store) -> Iterator[None]:

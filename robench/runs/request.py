@@ -1,8 +1,8 @@
-"""Requests of users, before anything is opened."""
+"""Requests of users, before anything is opened, and their reduction to smoke runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -14,7 +14,7 @@ from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import nn
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from robench.executors import ExecutorBase
 
 KeptDtype = Literal["float32", "float16"]
+SMOKE_EXAMPLES = 4
+SMOKE_NOTE = (
+    f"smoke run of {SMOKE_EXAMPLES} examples, none kept: it shows that the models go through the suite, not how well"
+)
 
 
 def check_keepable(dataset: DatasetDeclaration) -> None:
@@ -59,7 +63,7 @@ class RunRequest:
         modules: modules of checkpoints in memory, by the checkpoint's name; they are measured in this process.
         precision: number format of the passes of the models; everything else stays float32.
         all_seeds: whether rows of reports are means over the training seeds of a model.
-        smoke: whether to check only that the models run under the suites (``runs.smoke``).
+        smoke: whether to check only that the models run under the suites (``smoke_request``).
     """
 
     suites: tuple[Suite, ...]
@@ -203,3 +207,35 @@ class RunRequest:
                         f"condition {condition.name!r} of suite {suite.name!r} cuts its inputs to [0, 1] after "
                         "normalisation, outside of which float16 would round them; use --keep-adversarial float32"
                     )
+
+
+def smoke_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
+    """Return the request with four examples of each condition in one batch, no audits, and nothing stored.
+
+    One process measures unless workers were requested: starting more takes longer than a few examples.
+
+    Args:
+        request: original request.
+        given: options, as written by the user, that contradict a smoke run.
+
+    Raises:
+        UsageError: there are such options.
+    """
+    if given:
+        raise UsageError(
+            f"a smoke run measures {SMOKE_EXAMPLES} examples and keeps none, which contradicts {' and '.join(given)}; "
+            "leave out one of them"
+        )
+    suites = tuple(
+        replace(suite, batch_size=SMOKE_EXAMPLES, batches_per_shard=1, audit=False) for suite in request.suites
+    )
+    is_open = request.workers is None and request.executor == AUTO and request.shard_timeout is None
+    return replace(
+        request,
+        suites=suites,
+        limit=SMOKE_EXAMPLES,
+        audit=False,
+        keep_adversarial=None,
+        workers=1 if is_open else request.workers,
+        smoke=True,
+    )

@@ -8,17 +8,18 @@ only once. The diagonal is the attack's own record.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from robench.core.errors import UsageError
+from robench.core.errors import UnknownNameError, UsageError
 from robench.core.records import Failure, Record
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
-from robench.core.suite import Column, Condition
+from robench.core.suite import Column, Condition, views_of
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.kept_examples import folder_of
 from robench.runs.prepare import PreparedRun, prepare
-from robench.runs.transfer_choice import check_same_pixels, choose
 from robench.scheduling import plan
 from robench.tasks import TASKS
 
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from robench.core.checkpoint import Checkpoint
+    from robench.core.declared import Declaration
     from robench.core.protocols import Store
     from robench.core.report import Report
     from robench.core.suite import Suite, View
     from robench.runs.request import RunRequest
-
 
 Result = TypeVar("Result", Record, Failure)
 
@@ -229,3 +230,67 @@ def _source_key(shard: Shard) -> str:
     declaration = shard.measurement.condition.action
     assert isinstance(declaration, Rescore)  # prepare_transfer plans no others
     return shard_key(declaration.source, shard.start, shard.stop)
+
+
+def choose(suite: Suite, name: str) -> View:
+    """Return the attack called ``name`` in a suite; the name of a sweep selects its largest budget.
+
+    Budgets are compared as numbers, so that ``pgd@2/85`` is ``pgd@6/255``.
+
+    Raises:
+        UnknownNameError: the suite has no such condition.
+        UsageError: the condition is not an attack.
+    """
+    views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+    largest = {condition.name: views_of(condition)[-1] for condition in suite.conditions}
+    named = views | largest
+    by_value = {f"{view.condition.name}@{view.epsilon}": view for view in views.values() if view.epsilon is not None}
+    found = named.get(name) or by_value.get(_with_reduced_budget(name))
+    if found is None:
+        raise UnknownNameError(f"condition of suite {suite.name!r}", name, named)
+    if not found.attack.makes_inputs:
+        attacks = [each.name for each in suite.conditions if each.perturbation.makes_inputs]
+        raise UsageError(
+            f"condition {name!r} of suite {suite.name!r} leaves images unchanged, so that nothing is transferred; "
+            f"choose an attack: {', '.join(attacks) or 'this suite has none'}"
+        )
+    return found
+
+
+def check_same_pixels(checkpoints: Sequence[Checkpoint]) -> None:
+    """Refuse models with different resize or crop; mean and std may differ.
+
+    Raises:
+        UsageError: two models resize or crop differently.
+    """
+    first, *others = checkpoints
+    for other in others:
+        if _pixels_of(other.preprocessing) != _pixels_of(first.preprocessing):
+            raise UsageError(
+                f"model {other.name!r} sees other pixels than {first.name!r} ({_shown(other)} against "
+                f"{_shown(first)}); adversarial images are made after resize and crop, so that both "
+                "must be the same; leave one out"
+            )
+
+
+def _with_reduced_budget(name: str) -> str:
+    condition, at, budget = name.rpartition("@")
+    try:
+        return f"{condition}@{Fraction(budget)}" if at else name
+    except (ValueError, ZeroDivisionError):
+        return name
+
+
+def _pixels_of(preprocessing: Declaration) -> Declaration:
+    if not isinstance(preprocessing, ImagePreprocessing):
+        return preprocessing
+    return replace(preprocessing, mean=(), std=())
+
+
+def _shown(checkpoint: Checkpoint) -> str:
+    preprocessing = checkpoint.preprocessing
+    if not isinstance(preprocessing, ImagePreprocessing):
+        return preprocessing.kind
+    sizes = [("resize", preprocessing.resize), ("crop", preprocessing.crop)]
+    said = [f"{name} {size}" if size is not None else f"no {name}" for name, size in sizes]
+    return ", ".join([*said, preprocessing.interpolation])

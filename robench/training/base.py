@@ -1,4 +1,4 @@
-"""Base class of the declarations of training, its host settings, and its progress reports."""
+"""Base classes of the declarations of training, host settings, and progress reports."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le, Lt
 
 from robench.core.budgets import spelling_of
-from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
+from robench.datasets import DATASETS
+from robench.declarations.base import LARGEST, SEEDS, DeclarationBase, FieldProblem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,7 @@ Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Share = Annotated[float, Ge(0), Le(1)]
 Budget = Annotated[Fraction, Ge(0), Le(LARGEST)]
+LEAST_COUNT = 3
 
 
 class TrainingBase(DeclarationBase):
@@ -79,7 +81,7 @@ class ImageTraining(TrainingBase):
         label_smoothing: fraction of the target spread over all classes.
         auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
         adversarial_epsilon: budget in l-infinity, in pixel units, of adversarial examples that replace the images in
-            training (``adversarial.py``); 0 for training on the images.
+            training (``augmentation.py``); 0 for training on the images.
         adversarial_step_size: step length of the search for them, in pixel units; ``adversarial_num_steps``: number of
             steps.
         saved_as: type of the numbers in the file of weights. Half precision halves the file; accuracies of the entry
@@ -170,3 +172,37 @@ class EpochReport:
     loss_nats: float
     examples_per_second: float
     validation: ValidationScores | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordTraining(TrainingBase):
+    """Training by AdamW with linear warm-up and cosine decay on one dataset's training texts.
+
+    The vocabulary is made of the training texts: the words that occur at least ``min_count`` times, by frequency, ties
+    by first occurrence, and at most as many as the model has.
+
+    Attributes:
+        batch_size: number of texts, or of a language model's windows, per step.
+        min_count: number of occurrences from which a word is in the vocabulary.
+        learning_rate: peak learning rate; ``weight_decay``: weight decay of matrices, embeddings excluded.
+        warmup_share: part of all steps over which the learning rate increases from zero.
+        auxiliary_weight: weight of the layers' mean auxiliary loss beside the loss, such as the balance of experts.
+        saved_as: type of the numbers in the file of weights.
+    """
+
+    dataset: str
+    seed: Annotated[int, Ge(0), Lt(SEEDS)]
+    num_epochs: Count
+    batch_size: Count
+    learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
+    weight_decay: NotNegative = 0.05
+    warmup_share: Share = 0.05
+    auxiliary_weight: NotNegative = 0.0
+    min_count: Count = LEAST_COUNT
+    saved_as: Literal["float32", "float16"] = "float16"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether the texts come with a library, as all do that are not below a data root."""
+        dataset = DATASETS.get(self.dataset)
+        return dataset is None or dataset.folder is None

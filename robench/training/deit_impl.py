@@ -3,6 +3,10 @@
 Source: Touvron et al. 2021, arXiv:2012.12877, table 9, and facebookresearch/deit, main.py and engine.py; the authors
 use mixed precision on several GPUs. An interrupted training resumes after the last complete epoch; on one kind of CPU
 and one release of torch it then gives the same bytes as an uninterrupted one.
+
+Where this differs from main.py: epoch e has the learning rate of the schedule at e, where the authors' code steps the
+schedule with the epoch that has ended and so has it one epoch later. Examples are mixed in groups of a declared size,
+by default 256: the part of a batch on each of the four GPUs of the authors' README.
 """
 
 from __future__ import annotations
@@ -10,7 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from timm.data.mixup import Mixup, mixup_target
 from timm.loss.cross_entropy import SoftTargetCrossEntropy
+from timm.optim._param_groups import param_groups_weight_decay
+from timm.scheduler.cosine_lr import CosineLRScheduler
 from timm.utils.model_ema import ModelEmaV3
 
 from robench.core.errors import DeclarationError, UsageError
@@ -18,13 +25,10 @@ from robench.core.identity import key_of
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.auxiliary import check_auxiliary
 from robench.training.deit import DeitTraining
 from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
-from robench.training.optimization import reproducible
-from robench.training.randomness import seed_for
-from robench.training.recipe import Mixing, optimizer_of, schedule_of
+from robench.training.optimization import UNDECAYED, check_auxiliary, reproducible, seed_for, seeded
 from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
@@ -185,3 +189,51 @@ def _check_size(training: DeitTraining, images: TrainingImages) -> None:
             f"an epoch of {len(images)} training images is less than one batch of {training.batch_size}; add images, or"
             " lower batch_size in the entry's training"
         )
+
+
+def optimizer_of(model: nn.Module, training: DeitTraining) -> torch.optim.Optimizer:
+    """Return AdamW (Loshchilov & Hutter 2019) with weight decay for all but vectors, biases, positions and tokens."""
+    groups = param_groups_weight_decay(model, training.weight_decay, no_weight_decay_list=UNDECAYED)
+    peak = training.learning_rate * training.batch_size / training.learning_rate_batch_size
+    return torch.optim.AdamW(groups, lr=peak)
+
+
+def schedule_of(optimizer: torch.optim.Optimizer, training: DeitTraining) -> CosineLRScheduler:
+    """Return the scheduler that sets an epoch's learning rates by ``step(epoch)``: linear warm-up and cosine decay.
+
+    After the cosine, in the cool-down, they stay at the minimum.
+    """
+    return CosineLRScheduler(
+        optimizer,
+        t_initial=training.num_epochs,
+        lr_min=training.min_learning_rate,
+        warmup_t=training.warmup_epochs,
+        warmup_lr_init=training.warmup_learning_rate,
+    )
+
+
+class Mixing:
+    """Mixing of each group of a batch with its reverse, by mixup or cutmix, with one proportion per group."""
+
+    def __init__(self, training: DeitTraining, num_classes: int) -> None:
+        self._num_classes = num_classes
+        self._smoothing = training.label_smoothing
+        self._group_size = training.mixing_group_size
+        self._mixup = None
+        if training.mixup or training.cutmix:
+            self._mixup = Mixup(  # type: ignore[no-untyped-call]  # timm's
+                mixup_alpha=training.mixup,
+                cutmix_alpha=training.cutmix,
+                label_smoothing=training.label_smoothing,
+                num_classes=num_classes,
+            )
+
+    def __call__(self, images: Tensor, classes: Tensor, seed: int) -> Tensor:
+        """Mix ``images`` (B, 3, H, W) in place; return the targets (B, num_classes) of their ``classes`` (B,)."""
+        if self._mixup is None:
+            targets: Tensor = mixup_target(classes, self._num_classes, 1.0, self._smoothing)  # type: ignore[no-untyped-call]  # timm's
+            return targets
+        with seeded(seed):
+            groups = zip(images.split(self._group_size), classes.split(self._group_size), strict=True)
+            # timm's batch mode writes into the images that it is given, here views of the batch.
+            return torch.cat([self._mixup(*group)[1] for group in groups])

@@ -20,12 +20,10 @@ from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
-from robench.training.adversarial import adversarial
-from robench.training.augmentation import noisy, shifted
-from robench.training.auxiliary import check_auxiliary, with_auxiliary
+from robench.training.augmentation import adversarial, noisy, shifted
 from robench.training.base import EpochReport
 from robench.training.embedded import Training
-from robench.training.optimization import adamw, reproducible, saved, set_learning_rate
+from robench.training.optimization import adamw, check_auxiliary, reproducible, saved, set_learning_rate, with_auxiliary
 from robench.training.validation import validation_on
 
 if TYPE_CHECKING:

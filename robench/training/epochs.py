@@ -1,20 +1,27 @@
-"""Loop over the epochs of a training that resumes after the last complete one, and one step of an optimiser."""
+"""Loop over the epochs of a training that resumes after the last complete one, and one step of an optimiser.
+
+The state for resuming is a complete file beside the weights, written after every epoch. It contains no state of a
+random generator: each epoch starts from its own seeds (``optimization.py``).
+"""
 
 from __future__ import annotations
 
+import io
 import time
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from robench.core.errors import ContractError
-from robench.training.auxiliary import with_auxiliary
+from robench.core.errors import ContractError, StoreUnwritableError, UsageError
+from robench.core.files import open_regular, write_whole
 from robench.training.base import EpochReport
-from robench.training.state_file import TrainingState, read_state, write_state
+from robench.training.optimization import with_auxiliary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from torch import Tensor, nn
 
@@ -124,3 +131,62 @@ def accumulate_gradients(
         weighted.backward()
         total += weighted.detach()
     return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingState:
+    """State of a training between two epochs.
+
+    Attributes:
+        key: digest of everything that determines the result; a state with another key is refused.
+        num_epochs_done: number of completed epochs.
+        parts: state dicts by name.
+    """
+
+    key: str
+    num_epochs_done: int
+    parts: dict[str, dict[str, Any]]
+
+
+def state_path(weights: Path) -> Path:
+    """Return the path of the training state for a file of weights."""
+    return weights.with_name(f"{weights.name}.training")
+
+
+def write_state(path: Path, state: TrainingState) -> None:
+    """Write the state atomically.
+
+    Raises:
+        StoreUnwritableError: it cannot be written.
+    """
+    content = io.BytesIO()
+    torch.save({"key": state.key, "num_epochs_done": state.num_epochs_done, "parts": state.parts}, content)
+    try:
+        write_whole(path, content.getvalue())
+    except OSError as error:
+        raise StoreUnwritableError(f"cannot write the state of training to {path}: {error.strerror}") from error
+
+
+def read_state(path: Path, key: str) -> TrainingState | None:
+    """Return the stored state of a training with this key, None if there is none.
+
+    Raises:
+        UsageError: the file is of another training, or not a training state.
+    """
+    if not path.exists():
+        return None
+    try:
+        with open_regular(path) as file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
+        state = TrainingState(key=content["key"], num_epochs_done=content["num_epochs_done"], parts=content["parts"])
+    # Broad because torch may raise any error on a foreign file.
+    except Exception as error:
+        raise UsageError(
+            f"{path} is not the state of a training ({type(error).__name__}); remove it to start again"
+        ) from error
+    if state.key != key:
+        raise UsageError(
+            f"{path} is of a training with other fields, or of another number of images; remove it to start again, or"
+            " give the same entry, the same --num-epochs and the same images to resume it"
+        )
+    return state

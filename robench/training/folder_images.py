@@ -1,13 +1,19 @@
 """Training images from a folder of ImageNet-1k, augmented by timm's transforms, in the order of an epoch.
 
 The augmentation of an image is a function of the recipe's seed, the epoch and the image's position in it.
+
+At their highest magnitude timm's posterising operations keep 0 bits of a channel, which DeiT's policy (magnitude 9,
+standard deviation 0.5) reaches occasionally. Pillow returned a black image when DeiT was trained; Pillow 13 raises a
+ValueError. Here such an image is black again.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from PIL import Image
+from timm.data import auto_augment
 from timm.data.distributed_sampler import RepeatAugSampler
 from timm.data.transforms_factory import create_transform
 from torch import Generator, Tensor
@@ -17,8 +23,7 @@ from robench.core.errors import DeclarationError, ExampleError
 from robench.datasets.decoding import decode
 from robench.datasets.imagenet_folder import TRAIN, find_images
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.training.posterizing import posterizing_to_black
-from robench.training.randomness import seed_for, seeded
+from robench.training.optimization import seed_for, seeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from robench.training.deit import DeitTraining
 
 Key = tuple[int, int]
+OPERATIONS = ("Posterize", "PosterizeIncreasing", "PosterizeOriginal")
 
 
 class TrainingImages(Dataset[tuple[Tensor, int]]):
@@ -129,3 +135,22 @@ def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> C
             " rand-m9-mstd0.5-inc1, and an empty text for none"
         ) from error
     return transform
+
+
+@contextmanager
+def posterizing_to_black() -> Iterator[None]:
+    """Let policies that timm creates within the block turn an image black if they keep none of its bits."""
+    before = {name: auto_augment.NAME_TO_OP[name] for name in OPERATIONS}
+    auto_augment.NAME_TO_OP.update(dict.fromkeys(OPERATIONS, posterize))
+    try:
+        yield
+    finally:
+        auto_augment.NAME_TO_OP.update(before)
+
+
+def posterize(image: Image.Image, bits_to_keep: int, **unused: object) -> Image.Image:
+    """Return the image with the given number of highest bits of each channel kept, 0 to 8."""
+    if bits_to_keep < 1:
+        return image.point(lambda value: 0)
+    kept: Image.Image = auto_augment.posterize(image, bits_to_keep)  # type: ignore[no-untyped-call]  # timm's
+    return kept

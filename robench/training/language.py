@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robench.training.words import WordTraining
+from robench.training.base import WordTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

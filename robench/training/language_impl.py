@@ -17,16 +17,17 @@ from robench.datasets.words import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, windows_at_once
 from robench.models.word_transformer_impl import END_ID
-from robench.training.auxiliary import check_auxiliary, with_auxiliary
 from robench.training.base import EpochReport, ValidationScores
 from robench.training.language import LanguageTraining
 from robench.training.optimization import (
     adamw,
+    check_auxiliary,
     matrices_but_embeddings,
     reproducible,
     saved,
     set_learning_rate,
     share_of_peak,
+    with_auxiliary,
 )
 from robench.training.text_splits import training_texts, validation_texts
 

@@ -19,19 +19,19 @@ from robench.core.identity import key_of
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.adversarial import adversarial
-from robench.training.auxiliary import check_auxiliary
+from robench.training.augmentation import adversarial
 from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
 from robench.training.one_cycle import OneCycleTraining
 from robench.training.optimization import (
     UNDECAYED,
     adamw,
+    check_auxiliary,
     reproducible,
     saved,
+    seed_for,
     set_learning_rate,
     share_of_peak,
 )
-from robench.training.randomness import seed_for
 from robench.training.validation import validation_on
 
 if TYPE_CHECKING:

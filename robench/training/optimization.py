@@ -1,18 +1,29 @@
-"""Parts that trainings on embedded data share: reproducible sums and draws, AdamW, and the type of saved weights.
+"""Parts that trainings share: reproducible sums and draws, AdamW, auxiliary losses, and the type of saved weights.
 
-AdamW is Loshchilov & Hutter 2019, arXiv:1711.05101.
+AdamW is Loshchilov & Hutter 2019, arXiv:1711.05101. The libraries that augment and mix images draw from the global
+generators of Python, numpy and torch. Here each of those draws starts from its own seed, and the generators are
+restored: neither the number of decoding processes, nor interruptions of the training, change a byte.
+
+Layers may have losses of their own in training, such as the KSVD loss of Primal-Attention or the load balance of
+experts. A model with such layers declares it by an attribute ``takes_losses``, and takes a list ``losses_B`` beside its
+inputs, to which each such layer appends its loss, (B,). So does the method of a model that training calls.
 """
 
 from __future__ import annotations
 
+import random
 from contextlib import contextmanager
 from math import cos, pi
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
+from robench.core.errors import DeclarationError
+from robench.core.seeds import Stream, stream_seed
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torch import Tensor, nn
 
@@ -79,3 +90,57 @@ def saved(state: Mapping[str, Tensor], saved_as: str) -> dict[str, Tensor]:
 def _saved(value: Tensor, saved_as: str) -> Tensor:
     kept = value.to(torch.float16) if saved_as == "float16" and value.is_floating_point() else value
     return kept.detach().contiguous()
+
+
+def seed_for(seed: int, purpose: str, epoch: int, position: int = 0) -> int:
+    """Return the 64-bit seed for one purpose in one epoch (0-based), at one position of it."""
+    return stream_seed(seed, Stream(purpose=purpose, step=epoch, draw=position))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators of this process, except those of GPUs, for the block; restore them afterwards."""
+    generator = torch.default_generator
+    before = random.getstate(), np.random.get_state(), generator.get_state()
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        generator.set_state(before[2])
+
+
+def with_auxiliary(model: Callable[..., Tensor], inputs: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
+    """Return the outputs (B, ...), and (B,) ``weight`` times the mean of the layers' losses; None for no weight."""
+    if not weight:
+        return model(inputs), None
+    losses: list[Tensor] = []
+    outputs = model(inputs, losses_B=losses)
+    return outputs, weight * torch.stack(losses).mean(dim=0)
+
+
+def check_auxiliary(
+    model: nn.Module, inputs: Tensor, weight: float, method: Callable[..., Tensor] | None = None
+) -> None:
+    """Run the model, or a method of it, on ``inputs`` if ``weight`` is not zero; the global generators are restored.
+
+    Raises:
+        DeclarationError: no layer has an auxiliary loss.
+    """
+    if not weight:
+        return
+    losses: list[Tensor] = []
+    if method is not None or getattr(model, "takes_losses", False):
+        was_training = model.training
+        model.eval()
+        with torch.random.fork_rng(), torch.no_grad():
+            (method or model)(inputs, losses_B=losses)
+        model.train(was_training)
+    if not losses:
+        raise DeclarationError(
+            f"auxiliary_weight is {weight:g}, but no layer of the model asks training for a loss, as Primal-Attention"
+            " and experts do; leave it out of the entry's training"
+        )

@@ -9,8 +9,7 @@ from annotated_types import Ge, Lt
 
 from robench.core.checkpoint import Weights
 from robench.declarations.base import FieldProblem
-from robench.training.base import Share
-from robench.training.words import LEAST_COUNT, WordTraining
+from robench.training.base import LEAST_COUNT, Share, WordTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +22,7 @@ class TextTraining(WordTraining):
             the code of MomentumSMoE.
         label_smoothing: fraction of the target spread over all classes.
         initial_weights: weights of a language model of the same sizes, with which a causal classifier starts
-            (``initial_weights.py``). The vocabulary then is the language model's, and ``min_count`` is not used.
+            (``text_impl.py``). The vocabulary then is the language model's, and ``min_count`` is not used.
     """
 
     kind: ClassVar[str] = "text-training"

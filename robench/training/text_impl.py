@@ -2,6 +2,12 @@
 
 AdamW on the cross-entropy, linear warm-up, cosine decay to zero, from scratch or from a language model's weights. The
 same entry gives the same bytes on one kind of CPU and one release of torch.
+
+Of a language model's file embedding, vocabulary, blocks and last norm are taken; the positions of words begin as its
+sinusoids, from 0 at the first word. Class token, its position and the head are the classifier's own. As names and
+shapes alone must fit, a mechanism takes the weights of another with the same parameters: RPC-Attention those of its
+symmetric or asymmetric softmax attention, twicing attention those of softmax. No file tells the number of heads and the
+activation.
 """
 
 from __future__ import annotations
@@ -15,19 +21,23 @@ from torch.nn.functional import cross_entropy
 from robench.core.errors import DeclarationError
 from robench.datasets.words import vocabulary_of
 from robench.models.build import build
+from robench.models.language_impl import sinusoids
+from robench.models.loading import load_strictly
+from robench.models.state_files import load_state
 from robench.models.text_classifier_impl import TextClassifierModel
+from robench.models.weights import Named, resolve_file
 from robench.models.word_transformer_impl import word_hash
 from robench.tasks.language_modeling_impl import UNKNOWN
-from robench.training.auxiliary import check_auxiliary, with_auxiliary
 from robench.training.base import EpochReport, ValidationScores
-from robench.training.initial_weights import start_from
 from robench.training.optimization import (
     adamw,
+    check_auxiliary,
     matrices_but_embeddings,
     reproducible,
     saved,
     set_learning_rate,
     share_of_peak,
+    with_auxiliary,
 )
 from robench.training.text import TextTraining
 from robench.training.text_splits import training_texts, validation_texts
@@ -37,12 +47,15 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.core.checkpoint import Checkpoint
+    from robench.core.checkpoint import Checkpoint, Weights
     from robench.datasets.texts import LabelledTexts
     from robench.training.base import Host
 
 MOST_GRADIENT = 1.0
 _BATCH_SIZE = 100
+_OUTPUT = "output."
+# Beginnings of names that the classifier has and a language model does not.
+_OWN = ("cls_token", "pos_embed", "head.")
 
 
 def train(
@@ -145,3 +158,25 @@ def _scores(model: TextClassifierModel, ids_EL: Tensor, targets_E: Tensor) -> Va
         loss_nats=float(cross_entropy(logits, targets_E)),
         num_examples=len(ids_EL),
     )
+
+
+def start_from(model: TextClassifierModel, weights: Weights, checkpoint: Checkpoint) -> None:
+    """Copy the language model's part of the weights into the classifier of a checkpoint.
+
+    Raises:
+        DeclarationError: the classifier is not causal.
+        WeightsError: the file is missing, unsafe, or another than declared, or its names and shapes do not fit; the
+            message lists them. Nothing was copied.
+    """
+    if not model.architecture.is_causal:
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} has training.initial_weights, those of a language model, whose blocks are"
+            " causal: set is_causal: true in its architecture"
+        )
+    named = Named(checkpoint.name, field="training.initial_weights", noun="initial weights")
+    path, _ = resolve_file(weights, checkpoint.folder, named)
+    found = {name: each for name, each in load_state(path, weights.layout).items() if not name.startswith(_OUTPUT)}
+    own = {name: each for name, each in model.state_dict().items() if name.startswith(_OWN)}
+    load_strictly(model, {**own, **found}, f"{path} (initial weights of {checkpoint.name})")
+    architecture = model.architecture
+    model.pos_embed.data[0, : architecture.context] = sinusoids(architecture.context, architecture.dim)

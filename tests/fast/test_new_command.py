@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import ROOT
 
-from robench.cli.plugin_templates import FAMILIES
+from robench.cli.new_command import FAMILIES
 from robench.core.plugins import FAMILIES as KNOWN
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import robench as package
 from robench.core.errors import UsageError
 from robench.declare import find_suite
 from robench.runs import RunRequest, smoke_request
-from robench.runs.smoke import NOTE, NUM_EXAMPLES
+from robench.runs.request import SMOKE_EXAMPLES, SMOKE_NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_the_command_measures_four_examples_and_writes_nothing(
     ended = robench(*command)
     assert ended.code == 0
     assert "honest (first 4)" in ended.stdout
-    assert f"- {NOTE}\n" in ended.stdout
+    assert f"- {SMOKE_NOTE}\n" in ended.stdout
     assert "smoke run of 4 examples" in ended.stdout
     assert list(folder.iterdir()) == []
 
@@ -53,14 +53,14 @@ def test_json_has_the_note_and_the_numbers_of_four_examples(
     robench: Robench, folder: Path, command: tuple[object, ...]
 ) -> None:
     document = json.loads(robench(*command, "--json").stdout)
-    assert document["notes"] == [NOTE]
-    assert {cell["num_examples"] for row in document["rows"] for cell in row["cells"].values()} == {NUM_EXAMPLES}
-    assert document["rows"][0]["limit"] == NUM_EXAMPLES
+    assert document["notes"] == [SMOKE_NOTE]
+    assert {cell["num_examples"] for row in document["rows"] for cell in row["cells"].values()} == {SMOKE_EXAMPLES}
+    assert document["rows"][0]["limit"] == SMOKE_EXAMPLES
 
 
 def test_a_dry_run_says_what_would_be_measured(robench: Robench, folder: Path, command: tuple[object, ...]) -> None:
     plan = json.loads(robench(*command, "--dry-run", "--json").stdout)
-    assert (plan["shards"], plan["examples"]) == (3, 3 * NUM_EXAMPLES)
+    assert (plan["shards"], plan["examples"]) == (3, 3 * SMOKE_EXAMPLES)
     assert plan["titles"][0] == "honest / clean / examples 0-3"
     assert list(folder.iterdir()) == []
 
@@ -107,14 +107,14 @@ class Broken(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.tiny(images)
-        return logits * float("nan") if len(images) == NUM_EXAMPLES else logits
+        return logits * float("nan") if len(images) == SMOKE_EXAMPLES else logits
 
 
 class TestPython:
     def test_a_model_in_memory_goes_through_in_one_line(self, folder: Path, small_suite: Callable[..., Path]) -> None:
         report = package.run(small_suite(), {"mine": Tiny()}, smoke=True, device="cpu")
         assert report.is_complete
-        assert report.notes == (NOTE,)
+        assert report.notes == (SMOKE_NOTE,)
         assert list(folder.iterdir()) == []
 
     def test_what_fails_is_in_the_notes(self, folder: Path, small_suite: Callable[..., Path]) -> None:

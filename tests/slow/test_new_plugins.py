@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import ROOT
 
-from robench.cli.plugin_templates import FAMILIES, plugin_as_distribution
+from robench.cli.new_command import FAMILIES, plugin_as_distribution
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,8 +25,8 @@ from robench.evaluation.evaluator import Evaluator
 from robench.evaluation.memory import first_fitting, halves, largest_fitting_power
 from robench.models.loaded import LoadedModel
 from robench.perturbations.clean import Clean
-from robench.runs import batch_size
-from robench.runs.batch_size import MOST_ROWS_ON_CPU, batch_size_text
+from robench.runs import devices
+from robench.runs.devices import MOST_ROWS_ON_CPU, batch_size_text
 
 PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 CPU_ERROR = "[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"
@@ -198,7 +198,7 @@ class TestDoctor:
     def test_it_proposes_the_largest_power_of_two(
         self, monkeypatch: pytest.MonkeyPatch, most: int, expected: str
     ) -> None:
-        monkeypatch.setattr(batch_size, "load_model", lambda *given: model_of(Small(most)))
+        monkeypatch.setattr(devices, "load_model", lambda *given: model_of(Small(most)))
         assert batch_size_text("digits-vit", (), "cpu", "float32").startswith(expected)
 
     def test_it_runs_the_model_in_the_precision_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,15 +210,15 @@ class TestDoctor:
                 formats.append(outputs.dtype)
                 return outputs
 
-        monkeypatch.setattr(batch_size, "load_model", lambda *given: model_of(Model(3)))
+        monkeypatch.setattr(devices, "load_model", lambda *given: model_of(Model(3)))
         assert batch_size_text("digits-vit", (), "cpu", "bfloat16").startswith("2 on cpu in bfloat16 (4 do not fit)")
         assert set(formats) == {torch.bfloat16}
 
     def test_it_says_where_not_one_example_fits_or_a_pass_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(batch_size, "load_model", lambda *given: model_of(Small(0)))
+        monkeypatch.setattr(devices, "load_model", lambda *given: model_of(Small(0)))
         with pytest.raises(RobenchError, match="not even one example fits into the memory of cpu"):
             batch_size_text("digits-vit", (), "cpu", "float32")
-        monkeypatch.setattr(batch_size, "load_model", lambda *given: model_of(Small(0, ValueError("no kernel"))))
+        monkeypatch.setattr(devices, "load_model", lambda *given: model_of(Small(0, ValueError("no kernel"))))
         with pytest.raises(RobenchError, match="a pass on cpu failed: ValueError: no kernel"):
             batch_size_text("digits-vit", (), "cpu", "float32")
 
@@ -230,12 +230,12 @@ class TestDoctor:
                 shapes.append(images.shape[1:])
                 return super().forward(images)
 
-        monkeypatch.setattr(batch_size, "load_model", lambda *given: model_of(Model(1)))
+        monkeypatch.setattr(devices, "load_model", lambda *given: model_of(Model(1)))
         assert batch_size_text("deit-tiny", (), "cpu", "float32").startswith("1 on cpu")
         assert set(shapes) == {(3, 224, 224)}
 
     def test_the_command_has_a_line_for_each_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(batch_size, "load_model", lambda *given: model_of(Small(13)))
+        monkeypatch.setattr(devices, "load_model", lambda *given: model_of(Small(13)))
         found = doctor_command._batch_size("digits-vit", (), "cpu", "float32", None)
         assert (found.name, found.state, found.lines[0][:9]) == ("batch size of digits-vit", "ok", "8 on cpu ")
         absent = doctor_command._batch_size("digits-vit", (), "cuda:7", "float32", None)

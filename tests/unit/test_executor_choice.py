@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import pytest
 from annotated_types import Ge, Le
 
-from robench.cli.executor_choice import chosen_executor
+from robench.cli.options import chosen_executor
 from robench.core.errors import PluginError, UnknownNameError, UsageError
 from robench.declare import assigned
 from robench.executors import Processes, Ray

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT
 
 from robench.cli.list_command import _folded
-from robench.cli.patterns import expanded, model_of_registry
+from robench.cli.names import expanded, model_of_registry
 from robench.core.errors import UnknownNameError, UsageError
 from robench.declare import read_registries
 

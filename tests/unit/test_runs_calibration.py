@@ -15,8 +15,7 @@ from robench.datasets import open_dataset
 from robench.declare import find_checkpoints
 from robench.evaluation.arithmetic import device_kind
 from robench.runs import calibration as module
-from robench.runs.calibration import Calibration, calibrate, calibrated, calibrations
-from robench.runs.flops import flops_of, flops_of_a_pass
+from robench.runs.calibration import Calibration, calibrate, calibrated, calibrations, flops_of, flops_of_a_pass
 
 if TYPE_CHECKING:
     from pathlib import Path

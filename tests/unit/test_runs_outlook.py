@@ -10,7 +10,7 @@ import pytest
 from test_runs_calibration import CPU, KEPT
 
 from examples import PROVENANCE, record_of
-from robench.cli.durations import duration
+from robench.cli.terminal import duration
 from robench.declare import find_checkpoints, find_suites
 from robench.runs import PreparedRun, RunRequest, prepare
 from robench.runs import outlook as module

@@ -14,8 +14,7 @@ import pytest
 from fake_slurm import FakeSlurm
 
 from robench.core.errors import UsageError
-from robench.runs.slurm import SlurmJobs, _minutes, submitted
-from robench.runs.slurm_scripts import array_text, tables_text
+from robench.runs.slurm import SlurmJobs, _minutes, array_text, submitted, tables_text
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "slurm"
 PLAIN = SlurmJobs(

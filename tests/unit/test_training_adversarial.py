@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.declare import find_checkpoints, read_registry
-from robench.training.adversarial import adversarial
+from robench.training.augmentation import adversarial
 from robench.training.base import EpochReport
 from robench.training.embedded import Training
 from robench.training.embedded_impl import train

@@ -18,9 +18,8 @@ from robench.models.build import build
 from robench.models.fan import Fan
 from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
-from robench.training.deit_impl import Learner, train_deit
+from robench.training.deit_impl import Learner, Mixing, optimizer_of, schedule_of, train_deit
 from robench.training.folder_images import EpochKeys, TrainingImages, transform_of
-from robench.training.recipe import Mixing, optimizer_of, schedule_of
 
 if TYPE_CHECKING:
     from pathlib import Path

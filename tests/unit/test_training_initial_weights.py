@@ -30,10 +30,9 @@ from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.word_transformer import Experts
 from robench.training import text_splits
 from robench.training.base import EpochReport
-from robench.training.initial_weights import start_from
 from robench.training.optimization import saved
 from robench.training.text import TextTraining
-from robench.training.text_impl import train
+from robench.training.text_impl import start_from, train
 
 if TYPE_CHECKING:
     from pathlib import Path

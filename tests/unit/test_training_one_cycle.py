@@ -22,7 +22,7 @@ from robench.models.vit import Vit
 from robench.training.base import EpochReport, Host
 from robench.training.one_cycle import OneCycleTraining
 from robench.training.one_cycle_impl import ImagesInMemory, Learner, train
-from robench.training.randomness import seed_for
+from robench.training.optimization import seed_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,8 @@ from PIL import Image
 from timm.data import auto_augment
 from training_examples import PREPROCESSING, recipe
 
-from robench.training.folder_images import transform_of
-from robench.training.posterizing import posterize, posterizing_to_black
-from robench.training.randomness import seeded
+from robench.training.folder_images import posterize, posterizing_to_black, transform_of
+from robench.training.optimization import seeded
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from robench.core.errors import StoreUnwritableError, UsageError
-from robench.training.state_file import TrainingState, read_state, state_path, write_state
+from robench.training.epochs import TrainingState, read_state, state_path, write_state
 
 STATE = TrainingState(
     key="k" * 32,

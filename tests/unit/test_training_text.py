@@ -22,11 +22,10 @@ from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.word_transformer import Experts
 from robench.training import text_impl, text_splits
-from robench.training.base import EpochReport, Host
+from robench.training.base import EpochReport, Host, WordTraining
 from robench.training.language import LanguageTraining
 from robench.training.text import TextTraining
 from robench.training.text_impl import train
-from robench.training.words import WordTraining
 
 CLASSIFIER = TextClassifier(
     vocabulary_size=9, num_classes=2, context=5, depth=1, dim=8, num_heads=2, feedforward=8, dropout=0.1

@@ -15,7 +15,7 @@ from robench.datasets.digits import DIGITS
 from robench.declarations.base import DeclarationBase
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
-from robench.runs.transfer_choice import check_same_pixels, choose
+from robench.runs.transfer import check_same_pixels, choose
 
 SWEEP = Sweep(attacks=tuple(replace(PGD, epsilon=Fraction(k, 255)) for k in (2, 6, 12)))
 

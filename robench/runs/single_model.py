@@ -1,4 +1,4 @@
-"""Audit of one model of the registry on a dataset."""
+"""Measurements of one model alone: its audit on a dataset, and its score on clean examples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from robench.core.containment import blamed
-from robench.core.errors import UnknownNameError, UsageError
+from robench.core.errors import ContractError, UnknownNameError, UsageError
+from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
@@ -16,8 +17,12 @@ from robench.evaluation.audit import BATCH_SIZE, audit
 from robench.evaluation.model_checks import clean_accuracy
 from robench.executors import IN_PROCESS
 from robench.models.loading import load_model
+from robench.perturbations import Clean
 from robench.perturbations.draws import predict
 from robench.runs.devices import choose_workers
+from robench.runs.prepare import prepare
+from robench.runs.request import RunRequest
+from robench.store import MemoryStore
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.declared import DatasetDeclaration
     from robench.core.flags import Flag
+    from robench.core.report import Estimate
 
 
 def audit_checkpoint(
@@ -84,3 +90,43 @@ def audit_checkpoint(
             logits = predict(model, inputs, list(range(len(inputs))), BATCH_SIZE)
         clean = clean_accuracy(model, replace(batch, inputs=inputs), logits, expected)
     return [clean, *flags]
+
+
+def clean_score(
+    checkpoint: Checkpoint, dataset: str, *, data_root: Path | None = None, device: str = "cpu"
+) -> Estimate:
+    """Return the task's metric of clean examples on the evaluation split, computed like any leaderboard's.
+
+    Raises:
+        RobenchError: it cannot be measured.
+    """
+    metric = TASKS[checkpoint.task].metric
+    if metric is None:
+        raise UsageError(f"task {checkpoint.task!r} has no metric of clean examples to evaluate a model with")
+    column = Column(key=f"clean/{metric}", label="clean", metric=metric, conditions=("clean",))
+    suite = Suite(
+        name="clean",
+        version=1,
+        seed=0,
+        task=checkpoint.task,
+        batch_size=100,
+        conditions=(Condition(name="clean", dataset=DATASETS[dataset], perturbation=Clean()),),
+        metrics=(metric,),
+        columns=(column,),
+    )
+    # The expected score is about to be measured again.
+    request = RunRequest(
+        suites=(suite,),
+        checkpoints=(replace(checkpoint, expected={}),),
+        device=device,
+        executor=IN_PROCESS,
+        data_root=data_root,
+    )
+    prepared = prepare(request)
+    store = MemoryStore()
+    prepared.fill(store, prepared.executor())
+    for failure in store.failures():
+        raise ContractError(failure.error)
+    estimate = prepared.report(suite, store).rows[0].cells[column.key].estimate
+    assert estimate is not None  # nothing failed, so nothing is missing
+    return estimate

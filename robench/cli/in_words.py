@@ -1,10 +1,12 @@
-"""Summaries of models in one line, in which entries that are built or trained in other ways read differently."""
+"""Declarations in words: models in one line, and the types of fields as YAML files write them."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from robench.core.budgets import spelling_of
 from robench.declarations.base import DeclarationBase
@@ -70,3 +72,37 @@ def _shown(value: object) -> str:
     if isinstance(value, Fraction):
         return spelling_of(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# Any: annotations have no common type.
+def type_in_words(hint: Any) -> str:
+    """Return the values that a field of an annotated type takes in a file.
+
+    >>> type_in_words(tuple[Fraction, ...]), type_in_words(Literal["best", "last"] | None)
+    ('list of fraction', 'best | last | null')
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return type_in_words(arguments[0])
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (Union, UnionType):
+        return " | ".join(map(type_in_words, arguments))
+    if origin is tuple:
+        items = dict.fromkeys(type_in_words(each) for each in arguments if each is not Ellipsis)
+        return f"list of {' or '.join(items)}"
+    if origin is Mapping:
+        return f"mapping from {type_in_words(arguments[0])} to {type_in_words(arguments[1])}"
+    return _of_class(hint)
+
+
+def _of_class(hint: Any) -> str:
+    if hint is NoneType:
+        return "null"
+    if hint is Fraction:
+        return "fraction"
+    if not isinstance(hint, type):
+        return str(hint)
+    if issubclass(hint, DeclarationBase):
+        return "mapping with kind"
+    return "mapping" if dataclasses.is_dataclass(hint) else hint.__name__
