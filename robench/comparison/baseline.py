@@ -14,7 +14,6 @@ from robench.core.records import Record
 from robench.core.shard import shard_key
 from robench.metrics import METRICS
 from robench.reports.results import Stored
-from robench.store.baseline import Baseline, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.suite import Suite
     from robench.reports.coverage import Coverage
+    from robench.store.baseline import Baseline, Protocol
 
 
 def baseline_of(
@@ -60,11 +60,16 @@ def baseline_of(
                 # Two suites may ask for different numbers of examples of one condition.
                 records[place] = max(records.get(place, record), record, key=lambda each: each.shard.stop)
         protocols.append(protocol_of(suite, tuple(dict.fromkeys(models)), limit, wanted_seed))
+    # Imported here, since stores need pyarrow.
+    from robench.store.baseline import Baseline
+
     return Baseline(protocols=tuple(protocols), records=tuple(records.values()))
 
 
 def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: int) -> Protocol:
     """Describe all that must be the same of a suite for its numbers to be comparable."""
+    from robench.store.baseline import Protocol
+
     return Protocol(
         suite=suite.name,
         version=suite.version,

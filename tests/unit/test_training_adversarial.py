@@ -122,7 +122,10 @@ class TestRecipe:
             "adversarial_epsilon: 1/255, adversarial_step_size: 2/255, adversarial_num_steps: 7",
             "adversarial_step_size: must be at most adversarial_epsilon 1/255, got 2/255",
         ),
-        ("adversarial_epsilon: 2", "adversarial_epsilon: must be at most 1, got 2"),
+        (
+            "adversarial_epsilon: 2, adversarial_step_size: 1, adversarial_num_steps: 1",
+            "adversarial_epsilon: must be at most 1 for images in [0, 1], got 2; such as 8/255",
+        ),
         ("saved_as: int8", "saved_as: unknown value 'int8'. Known: float16, float32."),
     ],
 )
