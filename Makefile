@@ -31,7 +31,7 @@ test-fast: $(READY) ## style, types and the tests that need no torch: a minute o
 fast-tests: $(READY)
 	@$(BIN)/python -m pytest tests/fast
 
-test: $(READY)   ## everything that CI checks: style, types and one test of each kind; seven minutes on 2 cores
+test: $(READY)   ## everything that CI checks: style, types and one test of each kind; eight minutes on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests
 
 tests: $(READY)
