@@ -32,7 +32,7 @@ from robench.attacks.square import Square
 from robench.core.identity import to_plain
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import example_seed
-from robench.domains.real_valued import UNIT_INTERVAL
+from robench.domains.images import IMAGES
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.metrics.paired import exact_p_value
 from robench.perturbations.dispatch import perturb
@@ -124,7 +124,7 @@ def _perturbed(comparison: Comparison, library: str, batch: Batch, victim: Model
 
 
 def _stands(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: Model) -> Tensor:
-    distances = UNIT_INTERVAL.check_perturbed(perturbed.inputs, batch.inputs, comparison.declared, victim)
+    distances = IMAGES.rules.check_perturbed(perturbed.inputs, batch.inputs, comparison.declared, victim)
     with torch.no_grad():
         is_right = predicted(victim.outputs(perturbed.inputs)) == batch.targets
         was_right = predicted(victim.outputs(batch.inputs)) == batch.targets
