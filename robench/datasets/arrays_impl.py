@@ -17,8 +17,10 @@ from robench.datasets.order import hash_positions
 from robench.datasets.user_impl import check_classes, fingerprint_of
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains import DOMAINS
+from robench.domains.images import IMAGES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from io import BufferedReader
 
     from numpy.typing import NDArray
@@ -54,7 +56,7 @@ def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, deco
     num_classes = declared.num_classes or int(labels.max(initial=-1)) + 1
     check_classes(declared, labels, num_classes, content.path)
     fingerprint = fingerprint_of(declared, sha256=digest, inputs=content.inputs, targets=content.targets)
-    if not isinstance(preprocessing, ImagePreprocessing):
+    if declared.domain != IMAGES.name or not isinstance(preprocessing, ImagePreprocessing):
         return ArrayInputs(declared, inputs, labels, fingerprint, num_classes)
     return ArrayImages(
         declared.name,
@@ -75,6 +77,7 @@ class ArrayInputs(OrderedImages):
         targets: (N,) class of each, int64.
         fingerprint: content digest.
         num_classes: number of classes.
+        ids: id of each in the order of the inputs; None for ``name/000042`` of example 42.
 
     Raises:
         MissingDataError: the inputs are no floats, or violate the rules of the domain.
@@ -87,11 +90,12 @@ class ArrayInputs(OrderedImages):
         targets: NDArray[np.int64],
         fingerprint: str,
         num_classes: int,
+        ids: Sequence[str] | None = None,
     ) -> None:
         title, domain = f"dataset {declared.name!r}", DOMAINS[declared.domain]
         if not np.issubdtype(inputs.dtype, np.floating):
             raise MissingDataError(f"{title} must have inputs of floats ({domain.title}), got {inputs.dtype}")
-        ids = [f"{declared.name}/{number:06d}" for number in range(len(targets))]
+        ids = [f"{declared.name}/{number:06d}" for number in range(len(targets))] if ids is None else ids
         order = hash_positions(ids)
         self.num_classes, self.domain = num_classes, domain.name
         self._values = inputs[order].astype(np.float32)

@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from robench.datasets.user import FilesFormat
+from robench.datasets.user import DomainFormat, FilesFormat
 from robench.declarations.base import FieldProblem
+from robench.domains.images import IMAGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,8 @@ class ImageFolder(FilesFormat):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageList(FilesFormat):
-    """CSV file with a header and a row for each image.
+class ImageList(DomainFormat):
+    """CSV file with a header and a row for each image, or for each ``.npy`` file of an input of another domain.
 
     Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers are
     class numbers; otherwise they are names, which are numbered in the order of their sorted text.
@@ -60,8 +61,10 @@ class ImageList(FilesFormat):
         return self.image_size
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse one column for both path and label."""
-        problems = FilesFormat.contradictions(self)
+        """Refuse one column for both path and label, and a size of inputs that are not images."""
+        problems = DomainFormat.contradictions(self)
+        if self.domain != IMAGES.name and self.image_size is not None:
+            problems.append(("image_size", f"must be left out for {self.domain}, got {self.image_size}"))
         if self.image_column != self.label_column:
             return problems
         return [*problems, ("label_column", f"must differ from image_column, got {self.label_column!r} for both")]

@@ -13,22 +13,27 @@ import re
 import stat
 from array import array
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from robench.core.errors import DeclarationError, MissingDataError, did_you_mean
-from robench.core.files import read_regular
+from robench.core.errors import DeclarationError, MissingDataError, described, did_you_mean
+from robench.core.files import open_regular, read_regular
+from robench.datasets.arrays_impl import ArrayInputs
 from robench.datasets.imagenet_folder import SUFFIXES, is_text, misnamed
-from robench.datasets.user_impl import FileImages, check_classes
+from robench.datasets.user_impl import FileImages, check_classes, tree_fingerprint
+from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
+from robench.domains.images import IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from robench.core.protocols import Dataset
     from robench.datasets.image_files import ImageFolder, ImageList
     from robench.datasets.user import UserDataset
-    from robench.declarations.preprocessing import ImagePreprocessing
 
 # More than any published set has; links may make a small tree look endless.
 MOST_IMAGES: Final = 20_000_000
@@ -175,8 +180,8 @@ def _refuse_empty(
     )
 
 
-def open_list(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> FileImages:
-    """Open the images listed in a CSV file.
+def open_list(declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int) -> Dataset:
+    """Open the images, or the inputs of another domain, listed in a CSV file.
 
     Raises:
         MissingDataError: the file or an image is missing or unreadable, or a row is wrong; the message names the line.
@@ -197,6 +202,10 @@ def open_list(declared: UserDataset, *, preprocessing: ImagePreprocessing, decod
         labels.append(label)
     targets, num_classes = _numbered(declared, labels)
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, content.path)
+    if declared.domain != IMAGES.name or not isinstance(preprocessing, ImagePreprocessing):
+        fingerprint = tree_fingerprint(declared, list(lines), sizes, targets)
+        inputs = _stacked(declared.name, [root / name for name in lines])
+        return ArrayInputs(declared, inputs, np.asarray(targets, np.int64), fingerprint, num_classes, list(lines))
     return FileImages(
         declared,
         root=root,
@@ -207,6 +216,25 @@ def open_list(declared: UserDataset, *, preprocessing: ImagePreprocessing, decod
         preprocessing=preprocessing,
         decode_workers=decode_workers,
     )
+
+
+def _stacked(name: str, paths: Sequence[Path]) -> NDArray[Any]:
+    """Return the arrays of ``.npy`` files, read without pickle, as one array (N, ...)."""
+    arrays: list[NDArray[Any]] = []
+    for path in paths:
+        try:
+            with open_regular(path) as file:
+                arrays.append(np.load(file, allow_pickle=False))
+        except Exception as error:  # numpy raises many types on broken files
+            raise MissingDataError(
+                f"dataset {name!r}: {path} is not an array ({described(error)}); write it with numpy.save"
+            ) from error
+        if arrays[-1].shape != arrays[0].shape:
+            raise MissingDataError(
+                f"dataset {name!r}: {path} has the shape {arrays[-1].shape}, and {paths[0]} {arrays[0].shape}; give all"
+                " inputs one shape"
+            )
+    return np.stack(arrays)
 
 
 def _rows(name: str, content: ImageList) -> Iterator[tuple[int, str, str]]:

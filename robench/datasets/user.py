@@ -12,6 +12,7 @@ from robench.core.errors import did_you_mean
 from robench.core.files import absolute
 from robench.datasets.base import DatasetBase
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
+from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.tasks import DEFAULT_TASK, TASKS
 
@@ -155,6 +156,31 @@ class FilesFormat(StatedFormat):
         return (
             problems if is_path(self.path) else [*problems, ("path", f"must name a file or folder, got {self.path!r}")]
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainFormat(FilesFormat):
+    """Format of images, or of inputs of another domain.
+
+    Attributes:
+        domain: name of the domain of the inputs, one of real numbers.
+    """
+
+    domain: str = IMAGES.name
+
+    @property
+    def input_domain(self) -> str:
+        """Return the name of the domain."""
+        return self.domain
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse a domain that is unknown or not of real numbers."""
+        problems = FilesFormat.contradictions(self)
+        if self.domain not in DOMAINS:
+            problems.append(("domain", f"unknown domain {self.domain!r}.{did_you_mean(self.domain, DOMAINS)}"))
+        elif not DOMAINS[self.domain].is_real_valued:
+            problems.append(("domain", f"must be of real numbers, got {self.domain}"))
+        return problems
 
 
 def is_path(text: str) -> bool:
