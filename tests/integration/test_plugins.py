@@ -76,10 +76,6 @@ def records_in(folder: Path) -> dict[str, Record]:
     return {record.shard.key: record for record in FolderStore(folder).records(lambda header: True)}
 
 
-def test_plug_ins_of_others_run_like_robenchs_own(install: Installer, robench: Robench, tmp_path: Path) -> None:
-    check_run(install, robench, tmp_path, BY_KIND, "their-plugins")
-
-
 def check_run(install: Installer, robench: Robench, tmp_path: Path, words: dict[str, str], owner: str) -> None:
     install(entries=None if owner else {})
     named = written(tmp_path, words)
