@@ -153,12 +153,14 @@ class LoadedModel:
         return model
 
     def _check_inputs(self, inputs: Tensor) -> None:
-        domain, num_channels = self._domain, self._num_channels
-        place = 1 + domain.axes.index(CHANNELS) if CHANNELS in domain.axes else 0
-        fits = not domain.axes or inputs.ndim == 1 + len(domain.axes)
-        if not fits or (num_channels is not None and inputs.shape[place] != num_channels):
-            axes = ["batch", *domain.axes]
-            axes[place] = axes[place] if num_channels is None else str(num_channels)
+        domain = self._domain
+        axes = ["batch", *domain.axes]
+        fits = not domain.axes or inputs.ndim == len(axes)
+        if CHANNELS in axes and self._num_channels is not None:
+            place = axes.index(CHANNELS)
+            axes[place] = str(self._num_channels)
+            fits = fits and inputs.shape[place] == self._num_channels
+        if not fits:
             raise ContractError(f"inputs must be {domain.name} ({', '.join(axes)}), got {tuple(inputs.shape)}")
         wanted = domain.rules.dtype
         if inputs.dtype != wanted:

@@ -25,6 +25,7 @@ from robench.datasets.in_memory import OrderedImages
 from robench.declarations.preprocessing import Normalisation
 from robench.domains import DOMAINS, Domain
 from robench.models import BACKBONES
+from robench.models.loaded import LoadedModel
 from robench.models.transformer import Transformer
 from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
 from robench.training.embedded import Training
@@ -256,3 +257,16 @@ def test_a_list_of_array_files_is_the_same_data_as_one_file(folder: Path) -> Non
     (folder / "3.npy").write_bytes(b"none")
     with pytest.raises(MissingDataError, match=r"3\.npy is not an array .* write it with numpy\.save"):
         robench.load_dataset("listed", registry=folder / "lists.yaml")
+
+
+@pytest.mark.parametrize("axes", [("time",), ()])
+def test_one_mean_serves_inputs_without_channels_in_batches_of_any_size(
+    monkeypatch: pytest.MonkeyPatch, axes: tuple[str, ...]
+) -> None:
+    plain: Any = DOMAINS.builtin
+    monkeypatch.setitem(plain, "test-plain", replace(SERIES, name="test-plain", axes=axes))
+    one = LoadedModel(nn.Linear(4, 2), Normalisation(inputs="test-plain", mean=(1.0,), std=(2.0,)))
+    inputs = torch.arange(12.0).view(3, 4)
+    assert torch.equal(one.outputs(inputs), nn.Linear.forward(one._module, (inputs - 1) / 2))
+    with pytest.raises(DeclarationError, match="no axis of channels: give one mean and one std"):
+        LoadedModel(nn.Linear(4, 2), Normalisation(inputs="test-plain", mean=(1.0, 1.0), std=(2.0, 2.0)))
