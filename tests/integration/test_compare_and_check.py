@@ -197,7 +197,9 @@ class TestCheck:
             library.check(tmp_path / "none")
 
 
-class TestPytestPlugin:
+class PytestProject:
+    """A project whose tests use the fixture of the pytest plug-in."""
+
     def run(self, folder: Path, test: str, *options: str) -> subprocess.CompletedProcess[str]:
         (folder / "test_it.py").write_text(test)
         plugins = [] if "robench" in installed_plugins() else ["-p", "robench.pytest_plugin"]
@@ -213,6 +215,8 @@ class TestPytestPlugin:
         (tmp_path / "results").symlink_to(kept)
         return tmp_path
 
+
+class TestPytestPlugin(PytestProject):
     def test_without_a_baseline_it_says_so(self, project: Path) -> None:
         (project / "pytest.ini").write_text("[pytest]\n")
         ended = self.run(project, 'def test_it(robench):\n    robench.check("./fast.yaml")\n')
