@@ -1,13 +1,15 @@
 """Do the tests of ``make test`` catch changes of the code? Draws seeded mutants and runs the tests that execute them.
 
 ``python tests/mutation/code_mutants.py --state results/mutants`` draws the same number of mutants from each folder,
-runs for each the test files that execute the changed function, the cheapest first, until a test fails, and prints how
-many were killed by folder. Results are kept in the state folder, and the same command goes on from there.
+runs for each the tests that execute the changed function, the cheapest first, until one fails, and prints how many
+were killed by folder. A mutant survives if ``--seconds`` of tests pass. Results are kept in the state folder, and the
+same command goes on from there.
 
 ``--tests REVISION`` runs the tests of another commit on the same mutants. ``--like OTHER`` draws the mutants of another
-state folder again, for a commit whose code has changed; a change whose function is gone is left out, and counted.
+state folder again, for a commit whose code has changed, with ``--survivors`` those that nothing killed there; a change
+whose function is gone is left out, and counted.
 
-The first start runs the whole suite once in one process, to see which test file executes which function.
+The first start runs the whole suite once in one process, to see which test executes which function.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -36,24 +39,35 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("attacks", "attention", "comparison", "metrics", "papers", "store")
 # They fail on any change to the code, whatever it computes.
 LEFT_OUT = ("tests/unit/test_planted_bugs.py",)
-# Files are run in rounds, so that a mutant that a cheap test kills does not wait for all to be collected.
-ROUND_SECONDS = (5.0, 30.0, float("inf"))
+# Tests run in rounds of files, so that a mutant that a cheap test kills does not wait for all to be collected.
+ROUND_SECONDS = (3.0, float("inf"))
 LONGEST = 1800.0
+# What fewer tests execute may be kept by the first for the others of its file.
+FEW_TESTS = 5
 
 
 @dataclass(frozen=True)
-class TestFile:
-    """What is known of a test file of ``make test``."""
+class Tests:
+    """The tests of ``make test``: seconds of each, those that execute each function, and modules that files import."""
 
-    name: str
-    seconds: float
-    functions: frozenset[str]
-    modules: frozenset[str]
+    seconds: dict[str, float]
+    functions: dict[str, list[str]]
+    modules: dict[str, frozenset[str]]
 
-    def concerns(self, mutant: Mutant) -> bool:
-        """Return whether its tests execute the function, or import the module of what no function holds."""
-        module = mutant.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-        return module in self.modules or f"{mutant.file}:{mutant.first_line}" in self.functions
+    def of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that execute the function, or of files that import the module of what no function holds."""
+        executing = self.functions.get(f"{mutant.file}:{mutant.first_line}", [])
+        files = {file_of(name) for name in executing} if len(executing) < FEW_TESTS else set()
+        if not mutant.first_line:
+            module = mutant.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+            files |= {file for file, modules in self.modules.items() if module in modules}
+        found = {*executing, *(name for name in self.seconds if file_of(name) in files)}
+        return sorted(found, key=lambda name: self.seconds[name])
+
+
+def file_of(test: str) -> str:
+    """Return the file of a test, of which pytest has the name."""
+    return test.partition("::")[0]
 
 
 def draw(number: int, seed: int, folders: tuple[str, ...], root: Path = ROOT) -> list[Mutant]:
@@ -76,14 +90,18 @@ def draw(number: int, seed: int, folders: tuple[str, ...], root: Path = ROOT) ->
     return drawn
 
 
-def draw_like(other: Path, folders: tuple[str, ...], root: Path = ROOT) -> list[Mutant]:
-    """Return the mutants of another state folder that this code still has."""
-    names = [json.loads(line)["name"] for line in (other / "results.jsonl").read_text().splitlines()]
+def draw_like(other: Path, folders: tuple[str, ...], *, survivors: bool = False, root: Path = ROOT) -> list[Mutant]:
+    """Return the mutants of another state folder that this code still has, in the same file or in one other."""
+    results = [json.loads(line) for line in (other / "results.jsonl").read_text().splitlines()]
+    names = [each["name"] for each in results if not (survivors and each["killer"])]
     files = [file for folder in folders for file in sorted((root / "robench" / folder).rglob("*.py"))]
     every = [each for file in files for each in mutants_of(file.relative_to(root).as_posix(), file.read_text())]
     found = {each.name: each for each in every}
-    sys.stdout.write(f"{sum(name not in found for name in names)} of {len(names)} mutants are gone\n")
-    return [found[name] for name in names if name in found]
+    moved = Counter(each.name.partition("::")[2] for each in every)
+    found |= {name: each for each in every if moved[name := each.name.partition("::")[2]] == 1}
+    known = [found.get(name) or found.get(name.partition("::")[2]) for name in names]
+    sys.stdout.write(f"{known.count(None)} of {len(names)} mutants are gone\n")
+    return [each for each in known if each]
 
 
 def check_out(folder: Path, revision: str) -> None:
@@ -105,8 +123,11 @@ def check_out(folder: Path, revision: str) -> None:
 
 def run_tests(folder: Path, options: list[str], seconds: float | None = None, **variables: str) -> tuple[int, str]:
     """Return how pytest ended in a copy of the project, and what it printed; -1 if it took too long."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"} | variables
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options]
+    environment = (
+        os.environ | {"PYTHONPATH": f"{folder}:{folder / 'tests/mutation'}", "OMP_NUM_THREADS": "1"} | variables
+    )
+    plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "executed_functions"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *options]
     # Folders below /tmp are those of all sessions at once, each of which removes older ones.
     command.append(f"--basetemp={folder / '.basetemp'}")
     with subprocess.Popen(
@@ -132,45 +153,64 @@ def imported(path: Path) -> frozenset[str]:
     return frozenset(name for name in found if name.startswith("robench."))
 
 
-def read_map(state: Path, folder: Path) -> list[TestFile]:
-    """Return the test files that run, by their seconds; the whole suite runs once if no map is kept."""
+def read_map(state: Path, folder: Path) -> Tests:
+    """Return the tests that pass; the whole suite runs once if no map is kept."""
     path = state / "map.json"
     if not path.exists():
-        sys.stdout.write("Running the whole suite once, to see what each test file executes\n")
+        sys.stdout.write("Running the whole suite once, to see what each test executes\n")
         sys.stdout.flush()
-        variables = {"EXECUTED_FUNCTIONS": str(path.resolve()), "PYTHONPATH": f"{folder}:{folder / 'tests/mutation'}"}
-        code, printed = run_tests(folder, ["-p", "executed_functions"], **variables)
+        code, printed = run_tests(folder, [], EXECUTED_FUNCTIONS=str(path.resolve()))
         assert path.exists(), f"pytest ended with {code}:\n{printed[-4000:]}"
-        sys.stdout.write(printed[-300:])
-    found = [
-        TestFile(name, each["seconds"], frozenset(each["functions"]), imported(folder / name))
-        for name, each in json.loads(path.read_text()).items()
-        if name.startswith("tests/") and name not in LEFT_OUT
-    ]
-    return sorted(found, key=lambda each: each.seconds)
+        sys.stdout.write(printed[-3000:])
+        failed = set(re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", printed, re.MULTILINE))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"failed": sorted(failed)}))
+    found = json.loads(path.read_text())
+    names = [name for name, _ in found["tests"]]
+    left_out = {name for name in names if file_of(name) in LEFT_OUT} | set(found["failed"])
+    functions = {
+        function: [names[number] for number in numbers if names[number] not in left_out]
+        for function, numbers in found["functions"].items()
+    }
+    files = sorted({file_of(name) for name in names if file_of(name).startswith("tests/")})
+    seconds = {name: each for name, each in found["tests"] if name not in left_out}
+    return Tests(seconds, functions, {file: imported(folder / file) for file in files})
 
 
-def outcome(mutant: Mutant, files: list[TestFile], folder: Path) -> dict[str, Any]:
-    """Plant a mutant in a copy of the project, and return what kills it."""
-    concerned, began = [each for each in files if each.concerns(mutant)], time.monotonic()
+def outcome(mutant: Mutant, tests: Tests, folder: Path, most: float = float("inf")) -> dict[str, Any]:
+    """Plant a mutant in a copy of the project, and return what kills it within so many seconds of tests."""
+    concerned, began = tests.of(mutant), time.monotonic()
+    spent = list(accumulate(tests.seconds[name] for name in concerned))
+    run = [name for name, seconds in zip(concerned, spent, strict=True) if seconds <= most]
+    per_file: dict[str, list[str]] = {}
+    for name in run:
+        per_file.setdefault(file_of(name), []).append(name)
+    costs = {file: sum(tests.seconds[name] for name in names) for file, names in per_file.items()}
     path = folder / mutant.file
     source = path.read_text()
     path.write_text(mutant.applied(source))
     killer = ""
     try:
-        for least, most in zip((0.0, *ROUND_SECONDS), ROUND_SECONDS, strict=False):
-            chosen = [each for each in concerned if least <= each.seconds < most]
-            # A tenth of the time would do on an idle machine.
-            longest = min(LONGEST, 120 + 10 * sum(each.seconds for each in chosen))
-            code, printed = run_tests(folder, ["-x", *(each.name for each in chosen)], longest) if chosen else (0, "")
-            if code not in (0, 5):
-                named = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", printed, re.MULTILINE)
-                killer = named[1] if named else "time limit" if code == -1 else f"pytest ended with {code}"
+        for least, below in pairwise((0.0, *ROUND_SECONDS)):
+            files = sorted((file for file in costs if least <= costs[file] < below), key=costs.__getitem__)
+            if files and (killer := killer_in(folder, files, [n for f in files for n in per_file[f]], costs)):
                 break
     finally:
         path.write_text(source)
     seconds = round(time.monotonic() - began, 1)
-    return {"name": mutant.name, "line": mutant.line, "files": len(concerned), "killer": killer, "seconds": seconds}
+    counts = {"tests": len(concerned), "run": len(run)}
+    return {"name": mutant.name, "line": mutant.line, **counts, "killer": killer, "seconds": seconds}
+
+
+def killer_in(folder: Path, files: list[str], names: list[str], costs: dict[str, float]) -> str:
+    """Run tests until one fails, and return its name, or how else pytest ended; empty if all pass."""
+    (folder / ".chosen").write_text("\n".join(names))
+    # A tenth of the time would do on an idle machine.
+    longest = min(LONGEST, 120 + 10 * sum(costs[file] for file in files))
+    code, printed = run_tests(folder, ["-x", *files], longest, CHOSEN_TESTS=str(folder / ".chosen"))
+    if code in (0, 5):
+        return ""
+    named = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", printed, re.MULTILINE)
+    return named[1] if named else "time limit" if code == -1 else f"pytest ended with {code}"
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -184,7 +224,7 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, *survivors]) + "\n"
 
 
-def measure(mutants: list[Mutant], state: Path, revision: str, jobs: int) -> list[dict[str, Any]]:
+def measure(mutants: list[Mutant], state: Path, revision: str, jobs: int, most: float) -> list[dict[str, Any]]:
     """Return what kills each mutant; what the state folder has is not measured again."""
     path = state / "results.jsonl"
     kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -194,11 +234,11 @@ def measure(mutants: list[Mutant], state: Path, revision: str, jobs: int) -> lis
         for number in range(jobs):
             check_out(Path(temporary, str(number)), revision)
             folders.put(Path(temporary, str(number)))
-        files = read_map(state, Path(temporary, "0"))
+        tests = read_map(state, Path(temporary, "0"))
 
         def measured(mutant: Mutant) -> None:
             folder = folders.get()
-            found = outcome(mutant, files, folder)
+            found = outcome(mutant, tests, folder, most)
             folders.put(folder)
             known[mutant.name] = found
             with path.open("a") as file:
@@ -221,11 +261,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tests", default="", metavar="REVISION", help="run the tests of this commit")
     parser.add_argument("--like", type=Path, metavar="STATE", help="draw the mutants of this state folder")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time, each in a copy of the project")
+    parser.add_argument("--survivors", action="store_true", help="of --like, only what survived")
+    parser.add_argument("--seconds", type=float, default=120, help="of tests for each mutant, by their cost alone")
     asked = parser.parse_args(arguments)
     asked.state.mkdir(parents=True, exist_ok=True)
     folders = tuple(asked.folders)
-    mutants = draw_like(asked.like, folders) if asked.like else draw(asked.number, asked.seed, folders)
-    sys.stdout.write(table(measure(mutants, asked.state, asked.tests, asked.jobs)))
+    if asked.like:
+        mutants = draw_like(asked.like, folders, survivors=asked.survivors)
+    else:
+        mutants = draw(asked.number, asked.seed, folders)
+    sys.stdout.write(table(measure(mutants, asked.state, asked.tests, asked.jobs, asked.seconds)))
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import code_mutants
@@ -87,7 +88,7 @@ def test_a_draw_is_the_same_each_time_and_balanced() -> None:
 def test_mutants_of_another_state_are_found_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawn = draw(6, 3, ("metrics",))
     names = [*(each.name for each in drawn), "robench/metrics/gone.py::f::comparison::a < b -> (a <= b)::0"]
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps({"name": name}) + "\n" for name in names))
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps({"name": name, "killer": ""}) + "\n" for name in names))
     assert draw_like(tmp_path, ("metrics",)) == drawn
     assert "1 of 7 mutants are gone" in capsys.readouterr().out
 
@@ -104,27 +105,50 @@ def planted(folder: Path) -> tuple[Mutant, Mutant]:
     (folder / "robench" / "m.py").write_text(source)
     for name in ("__init__.py", "pytest_plugin.py"):
         (folder / "robench" / name).write_text("")
-    (folder / "tests").mkdir()
+    (folder / "tests" / "mutation").mkdir(parents=True)
+    shutil.copy(ROOT / "tests/mutation/executed_functions.py", folder / "tests" / "mutation")
     test = "from robench.m import half, twice\n\ndef test_it():\n    assert twice(2) == 4\n    half(2)\n"
     (folder / "tests" / "test_m.py").write_text(test)
     caught, missed = [each for each in mutants_of("robench/m.py", source) if each.operator == "arithmetic"]
     return caught, missed
 
 
+def known(tests: dict[str, list[str]], **modules: str) -> code_mutants.Tests:
+    names = dict.fromkeys((name for several in tests.values() for name in several), 0.1)
+    return code_mutants.Tests(names, tests, {"tests/test_m.py": frozenset(modules.values())})
+
+
 def test_a_mutant_is_killed_by_a_test_that_fails_and_survives_one_that_passes(tmp_path: Path) -> None:
-    file = code_mutants.TestFile("tests/test_m.py", 0.1, frozenset(), frozenset({"robench.m"}))
-    found = [code_mutants.outcome(mutant, [file], tmp_path) for mutant in planted(tmp_path)]
+    mutants = planted(tmp_path)
+    tests = known({f"robench/m.py:{each.first_line}": ["tests/test_m.py::test_it"] for each in mutants})
+    found = [code_mutants.outcome(mutant, tests, tmp_path) for mutant in mutants]
     assert [each["killer"] for each in found] == ["tests/test_m.py::test_it", ""]
+    assert code_mutants.outcome(mutants[0], tests, tmp_path, most=0.05)["run"] == 0
     assert "x + x" in (tmp_path / "robench" / "m.py").read_text()
     shown = table([{**each, "name": f"robench/metrics/{each['name']}"} for each in found])
     assert shown.splitlines()[1].split() == ["metrics", "2", "1"]
     assert shown.splitlines()[-1].startswith("survived: robench/metrics/")
 
 
-def test_a_test_file_concerns_mutants_of_functions_that_it_executes_or_modules_that_it_imports(tmp_path: Path) -> None:
+def test_tests_concern_functions_that_they_execute_and_with_few_tests_those_of_their_files(tmp_path: Path) -> None:
     caught, missed = planted(tmp_path)
-    executing = code_mutants.TestFile("t", 0.1, frozenset({"robench/m.py:1"}), frozenset())
-    assert (executing.concerns(caught), executing.concerns(missed)) == (True, False)
-    importing = code_mutants.TestFile("t", 0.1, frozenset(), frozenset({"robench.m"}))
-    assert importing.concerns(caught)
-    assert importing.concerns(missed)
+    many = [f"tests/test_m.py::test_{number}" for number in range(5)]
+    tests = known({"robench/m.py:1": many, "robench/n.py:1": ["tests/test_m.py::other", "tests/test_n.py::other"]})
+    assert (sorted(tests.of(caught)), tests.of(missed)) == (many, [])
+    few = known({"robench/m.py:1": many[:1], "robench/n.py:1": ["tests/test_m.py::other", "tests/test_n.py::other"]})
+    assert sorted(few.of(caught)) == ["tests/test_m.py::other", many[0]]
+
+
+def test_tests_of_files_that_import_a_module_concern_what_no_function_holds() -> None:
+    (mutant,) = mutants_of("robench/m.py", "LIMIT = 3")
+    assert known({"robench/n.py:1": ["tests/test_m.py::t"]}, m="robench.m").of(mutant) == ["tests/test_m.py::t"]
+    assert known({"robench/n.py:1": ["tests/test_m.py::t"]}, m="robench.n").of(mutant) == []
+
+
+def test_what_survived_elsewhere_is_drawn_from_files_of_another_name(tmp_path: Path) -> None:
+    drawn = draw(4, 3, ("metrics",))
+    results = [
+        {"name": each.name.replace("/metrics/", "/moved/"), "killer": "t" * number} for number, each in enumerate(drawn)
+    ]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(each) + "\n" for each in results))
+    assert draw_like(tmp_path, ("metrics",), survivors=True) == drawn[:1]
