@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Better = Literal["higher", "lower", "neither"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class PublishedCell:
             leaves out.
         remark: details of the printed text, or what is odd about the number; None if there are none.
         inconsistent: contradiction with other printed numbers or text; None if there is none.
+        better: whether larger or smaller numbers are better; ``neither`` for sizes and settings.
     """
 
     row: str
@@ -64,6 +67,7 @@ class PublishedCell:
     twin: PublishedTwin | None = None
     remark: str | None = None
     inconsistent: str | None = None
+    better: Better = "higher"
 
     @property
     def column_key(self) -> str | None:
@@ -84,6 +88,41 @@ class PublishedCell:
         """Return half a unit of the last printed digit, the largest possible rounding error."""
         decimals = self.printed.partition(".")[2]
         return Fraction(1, 2 * 10 ** len(decimals))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedClaim:
+    """Printed gain of one model over its baseline.
+
+    Attributes:
+        cell: number of the model; ``baseline``: number of its baseline in the same column, or in the same row where
+            models are columns.
+        model: label of the model's row, or name of its column.
+        baseline_model: the same of the baseline.
+        place: the other of both: name of the column, or label of the row.
+    """
+
+    cell: PublishedCell
+    baseline: PublishedCell
+    model: str
+    baseline_model: str
+    place: str
+
+    @property
+    def gain(self) -> Fraction:
+        """Return the printed gain in the unit of both, negative where the baseline is better."""
+        difference = self.cell.value - self.baseline.value
+        return -difference if self.cell.better == "lower" else difference
+
+    @property
+    def rounding(self) -> Fraction:
+        """Return the largest possible rounding error of the gain."""
+        return self.cell.rounding + self.baseline.rounding
+
+    @property
+    def is_within_rounding(self) -> bool:
+        """Return whether rounding alone may have made the gain."""
+        return abs(self.gain) <= self.rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +155,8 @@ class PublishedTable:
         runs: number of training runs averaged in a printed number; 1 if the paper does not say.
         columns: names of the columns, in the paper's order.
         is_counted: whether the cells are results, which count among the papers' numbers.
+        baselines: by label of a row, or by name of a column where models are columns: label or name of its baseline.
+        no_claims: why the table claims no gain; None if it claims some.
     """
 
     paper: str
@@ -128,6 +169,31 @@ class PublishedTable:
     columns: tuple[str, ...]
     rows: tuple[PublishedRow, ...]
     is_counted: bool = True
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    no_claims: str | None = None
+
+    @property
+    def has_models_in_columns(self) -> bool:
+        """Return whether baselines are those of columns."""
+        return bool(self.baselines) and self.baselines.keys() <= set(self.columns)
+
+    @property
+    def claims(self) -> tuple[PrintedClaim, ...]:
+        """Return every printed gain over a baseline, those within rounding too, model by model."""
+        is_by_column = self.has_models_in_columns
+        places = [row.label for row in self.rows] if is_by_column else self.columns
+        found = []
+        for model, baseline in self.baselines.items():
+            for place in places:
+                pair = [
+                    self.cell(place, name) if is_by_column else self.cell(name, place) for name in (model, baseline)
+                ]
+                if pair[0] is not None and pair[1] is not None and pair[0].better != "neither":
+                    claim = PrintedClaim(
+                        cell=pair[0], baseline=pair[1], model=model, baseline_model=baseline, place=place
+                    )
+                    found.append(claim)
+        return tuple(found)
 
     @property
     def name(self) -> str:

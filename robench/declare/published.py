@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
 
@@ -14,7 +14,7 @@ from robench.core.errors import UnknownNameError
 from robench.declare.document import Number, show
 from robench.declare.fields import Checked, Name, ReadBy, refused
 from robench.declare.lookup import shipped_folder
-from robench.declare.printed import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
+from robench.declare.printed import Better, PublishedCell, PublishedRow, PublishedTable, PublishedTwin
 from robench.declare.schema import attempt, construct
 from robench.declare.yaml_source import read_yaml
 
@@ -64,22 +64,25 @@ class CellFields(TwinFields):
 
     unit: str | None = None
     missing: Text | None = None
+    better: Better | None = None
     protocol: Mapping[Text, Spelling] = field(default_factory=dict)
     twin: TwinFields = field(default_factory=TwinFields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnEntry(CellFields):
-    """Entry of a column in a file."""
+    """Entry of a column in a file; ``baseline`` names another column."""
 
     name: Text
+    baseline: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowEntry(CellFields):
-    """Entry of a row in a file."""
+    """Entry of a row in a file; ``baseline`` is the label of another row."""
 
     label: Text
+    baseline: Text | None = None
     line: Position
     lines: Annotated[tuple[str, ...], MinLen(1)]
     printed: Annotated[tuple[Text | None, ...], MinLen(1)]
@@ -102,6 +105,8 @@ class TableEntry:
     columns: Annotated[tuple[ColumnEntry, ...], MinLen(1)]
     rows: Annotated[tuple[RowEntry, ...], MinLen(1)]
     counted: bool = True
+    claims: Literal["none"] | None = None
+    reason: Text | None = None
     defaults: CellFields = field(default_factory=CellFields)
 
 
@@ -143,6 +148,7 @@ def read_published(path: Path) -> PublishedTable:
         if path.stem != (stem := f"{entry.paper}-{entry.table}"):
             problems.append(document.problem(("table",), f"must be in a file {stem}.yaml, got {path.name}"))
         problems += _row_problems(document, entry)
+        problems += _claim_problems(document, entry)
         problems += _cell_problems(document, entry)
     return _table(document.settle(entry, problems))
 
@@ -159,7 +165,17 @@ def _table(entry: TableEntry) -> PublishedTable:
         columns=tuple(column.name for column in entry.columns),
         rows=tuple(_row(entry, row) for row in entry.rows),
         is_counted=entry.counted,
+        baselines=_baselines(entry.columns) | _baselines(entry.rows),
+        no_claims=entry.reason,
     )
+
+
+def _baselines(entries: Sequence[ColumnEntry] | Sequence[RowEntry]) -> dict[str, str]:
+    return {_label(each): each.baseline for each in entries if each.baseline is not None}
+
+
+def _label(entry: ColumnEntry | RowEntry) -> str:
+    return entry.name if isinstance(entry, ColumnEntry) else entry.label
 
 
 def _row(entry: TableEntry, row: RowEntry) -> PublishedRow:
@@ -187,6 +203,7 @@ def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str
         twin=_twin(stated),
         remark=row.remarks.get(column.name),
         inconsistent=row.inconsistent.get(column.name),
+        better=stated.better or "higher",
     )
 
 
@@ -200,7 +217,7 @@ def _overlaid(*layers: CellFields) -> CellFields:
     """Return the combined fields of several layers: later ones take precedence, mappings are merged key by key."""
     twins = [layer.twin for layer in layers]
     return CellFields(
-        **_last(layers, (*_COLUMN, "complement", "unit", "missing")),
+        **_last(layers, (*_COLUMN, "complement", "unit", "missing", "better")),
         protocol={name: text for layer in layers for name, text in layer.protocol.items()},
         twin=TwinFields(**_last(twins, (*_COLUMN, "complement"))),
     )
@@ -236,6 +253,36 @@ def _row_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
             for name in sorted(getattr(row, field_name).keys() - set(names)):
                 message = f"must be the name of a column, got {show(name)}; row {show(row.label)}"
                 yield document.problem(("rows", index, field_name, name), message)
+
+
+def _claim_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
+    """Yield the problems of baselines: of rows, or of columns where models are columns, or ``claims: none``."""
+    if (entry.claims is None) != (entry.reason is None):
+        message = "must be given with the other: claims: none, and in reason why the table claims no gain"
+        yield document.problem(("claims" if entry.claims else "reason",), message)
+    of_rows, of_columns = _baselines(entry.rows), _baselines(entry.columns)
+    sides = (("rows", entry.rows, of_rows), ("columns", entry.columns, of_columns))
+    if of_rows and of_columns:
+        index, first = next((i, each) for i, each in enumerate(entry.rows) if each.baseline is not None)
+        message = f"row {show(first.label)} has a baseline, and so have columns; leave out one, the models are either"
+        yield document.problem(("rows", index, "baseline"), message)
+    for below, entries, baselines in sides:
+        names = [_label(each) for each in entries]
+        for index, (name, baseline) in enumerate((name, baselines.get(name)) for name in names):
+            where = (below, index, "baseline")
+            if baseline is not None and (entry.claims is not None or not entry.counted):
+                yield document.problem(where, "must be left out where the table has claims: none, or counts no results")
+            elif baseline is not None and (baseline not in names or baseline == name):
+                yield document.problem(where, f"must be another of the {below}, got {show(baseline)}; {show(name)}")
+            elif baseline is not None and baseline in baselines:
+                message = f"{show(baseline)} has a baseline of its own, {show(baselines[baseline])}; name that one"
+                yield document.problem(where, message)
+            elif baseline is None and baselines and name not in baselines.values():
+                message = f"{show(name)} needs a baseline, since it is none of any other; name one of the {below}"
+                yield document.problem((below, index), message)
+    if entry.counted and entry.claims is None and not of_rows and not of_columns:
+        message = "no row or column has a baseline; name them, or state claims: none and the reason"
+        yield document.problem(("rows",), message)
 
 
 def _cell_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:

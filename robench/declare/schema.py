@@ -328,6 +328,7 @@ def _union_type(members: tuple[Any, ...], name: str, marks: tuple[object, ...]) 
     """Choose between null, named choices and one other type by the value, so that one mistake is one problem."""
     choices = [choice for member in members if get_origin(member) is Literal for choice in get_args(member)]
     others = [member for member in members if member is not NoneType and get_origin(member) is not Literal]
+    others = others or [member for member in members if member is not NoneType]
     if len(others) != 1:
         raise TypeError(f"no reader for the field {name}: a union of {members}")
     otherwise = " Or a list." if get_origin(others[0]) is tuple else ""

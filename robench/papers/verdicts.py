@@ -1,17 +1,21 @@
 """Verdicts on printed numbers: pure functions of a printed and a measured number.
 
-With h half a unit of the last printed digit, a number of the authors' own weights is reproduced within h + 0.05 points.
-Retrained models differ by their seeds: with the standard deviation s of n >= 3 of them, and m runs of the paper, the
-difference of both means is compared with t(n - 1, 0.975) s sqrt(1/n + 1/m) + h. The paper's standard deviation is taken
-to be that of the measured seeds, since papers print none. Source of the interval: Student 1908.
+With h half a unit of the last printed digit, a single run of the authors is reproduced by their weights within
+h + 0.05 points. Retrained models differ by their seeds: with the standard deviation s of n >= 3 of them and m runs of
+the paper, the standard error of measured less printed is s sqrt(1/n + 1/m), and that of the authors' weights, one run
+among m, s sqrt(1 - 1/m). The paper's standard deviation is taken to be that of the measured seeds, since papers print
+none. A number is consistent if its 90 % interval lies within a margin (two one-sided tests of 5 %, Schuirmann 1987,
+Journal of Pharmacokinetics and Biopharmaceutics 15), and differs if the interval at level 1 - 0.05/k excludes every
+value that rounds to the print, k being all numbers of the row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import sqrt
-from statistics import fmean, stdev
+from dataclasses import dataclass, replace
+from math import inf, sqrt
 from typing import TYPE_CHECKING, Literal
+
+from robench.papers.spread import FEWEST_SEEDS, MOST_SEEDS, Seeds, fewest, seeds_text, std_range, student
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +23,11 @@ if TYPE_CHECKING:
 VerdictName = Literal[
     "reproduced",
     "consistent",
+    "undecided",
     "differs",
+    "one of m runs",
     "one seed",
+    "inferred",
     "flagged",
     "other protocol",
     "not measured",
@@ -28,7 +35,8 @@ VerdictName = Literal[
 ]
 PER_CENT = "%"
 POINTS = 0.05
-FEWEST_SEEDS = 3
+NO_SEEDS = Seeds(())
+ALPHA = 0.05
 # Far below any printed digit; differences of decimal fractions are not exact.
 _ROUNDING_ERROR = 1e-9
 
@@ -40,13 +48,20 @@ class Verdict:
     Attributes:
         reason: sentence about the numbers; for ``not measured`` the command and its cost, for ``no entry`` the
             lacking capability, for ``other protocol`` the names of the fields that differ.
+        is_recipe_stated: whether the paper states how its model was trained.
     """
 
     name: VerdictName
     reason: str
+    is_recipe_stated: bool = True
+
+    @property
+    def title(self) -> str:
+        """Name, with what stands beside it."""
+        return self.name if self.is_recipe_stated else f"{self.name}, recipe not stated"
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.reason}"
+        return f"{self.title}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +72,13 @@ class Evidence:
         printed: the number; ``rounding``: half a unit of its last digit.
         unit: unit of both; tolerances in points are of per cent alone.
         runs: training runs that the printed number is the mean of.
+        num_printed: number of printed numbers in the row.
+        margin: difference that still counts as consistent.
         measured: the number of one checkpoint, or the mean over seeds.
-        of_seeds: number of each training seed, where there are several.
-        of_authors: the weights are the authors' own.
+        seeds: numbers of training seeds, beside the authors' weights if those are measured.
+        of_authors: the weights are the authors' own, which ``measured`` is the number of.
+        is_recipe_stated: whether the paper states how its model was trained.
+        inferred: fields of the protocol that are not printed, but were fitted to printed numbers.
         differing: names of the fields of the protocol that differ.
         raised: names of the flags that are raised.
     """
@@ -68,9 +87,13 @@ class Evidence:
     rounding: float
     unit: str = PER_CENT
     runs: int = 1
+    num_printed: int = 1
+    margin: float = 0.5
     measured: float
-    of_seeds: tuple[float, ...] = ()
+    seeds: Seeds = NO_SEEDS
     of_authors: bool = False
+    is_recipe_stated: bool = True
+    inferred: tuple[str, ...] = ()
     differing: tuple[str, ...] = ()
     raised: tuple[str, ...] = ()
 
@@ -80,62 +103,117 @@ class Evidence:
         return self.measured - self.printed
 
 
+def margin_of(gains: Sequence[float], printed: float, rounding: float, unit: str) -> float:
+    """Return the difference from a printed number that still counts as consistent, in its unit.
+
+    It is half the smallest of the printed gains in the column: the row's own, or those of the rows that are compared
+    with it. Where nothing is claimed, it is half a point, or 1 % of numbers other than per cent. It is at least one
+    unit of the last printed digit. ``printed``, ``rounding`` and ``unit`` are as of ``Evidence``.
+    """
+    unclaimed = 0.5 if unit == PER_CENT else abs(printed) / 100
+    return max(min((abs(gain) / 2 for gain in gains), default=unclaimed), 2 * rounding)
+
+
 def judged(evidence: Evidence) -> Verdict:
     """Return the verdict on a measured number."""
     if evidence.differing:
         return Verdict("other protocol", ", ".join(evidence.differing))
-    if evidence.of_authors:
-        return _of_authors(evidence)
-    return _of_retrained(evidence)
-
-
-def detectable_difference(of_seeds: Sequence[float], runs: int, rounding: float) -> float:
-    """Return t(n - 1, 0.975) s sqrt(1/n + 1/m) + h, the largest difference of means that chance may explain.
-
-    >>> round(detectable_difference([70.0, 71.0, 72.0], 5, 0.005), 4)
-    3.1472
-    """
-    # Imported here: it takes a tenth of a second, and most tables have no seeds.
-    from scipy.special import stdtrit  # type: ignore[import-untyped]  # scipy has no types
-
-    count = len(of_seeds)
-    return float(stdtrit(count - 1, 0.975)) * stdev(of_seeds) * sqrt(1 / count + 1 / runs) + rounding
+    found = _of_authors(evidence) if evidence.of_authors else _of_retrained(evidence)
+    is_judged = found.name in ("reproduced", "consistent", "undecided", "differs")
+    if evidence.raised:
+        name = "flagged" if found.name in ("reproduced", "consistent") else found.name
+        found = replace(found, name=name, reason=f"raised: {', '.join(evidence.raised)}; {found.reason}")
+    if evidence.inferred and is_judged:
+        reason = (
+            f"{', '.join(evidence.inferred)} inferred from printed numbers, so that agreement is circular;"
+            f" {found.name}: {found.reason}"
+        )
+        found = replace(found, name="inferred", reason=reason)
+    # Authors' weights were trained as they were trained, whatever the paper says of it.
+    is_stated = evidence.is_recipe_stated or evidence.of_authors or not is_judged
+    return replace(found, is_recipe_stated=is_stated)
 
 
 def _of_authors(evidence: Evidence) -> Verdict:
+    if evidence.runs > 1:
+        return _one_of_several(evidence)
     points = POINTS if evidence.unit == PER_CENT else 0.0
     allowed = evidence.rounding + points
     agrees = abs(evidence.difference) <= allowed + _ROUNDING_ERROR
-    reason = f"authors' weights, {_signed(evidence.difference)} of the printed number, {_number(allowed)} allowed"
-    return _flagged("reproduced" if agrees else "differs", reason, evidence)
+    reason = f"authors' weights, {signed(evidence.difference)} of the printed number, {_number(allowed)} allowed"
+    return Verdict("reproduced" if agrees else "differs", reason)
+
+
+def _one_of_several(evidence: Evidence) -> Verdict:
+    difference = f"{signed(evidence.difference)} of the printed mean of {evidence.runs} runs"
+    if len(evidence.seeds) < FEWEST_SEEDS:
+        reason = (
+            f"authors' weights, one run among those, {difference}; {FEWEST_SEEDS} or more seeds of the entry would show"
+            " how far single runs are from the mean"
+        )
+        return Verdict("one of m runs", reason)
+    factor = sqrt(1 - 1 / evidence.runs)
+    name, text = _compared(evidence, factor)
+    return Verdict(name, f"authors' weights, {difference}; {text}, by the spread of {len(evidence.seeds)} seeds")
 
 
 def _of_retrained(evidence: Evidence) -> Verdict:
-    count = len(evidence.of_seeds)
+    count = len(evidence.seeds)
     if count < FEWEST_SEEDS:
         had = "one training" if count < 2 else f"{count} trainings"
-        reason = f"{had}, {_signed(evidence.difference)} of the printed number; {FEWEST_SEEDS} or more seeds are needed"
-        return Verdict("one seed", _with_flags(reason, evidence))
-    detectable = detectable_difference(evidence.of_seeds, evidence.runs, evidence.rounding)
-    difference = fmean(evidence.of_seeds) - evidence.printed
+        reason = f"{had}, {signed(evidence.difference)} of the printed number; {FEWEST_SEEDS} or more seeds are needed"
+        return Verdict("one seed", reason)
+    name, text = _compared(evidence, sqrt(1 / count + 1 / evidence.runs))
+    if name == "undecided":
+        text += f"; {_seeds_needed(evidence)}"
     reason = (
-        f"mean of {count} seeds, {_signed(difference)} of the printed number; detectable difference"
-        f" {_number(detectable)}, for {evidence.runs} run{'s' * (evidence.runs != 1)} of the paper"
+        f"mean of {count} seeds, {signed(evidence.difference)} of the printed number, for {evidence.runs}"
+        f" run{'s' * (evidence.runs != 1)} of the paper; {text}"
     )
-    agrees = abs(difference) <= detectable + _ROUNDING_ERROR
-    return _flagged("consistent" if agrees else "differs", reason, evidence)
+    return Verdict(name, reason)
 
 
-def _flagged(name: VerdictName, reason: str, evidence: Evidence) -> Verdict:
-    is_agreement = name != "differs"
-    return Verdict("flagged" if is_agreement and evidence.raised else name, _with_flags(reason, evidence))
+def _compared(evidence: Evidence, factor: float) -> tuple[VerdictName, str]:
+    """Return the verdict on a difference whose standard error is ``factor`` times that of a single seed."""
+    seeds, difference = evidence.seeds, evidence.difference
+    freedom, error = len(seeds) - 1, seeds.std * factor
+    half_width = student(freedom, 0.95) * error
+    allowed = student(freedom, 1 - ALPHA / evidence.num_printed / 2) * error + evidence.rounding
+    text = (
+        f"90 % interval [{signed(difference - half_width)}, {signed(difference + half_width)}], margin"
+        f" {_number(evidence.margin)}"
+    )
+    if seeds.is_floored:
+        text += ", seeds with equal scores: the standard deviation is taken to be that of one example's step"
+    differs = abs(difference) > allowed + _ROUNDING_ERROR
+    if abs(difference) + half_width <= evidence.margin + _ROUNDING_ERROR:
+        return "consistent", text + ("; a difference within the margin is there" if differs else "")
+    return ("differs", text) if differs else ("undecided", text)
 
 
-def _with_flags(reason: str, evidence: Evidence) -> str:
-    return f"raised: {', '.join(evidence.raised)}; {reason}" if evidence.raised else reason
+def _seeds_needed(evidence: Evidence) -> str:
+    """Return how many seeds the 90 % interval takes to fit within the margin, if the true difference is none."""
+    seeds = evidence.seeds
+    needed = [
+        fewest(lambda count, std=std: _half_width(std, count, evidence.runs) <= evidence.margin)  # type: ignore[misc]
+        for std in std_range(seeds.std, len(seeds) - 1)
+    ]
+    if needed[0] is None:
+        least = _half_width(std_range(seeds.std, len(seeds) - 1)[0], MOST_SEEDS, evidence.runs)
+        return (
+            f"no number of seeds makes it consistent: with {MOST_SEEDS:,} the interval is still at least"
+            f" {_number(least)} wide on each side, since the printed number is of {evidence.runs}"
+            f" run{'s' * (evidence.runs != 1)}"
+        )
+    return f"an interval within the margin takes {seeds_text(*needed)}"
 
 
-def _signed(number: float) -> str:
+def _half_width(std: float, count: int, runs: int) -> float:
+    return student(count - 1, 0.95) * std * sqrt(1 / count + 1 / runs) if count > 1 else inf
+
+
+def signed(number: float) -> str:
+    """Return a difference as text, without a minus sign before zero."""
     return f"{_rounded(number):+.3f}"
 
 
@@ -144,5 +222,4 @@ def _number(number: float) -> str:
 
 
 def _rounded(number: float) -> float:
-    # No minus sign before zero.
     return round(number, 3) + 0.0
