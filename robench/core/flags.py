@@ -26,3 +26,13 @@ class Flag:
     is_raised: bool
     finding: str
     advice: str
+
+
+# Of checks of the model itself; all others say how far a number under attack can be trusted.
+_OF_EVERY_NUMBER = frozenset({COUPLED_ROWS, "nothing to attack", "clean accuracy", "random victim"})
+
+
+def concerns(flag: Flag, *, is_attacked: bool) -> bool:
+    """Return whether a flag concerns a number that is, or is not, measured under attack."""
+    # A suite with several audits names each in its flags.
+    return is_attacked or flag.name.partition(" (")[0] in _OF_EVERY_NUMBER

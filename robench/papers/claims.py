@@ -9,12 +9,14 @@ whose gains are as printed, at least one is called smaller with 2.5 % at most.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.papers.spread import (
     FEWEST_SEEDS,
+    PER_CENT,
     POWER,
     Seeds,
     fewest,
@@ -25,6 +27,13 @@ from robench.papers.spread import (
     welch,
 )
 from robench.papers.verdicts import signed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.declare.printed import PrintedClaim, PublishedTable
+    from robench.papers.basis import Basis, Number
+    from robench.papers.verdicts import Verdict
 
 ClaimVerdictName = Literal[
     "supported",
@@ -79,6 +88,124 @@ class ClaimVerdict:
     num_seeds: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedClaim:
+    """Claim of a table with its verdict.
+
+    Attributes:
+        row: label of the model's row, or name of its column where models are columns; ``baseline``: of its baseline.
+        column: the other of both.
+        unit: unit of all gains.
+        printed_gain: positive where the row is better.
+    """
+
+    row: str
+    baseline: str
+    column: str
+    unit: str
+    printed_gain: float
+    verdict: ClaimVerdict
+
+    @property
+    def gain_text(self) -> str:
+        """Measured gain with its interval; empty if there is none."""
+        found = self.verdict
+        if found.gain is None:
+            return ""
+        bounds = "" if found.low is None or found.high is None else f" [{signed(found.low)}, {signed(found.high)}]"
+        return f"{signed(found.gain)}{bounds}"
+
+
+def summary_of(claims: Sequence[JudgedClaim], num_within_rounding: int) -> str:
+    """Return how many claims of a table have which verdict, and how often chance alone supports one."""
+    counts = Counter(claim.verdict.name for claim in claims)
+    found = ", ".join(f"{counts[name]} {name}" for name in get_args(ClaimVerdictName) if counts[name])
+    left_out = f"; {num_within_rounding} within rounding are left out" if num_within_rounding else ""
+    rows = len({claim.row for claim in claims})
+    chance = min(100.0, 100 * ALPHA / 2 * rows)
+    return (
+        f"{len(claims)} claims of gains over baselines: {found}{left_out}. Without true gains, at least one is"
+        f" supported in at most {100 * ALPHA / 2:g} % of rows, and in at most {chance:g} % of tables of {rows}"
+        f" row{'s' * (rows != 1)}."
+    )
+
+
+def judged_claims(
+    published: PublishedTable, numbers: Mapping[tuple[str, str], tuple[Number, Verdict]], basis: Basis
+) -> tuple[JudgedClaim, ...]:
+    """Return the verdict on each printed gain that rounding alone does not explain, model by model.
+
+    Args:
+        published: the printed table.
+        numbers: measured number and verdict of each cell, by the label of its row and the name of its column.
+        basis: of the measured numbers.
+    """
+    claims = [claim for claim in published.claims if not claim.is_within_rounding]
+    counts = Counter(claim.model for claim in claims)
+    return tuple(
+        JudgedClaim(
+            row=claim.model,
+            baseline=claim.baseline_model,
+            column=claim.place,
+            unit=claim.cell.unit,
+            printed_gain=float(claim.gain),
+            verdict=_judged(claim, published.runs, counts[claim.model], numbers, basis),
+        )
+        for claim in claims
+    )
+
+
+def _judged(
+    claim: PrintedClaim,
+    runs: int,
+    num_claims: int,
+    numbers: Mapping[tuple[str, str], tuple[Number, Verdict]],
+    basis: Basis,
+) -> ClaimVerdict:
+    cells = (claim.cell, claim.baseline)
+    (row, of_row), (baseline, of_baseline) = (numbers[cell.row, cell.column] for cell in cells)
+    verdicts = dict.fromkeys((of_row, of_baseline))
+    names: tuple[ClaimVerdictName, ...] = ("no entry", "not measured", "other protocol")
+    for name in names:
+        if reasons := [verdict.reason for verdict in verdicts if verdict.name == name]:
+            return ClaimVerdict(name=name, reason="; ".join(reasons))
+    printed = PrintedGain(gain=float(claim.gain), rounding=float(claim.rounding), runs=runs, num_claims=num_claims)
+    sign = -1 if claim.cell.better == "lower" else 1
+    if min(len(row.seeds), len(baseline.seeds)) >= FEWEST_SEEDS:
+        found = judged_gain(printed, row.seeds.times(sign), baseline.seeds.times(sign))
+    else:
+        found = _of_weights(printed, sign, claim, row, baseline, basis)
+    raised = dict.fromkeys((*row.raised, *baseline.raised))
+    if raised:
+        name = "flagged" if found.name == "supported" else found.name
+        found = replace(found, name=name, reason=f"raised: {', '.join(raised)}; {found.reason}")
+    if not (row.is_audited and baseline.is_audited):
+        found = replace(found, reason=f"{found.reason}; not both models are audited")
+    if not all(verdict.is_recipe_stated for verdict in verdicts):
+        found = replace(found, reason=f"{found.reason}; the paper states no recipe")
+    return found
+
+
+def _of_weights(
+    printed: PrintedGain, sign: int, claim: PrintedClaim, row: Number, baseline: Number, basis: Basis
+) -> ClaimVerdict:
+    """Return the verdict on single checkpoints, whose examples are paired where both are measured on the same."""
+    assert row.measured is not None and baseline.measured is not None  # noqa: PT018  # they have verdicts
+    cell, other = claim.cell, claim.baseline
+    bounds: list[float | None] = [None, None]
+    is_one_column = cell.suite == other.suite and cell.column_key == other.column_key
+    if basis.differences is not None and is_one_column and row.num_seeds == baseline.num_seeds == 1:
+        assert cell.suite is not None and cell.model is not None  # noqa: PT018  # it is measured
+        assert other.model is not None and cell.column_key is not None  # noqa: PT018  # likewise
+        difference = basis.differences(cell.suite, cell.model, other.model, cell.column_key)
+        if difference is not None:
+            scale = sign * (100 if cell.unit == PER_CENT else 1) * (-1 if cell.complement else 1)
+            bounds = [None if bound is None else scale * bound for bound in (difference.low, difference.high)]
+            bounds = bounds[::-1] if scale < 0 else bounds
+    gain = sign * (row.measured - baseline.measured)
+    return judged_on_examples(printed, gain, bounds[0], bounds[1], min(row.num_seeds, baseline.num_seeds))
+
+
 def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdict:
     """Return the verdict on a gain that was measured over training seeds.
 
@@ -100,7 +227,7 @@ def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdi
         name = "undecided" if includes_printed else "smaller"
     else:
         name = "supported" if (gain > 0) == (printed.gain > 0) else "contradicted"
-    reason = f"measured gain {_interval(gain, low, high)} over {_counts(row, baseline)}"
+    reason = f"measured gain {signed(gain)} [{signed(low)}, {signed(high)}] over {_counts(row, baseline)}"
     if name == "undecided":
         reason += f"; {_power_text(printed, row, baseline)}"
     elif name in ("supported", "contradicted"):
@@ -145,10 +272,6 @@ def _power_text(printed: PrintedGain, row: Seeds, baseline: Seeds) -> str:
         f"the printed {signed(printed.gain)} would be found with a power of {100 * chances[0]:.0f} to"
         f" {100 * chances[1]:.0f} % at {count} seeds; {100 * POWER:.0f} % takes {seeds_text(*needed)} of each"
     )
-
-
-def _interval(gain: float, low: float, high: float) -> str:
-    return f"{signed(gain)} [{signed(low)}, {signed(high)}]"
 
 
 def _counts(row: Seeds, baseline: Seeds) -> str:

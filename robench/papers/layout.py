@@ -8,13 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
+from robench.papers.claims import summary_of
 from robench.papers.table import num_measured
+from robench.papers.verdicts import signed
 from robench.reports.grid import ONE_CHECKPOINT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from robench.papers.table import Number, PaperTable, TableCell, TwinCell
+    from robench.papers.basis import Number
+    from robench.papers.claims import JudgedClaim
+    from robench.papers.table import PaperTable, TableCell, TwinCell
 
 INCONSISTENT = "print inconsistent"
 _NOTHING = "—"
@@ -83,14 +87,58 @@ def page_of(table: PaperTable) -> Page:
         # A block of its own: columns of which no row has a twin are left out.
         columns = tuple(name for name in table.columns if any(name in items for _, items in twin_lines))
         blocks.append(_block(clipped(table.twins_are, NOTE_WIDTH), columns, twin_lines))
+    if table.claims:
+        blocks.append(_claims_block(table.claims))
     measured, printed = num_measured([table])
     counted = f"{measured} of {printed} printed numbers are measured" if table.is_counted else "no results are printed"
     return Page(
         title=clipped(f"{table.name}: {table.title}", NOTE_WIDTH),
         source=clipped(table.source, NOTE_WIDTH),
         blocks=tuple(blocks),
-        closing=(*([ONE_CHECKPOINT] if _has_single_checkpoints(table) else []), f"{counted}."),
+        closing=(
+            *([ONE_CHECKPOINT] if _has_single_checkpoints(table) else []),
+            *_row_notes(table),
+            *_measured_with(table),
+            *([summary_of(table.claims, table.num_within_rounding)] if table.claims else []),
+            *([clipped(f"No claims: {table.no_claims}.", NOTE_WIDTH)] if table.no_claims else []),
+            f"{counted}.",
+        ),
     )
+
+
+def _claims_block(claims: Sequence[JudgedClaim]) -> Block:
+    notes = _Notes()
+    rows = [
+        (
+            clipped(each.row),
+            clipped(each.baseline),
+            clipped(each.column),
+            f"{signed(each.printed_gain)} {each.unit}".rstrip(),
+            each.gain_text or _NOTHING,
+            f"{each.verdict.name} {notes.mark(f'{each.verdict.name}: {each.verdict.reason}')}",
+        )
+        for each in claims
+    ]
+    header = ("claim of", "over", "column", "printed gain", "ours", "verdict")
+    return Block(
+        heading="gains over baselines, positive where better", header=header, rows=tuple(rows), notes=notes.listed()
+    )
+
+
+def _row_notes(table: PaperTable) -> list[str]:
+    """Return what reports say beside the rows of models, such as the batch size of coupled rows."""
+    numbers = [cell.ours for cell in table.cells]
+    notes = dict.fromkeys(f"{number.model}: {note}" for number in numbers for note in number.notes)
+    return [clipped(note, NOTE_WIDTH) for note in notes]
+
+
+def _measured_with(table: PaperTable) -> list[str]:
+    """Return the releases and devices of the numbers, a line for each suite."""
+    texts = [
+        f"{suite}: {', '.join(f'{name} {text}' for name, text in facts.items())}"
+        for suite, facts in table.measured_with.items()
+    ]
+    return [clipped(text, NOTE_WIDTH) for text in texts]
 
 
 def number_text(number: Number, decimals: int) -> str:
@@ -160,7 +208,7 @@ def _cell_text(cell: TableCell, unit: str, notes: _Notes) -> str:
     parts = [clipped(printed)]
     if cell.difference is not None:
         parts.append(f"ours {number_text(cell.ours, decimals)}, {cell.difference:+.{decimals}f}")
-    parts.append(f"{cell.verdict.name} {notes.mark(str(cell.verdict))}")
+    parts.append(f"{cell.verdict.title} {notes.mark(str(cell.verdict))}")
     if cell.inconsistent is not None:
         parts.append(f"{INCONSISTENT} {notes.mark(f'{INCONSISTENT}: {cell.inconsistent}')}")
     if cell.remark is not None:

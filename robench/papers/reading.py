@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from robench.comparison.compare import compare_column
+from robench.comparison.measured import measured as results_of
 from robench.core.checkpoint import PLAIN_LAYOUT, entry_name
-from robench.core.errors import UsageError
+from robench.core.errors import IncomparableError, UsageError
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
-from robench.papers.table import Basis, PaperTable, table_of
+from robench.papers.basis import Basis
+from robench.papers.table import PaperTable, table_of
 from robench.reports import needs, over_seeds
 from robench.reports.build import report_of_store
+from robench.reports.results import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from robench.comparison.evidence import Difference
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Store
     from robench.core.records import Manifest
@@ -172,8 +178,22 @@ def tables_of(
         checkpoints=measured.checkpoints,
         of_authors=measured.of_authors,
         registries=registries,
+        differences=partial(_difference, measured.suites, store),
     )
     return [table_of(each, basis) for each in published]
+
+
+def _difference(
+    suites: Mapping[str, Suite], store: Store, suite: str, first: str, second: str, key: str
+) -> Difference | None:
+    """Return the first model's number less the second's, paired by example; None if the examples are others."""
+    column = next(each for each in suites[suite].columns if each.key == key)
+    results = Stored(suites[suite], store, None, suites[suite].seed)
+    one, other = (results_of(suites[suite], results, name, None) for name in (first, second))
+    try:
+        return compare_column([one], [other], column).difference
+    except IncomparableError:
+        return None
 
 
 def _key(name: str) -> tuple[str, int]:

@@ -15,8 +15,10 @@ from robench.reports.machine_readable import inert_text
 from robench.reports.readable import CSS, escaped
 
 if TYPE_CHECKING:
+    from robench.papers.basis import Number
+    from robench.papers.claims import JudgedClaim
     from robench.papers.layout import Block
-    from robench.papers.table import Number, TableCell, TwinCell
+    from robench.papers.table import TableCell, TwinCell
 
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 _NUMBER = ("unit", "model", "formula", "num_seeds", "flags", "measured", "low", "high")
@@ -24,6 +26,7 @@ _CSV_HEADER = (
     "table",
     "block",
     "row",
+    "baseline",
     "column",
     "printed",
     *_NUMBER,
@@ -94,6 +97,8 @@ def render_json(table: PaperTable) -> str:
     ``low`` and ``high`` (null if there is none), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
     ``num_seeds``, ``flags`` (raised ones), and ``inconsistent`` and ``remark`` if there are any. ``twins`` are rows of
     the same shape without printed number and verdict, with their ``suite``; ``twins_are`` is their heading.
+    ``claims`` are the printed gains over baselines with what was measured of them, null where nothing is;
+    ``num_within_rounding`` gains are no claims, and ``no_claims`` says why a table has none.
     """
     document: dict[str, Json] = {
         "table": table.name,
@@ -110,25 +115,39 @@ def render_json(table: PaperTable) -> str:
             {"label": row.label, "cells": {name: _json_twin(cell) for name, cell in row.cells.items()}}
             for row in table.twins
         ],
+        "claims": [_json_claim(claim) for claim in table.claims],
+        "num_within_rounding": table.num_within_rounding,
+        "no_claims": table.no_claims,
+        "measured_with": {suite: dict(facts) for suite, facts in table.measured_with.items()},
     }
     return inert_json(document) + "\n"
 
 
 def render_csv(table: PaperTable) -> str:
-    """Render the table as CSV, one line per printed number and per twin; twins have no printed number or verdict."""
+    """Render the table as CSV, a line for each printed number, twin and claim, whose numbers are gains."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_CSV_HEADER)
     for row in table.rows:
         for name, cell in row.cells.items():
-            verdict = (cell.difference, cell.verdict.name, inert_text(cell.verdict.reason))
+            verdict = (cell.difference, cell.verdict.title, inert_text(cell.verdict.reason))
             inconsistent = inert_text(cell.inconsistent or "")
-            where = (table.name, "printed", inert_text(row.label), inert_text(name), inert_text(cell.printed))
-            writer.writerow((*where, *_csv_number(cell.ours), *verdict, inconsistent))
+            place = (table.name, "printed", inert_text(row.label), "", inert_text(name), inert_text(cell.printed))
+            writer.writerow((*place, *_csv_number(cell.ours), *verdict, inconsistent))
     for twin_row in table.twins:
         for name, twin in twin_row.cells.items():
-            where = (table.name, "twin", inert_text(twin_row.label), inert_text(name), "")
+            where = (table.name, "twin", inert_text(twin_row.label), "", inert_text(name), "")
             writer.writerow((*where, *_csv_number(twin.ours), None, "", inert_text(twin.reason), ""))
+    for claim in table.claims:
+        names = [inert_text(text) for text in (claim.row, claim.baseline, claim.column)]
+        found = claim.verdict
+        number = (inert_text(claim.unit), "", "", found.num_seeds, "", found.gain, found.low, found.high)
+        verdict = (
+            None if found.gain is None else found.gain - claim.printed_gain,
+            found.name,
+            inert_text(found.reason),
+        )
+        writer.writerow((table.name, "claim", *names, claim.printed_gain, *number, *verdict, ""))
     return file.getvalue()
 
 
@@ -161,7 +180,7 @@ def _json_cell(cell: TableCell) -> dict[str, Json]:
         "printed": cell.printed,
         **_json_number(cell.ours),
         "difference": cell.difference,
-        "verdict": cell.verdict.name,
+        "verdict": cell.verdict.title,
         "reason": cell.verdict.reason,
     }
     remarks = {"inconsistent": cell.inconsistent, "remark": cell.remark}
@@ -170,6 +189,23 @@ def _json_cell(cell: TableCell) -> dict[str, Json]:
 
 def _json_twin(cell: TwinCell) -> dict[str, Json]:
     return {**_json_number(cell.ours), "suite": cell.suite, "reason": cell.reason}
+
+
+def _json_claim(claim: JudgedClaim) -> dict[str, Json]:
+    found = claim.verdict
+    return {
+        "row": claim.row,
+        "baseline": claim.baseline,
+        "column": claim.column,
+        "unit": claim.unit,
+        "printed_gain": claim.printed_gain,
+        "gain": found.gain,
+        "low": found.low,
+        "high": found.high,
+        "num_seeds": found.num_seeds,
+        "verdict": found.name,
+        "reason": found.reason,
+    }
 
 
 def _csv_number(number: Number) -> tuple[str | int | float | None, ...]:

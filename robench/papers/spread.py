@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PER_CENT = "%"
 FEWEST_SEEDS = 3
 MOST_SEEDS = 1000
 POWER = 0.8
@@ -52,8 +53,15 @@ class Seeds:
         """Whether the seeds differ by less than the standard deviation that is assumed."""
         return self.std > stdev(self.values)
 
+    def times(self, factor: float) -> Seeds:
+        """Return all numbers, and the step, times a factor."""
+        return Seeds(tuple(factor * value for value in self.values), abs(factor) * self.step)
+
     def __len__(self) -> int:
         return len(self.values)
+
+
+NO_SEEDS = Seeds(())
 
 
 def welch(first: Seeds, second: Seeds, runs: int | None = None) -> tuple[float, float]:

@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from robench.core.checkpoint import entry_name
 from robench.core.rendered import Rendered
-from robench.papers.cost import command_of, cost_of
+from robench.papers.basis import Number
+from robench.papers.claims import JudgedClaim, judged_claims
 from robench.papers.protocol import differing_fields, measured_of
-from robench.papers.verdicts import PER_CENT, Evidence, Verdict, judged
+from robench.papers.verdicts import Evidence, Verdict, judged, margin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.report import Estimate, Report, Row
-    from robench.core.suite import Suite
+    from robench.core.report import Estimate, Row
     from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
-    """Measured number in the unit of the printed one, if there is one.
-
-    Attributes:
-        model: checkpoint, or entry whose seeds are averaged; None if there is none.
-        formula: reading of the model's attention, ``paper`` or ``released``; None if there is only one.
-        measured: the number; None if it is not measured, or not finite.
-        low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.
-        num_seeds: number of training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
-        raised: names of the flags that are raised.
-    """
-
-    unit: str
-    model: str | None = None
-    formula: str | None = None
-    measured: float | None = None
-    low: float | None = None
-    high: float | None = None
-    num_seeds: int = 0
-    raised: tuple[str, ...] = ()
+    from robench.papers.basis import Basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +73,10 @@ class PaperTable(Rendered):
     Attributes:
         twins: only the rows with any.
         twin_data: training data of the twins' models, as in the registry.
+        claims: verdicts on the printed gains over baselines.
+        num_within_rounding: number of printed gains that rounding alone may have made, which are no claims.
+        no_claims: why the table claims nothing; None if it does.
+        measured_with: releases and kinds of device behind the numbers, by suite.
     """
 
     renderers: ClassVar[str] = "robench.papers:FORMATS"
@@ -110,6 +89,10 @@ class PaperTable(Rendered):
     twins: tuple[TwinRow, ...]
     twin_data: tuple[str, ...] = ()
     is_counted: bool = True
+    claims: tuple[JudgedClaim, ...] = ()
+    num_within_rounding: int = 0
+    no_claims: str | None = None
+    measured_with: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def twins_are(self) -> str:
@@ -123,55 +106,22 @@ class PaperTable(Rendered):
         return tuple(cell for row in self.rows for cell in row.cells.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
-    """Reports and declarations behind tables.
-
-    Attributes:
-        reports: reports by suite, with means over seeds; suites without results are left out.
-        suites: all suites in the tables, by name.
-        checkpoints: entries of the registry, by name.
-        of_authors: models with the authors' own weights; see ``sources.authors_models``.
-        registries: further registry files, named in commands.
-    """
-
-    reports: Mapping[str, Report]
-    suites: Mapping[str, Suite]
-    checkpoints: Mapping[str, Checkpoint]
-    of_authors: Collection[str] = ()
-    registries: Sequence[Path] = ()
-
-    def found(self, suite: str, model: str, key: str) -> tuple[Row, Estimate] | None:
-        """Return a model's row of a suite's report and its number in a column; None if it is not measured."""
-        report = self.reports.get(suite)
-        for row in () if report is None else report.rows:
-            cell = row.cells.get(key)
-            if entry_name(row.model) == model and cell is not None and cell.estimate is not None:
-                return row, cell.estimate
-        return None
-
-    def formula(self, model: str) -> str | None:
-        """Return the reading of a model's attention; None if there is only one."""
-        checkpoint = self.checkpoints.get(model)
-        architecture = None if checkpoint is None else checkpoint.architecture
-        formula: str | None = getattr(getattr(architecture, "attention", None), "formula", None)
-        return formula
-
-
 def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
     """Combine a printed table with the numbers of reports.
 
     Raises:
         KeyError: a suite or model of the table is not in the basis.
     """
+    margins = _Margins(published)
     rows = []
     twins = []
     for row in published.rows:
         printed = [(cell.column, cell) for cell in row.cells if cell is not None]
-        cells = {name: _cell(cell, published.runs, basis) for name, cell in printed}
-        rows.append(TableRow(label=row.label, cells=cells))
+        rows.append(TableRow(label=row.label, cells={name: _cell(cell, margins, basis) for name, cell in printed}))
         of_row = {name: _twin(cell.twin, cell.unit, basis) for name, cell in printed if cell.twin is not None}
         twins += [TwinRow(label=row.label, cells=of_row)] if of_row else []
+    numbers = {(row.label, name): cell for row in rows for name, cell in row.cells.items()}
+    suites = {each.suite or "" for cell in published.cells for each in (cell, cell.twin) if each is not None}
     return PaperTable(
         name=published.name,
         title=published.title,
@@ -181,6 +131,10 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
         twins=tuple(twins),
         twin_data=_data_of(twins, basis),
         is_counted=published.is_counted,
+        claims=judged_claims(published, {place: (cell.ours, cell.verdict) for place, cell in numbers.items()}, basis),
+        num_within_rounding=sum(claim.is_within_rounding for claim in published.claims),
+        no_claims=published.no_claims,
+        measured_with={name: basis.reports[name].provenance for name in sorted(suites) if name in basis.reports},
     )
 
 
@@ -190,27 +144,55 @@ def num_measured(tables: Sequence[PaperTable]) -> tuple[int, int]:
     return sum(cell.ours.measured is not None for cell in cells), len(cells)
 
 
-def _cell(cell: PublishedCell, runs: int, basis: Basis) -> TableCell:
+class _Margins:
+    """What the cells of a table are compared with: gains that are printed, and runs behind each number."""
+
+    def __init__(self, published: PublishedTable) -> None:
+        self.runs = published.runs
+        self._by_column = published.has_models_in_columns
+        self._counts = Counter(self._model(cell) for cell in published.cells)
+        self._gains: dict[tuple[str, str], list[float]] = {}
+        for claim in published.claims:
+            if not claim.is_within_rounding:
+                for cell in (claim.cell, claim.baseline):
+                    self._gains.setdefault((cell.row, cell.column), []).append(float(claim.gain))
+
+    def num_printed(self, cell: PublishedCell) -> int:
+        """Return the number of printed numbers of a cell's model."""
+        return self._counts[self._model(cell)]
+
+    def margin(self, cell: PublishedCell) -> float:
+        """Return the difference from a printed number that still counts as consistent."""
+        gains = self._gains.get((cell.row, cell.column), [])
+        return margin_of(gains, float(cell.value), float(cell.rounding), cell.unit)
+
+    def _model(self, cell: PublishedCell) -> str:
+        return cell.column if self._by_column else cell.row
+
+
+def _cell(cell: PublishedCell, margins: _Margins, basis: Basis) -> TableCell:
     nothing = Number(unit=cell.unit, model=cell.model, formula=cell.model and basis.formula(cell.model))
     if cell.missing is not None:
         return _unmeasured(cell, nothing, Verdict("no entry", cell.missing))
     assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
+    ours = basis.number(cell.suite, cell.model, cell.column_key, cell.unit, complement=cell.complement)
     found = basis.found(cell.suite, cell.model, cell.column_key)
-    if found is None or not isfinite(found[1].value):
-        return _unmeasured(cell, nothing, Verdict("not measured", _how_to(cell.suite, cell.model, basis)))
+    if ours.measured is None or found is None:
+        return _unmeasured(cell, nothing, Verdict("not measured", basis.how_to(cell.suite, cell.model)))
     row, estimate = found
-    ours = _number(row, estimate, cell.model, cell.unit, basis, complement=cell.complement)
-    assert ours.measured is not None  # it is finite
     evidence = Evidence(
         printed=float(cell.value),
         rounding=float(cell.rounding),
         unit=cell.unit,
-        runs=runs,
+        runs=margins.runs,
+        num_printed=margins.num_printed(cell),
+        margin=margins.margin(cell),
         measured=ours.measured,
-        of_seeds=tuple(_in_unit(value, cell.unit, cell.complement) for value in estimate.of_seeds),
+        seeds=ours.seeds,
         of_authors=cell.model in basis.of_authors and not row.seeds,
         differing=_differing(cell, row, estimate, basis),
         raised=ours.raised,
+        is_audited=ours.is_audited,
     )
     return TableCell(
         printed=cell.printed,
@@ -229,55 +211,25 @@ def _unmeasured(cell: PublishedCell, nothing: Number, verdict: Verdict) -> Table
 
 
 def _differing(cell: PublishedCell, row: Row, estimate: Estimate, basis: Basis) -> tuple[str, ...]:
-    assert cell.suite is not None and cell.model is not None  # noqa: PT018  # by schema
+    assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
     suite = basis.suites[cell.suite]
-    column = next(each for each in suite.columns if each.key == cell.column_key)
     measured = measured_of(
-        suite, column, basis.checkpoints[cell.model], num_examples=estimate.num_examples, limit=row.limit
+        suite,
+        basis.column(cell.suite, cell.column_key),
+        basis.checkpoints[cell.model],
+        num_examples=estimate.num_examples,
+        limit=row.limit,
     )
     return differing_fields(cell, measured, of_authors=cell.model in basis.of_authors and not row.seeds)
 
 
 def _twin(twin: PublishedTwin, unit: str, basis: Basis) -> TwinCell:
-    found = basis.found(twin.suite, twin.model, twin.column_key)
-    if found is None or not isfinite(found[1].value):
-        nothing = Number(unit=unit, model=twin.model, formula=basis.formula(twin.model))
-        return TwinCell(ours=nothing, suite=twin.suite, reason=_how_to(twin.suite, twin.model, basis))
-    row, estimate = found
-    return TwinCell(ours=_number(row, estimate, twin.model, unit, basis, complement=twin.complement), suite=twin.suite)
+    ours = basis.number(twin.suite, twin.model, twin.column_key, unit, complement=twin.complement)
+    reason = basis.how_to(twin.suite, twin.model) if ours.measured is None else ""
+    return TwinCell(ours=ours, suite=twin.suite, reason=reason)
 
 
 def _data_of(twins: Sequence[TwinRow], basis: Basis) -> tuple[str, ...]:
     models = dict.fromkeys(cell.ours.model for row in twins for cell in row.cells.values())
     entries = [basis.checkpoints[model] for model in models if model is not None and model in basis.checkpoints]
     return tuple(dict.fromkeys(each.training_data for each in entries if each.training_data))
-
-
-def _number(row: Row, estimate: Estimate, model: str, unit: str, basis: Basis, *, complement: bool) -> Number:
-    bounds = [
-        _in_unit(bound, unit, complement) if bound is not None and isfinite(bound) else None
-        for bound in (estimate.low, estimate.high)
-    ]
-    low, high = reversed(bounds) if complement else bounds
-    return Number(
-        unit=unit,
-        model=model,
-        formula=basis.formula(model),
-        measured=_in_unit(estimate.value, unit, complement),
-        low=low,
-        high=high,
-        num_seeds=len(row.seeds) or 1,
-        raised=tuple(flag.name for flag in row.raised),
-    )
-
-
-def _in_unit(value: float, unit: str, complement: bool) -> float:
-    value = 1 - value if complement else value
-    return 100 * value if unit == PER_CENT else value
-
-
-def _how_to(suite: str, model: str, basis: Basis) -> str:
-    """Return the command that measures a model under a suite, and its cost."""
-    num_seeds = sum(each.seed_of == model for each in basis.checkpoints.values())
-    command = command_of(suite, model, all_seeds=num_seeds > 0, registries=basis.registries)
-    return f"{command}, {cost_of(basis.suites[suite], 1 + num_seeds)}"

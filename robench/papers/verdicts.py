@@ -15,7 +15,17 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Literal
 
-from robench.papers.spread import FEWEST_SEEDS, MOST_SEEDS, Seeds, fewest, seeds_text, std_range, student
+from robench.papers.spread import (
+    FEWEST_SEEDS,
+    MOST_SEEDS,
+    NO_SEEDS,
+    PER_CENT,
+    Seeds,
+    fewest,
+    seeds_text,
+    std_range,
+    student,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +43,7 @@ VerdictName = Literal[
     "not measured",
     "no entry",
 ]
-PER_CENT = "%"
 POINTS = 0.05
-NO_SEEDS = Seeds(())
 ALPHA = 0.05
 # Far below any printed digit; differences of decimal fractions are not exact.
 _ROUNDING_ERROR = 1e-9
@@ -81,6 +89,7 @@ class Evidence:
         inferred: fields of the protocol that are not printed, but were fitted to printed numbers.
         differing: names of the fields of the protocol that differ.
         raised: names of the flags that are raised.
+        is_audited: whether the model's checks are known, of a number under attack.
     """
 
     printed: float
@@ -96,6 +105,7 @@ class Evidence:
     inferred: tuple[str, ...] = ()
     differing: tuple[str, ...] = ()
     raised: tuple[str, ...] = ()
+    is_audited: bool = True
 
     @property
     def difference(self) -> float:
@@ -123,6 +133,8 @@ def judged(evidence: Evidence) -> Verdict:
     if evidence.raised:
         name = "flagged" if found.name in ("reproduced", "consistent") else found.name
         found = replace(found, name=name, reason=f"raised: {', '.join(evidence.raised)}; {found.reason}")
+    if not evidence.is_audited:
+        found = replace(found, reason=f"{found.reason}; the model is not audited")
     if evidence.inferred and is_judged:
         reason = (
             f"{', '.join(evidence.inferred)} inferred from printed numbers, so that agreement is circular;"

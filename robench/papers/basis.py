@@ -1,0 +1,134 @@
+"""Measured numbers behind papers' tables, in the printed unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from robench.core.checkpoint import entry_name
+from robench.core.flags import concerns
+from robench.core.suite import views_of
+from robench.papers.cost import command_of, cost_of
+from robench.papers.spread import NO_SEEDS, PER_CENT, Seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from robench.comparison.evidence import Difference
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.report import Estimate, Report, Row
+    from robench.core.suite import Column, Suite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """Measured number in the unit of the printed one, if there is one.
+
+    Attributes:
+        model: checkpoint, or entry whose seeds are averaged; None if there is none.
+        formula: reading of the model's attention, ``paper`` or ``released``; None if there is only one.
+        measured: the number; None if it is not measured, or not finite.
+        low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.
+        num_seeds: number of training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
+        seeds: number of each training seed, if there are several.
+        raised: names of the flags that are raised and concern the number.
+        is_audited: whether the model's checks of attacks are known.
+        notes: what the report says beside the model's row.
+    """
+
+    unit: str
+    model: str | None = None
+    formula: str | None = None
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    num_seeds: int = 0
+    seeds: Seeds = NO_SEEDS
+    raised: tuple[str, ...] = ()
+    is_audited: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """Reports and declarations behind tables.
+
+    Attributes:
+        reports: reports by suite, with means over seeds; suites without results are left out.
+        suites: all suites in the tables, by name.
+        checkpoints: entries of the registry, by name.
+        of_authors: models with the authors' own weights; see ``reading.authors_models``.
+        differences: finds the difference of two models in a column over the same examples, of single checkpoints.
+        registries: further registry files, named in commands.
+    """
+
+    reports: Mapping[str, Report]
+    suites: Mapping[str, Suite]
+    checkpoints: Mapping[str, Checkpoint]
+    of_authors: Collection[str] = ()
+    differences: Callable[[str, str, str, str], Difference | None] | None = None
+    registries: Sequence[Path] = ()
+
+    def found(self, suite: str, model: str, key: str) -> tuple[Row, Estimate] | None:
+        """Return a model's row of a suite's report and its number in a column; None if it is not measured."""
+        report = self.reports.get(suite)
+        for row in () if report is None else report.rows:
+            cell = row.cells.get(key)
+            if entry_name(row.model) == model and cell is not None and cell.estimate is not None:
+                return row, cell.estimate
+        return None
+
+    def column(self, suite: str, key: str) -> Column:
+        """Return a column of a suite."""
+        return next(each for each in self.suites[suite].columns if each.key == key)
+
+    def formula(self, model: str) -> str | None:
+        """Return the reading of a model's attention; None if there is only one."""
+        checkpoint = self.checkpoints.get(model)
+        architecture = None if checkpoint is None else checkpoint.architecture
+        formula: str | None = getattr(getattr(architecture, "attention", None), "formula", None)
+        return formula
+
+    def number(self, suite: str, model: str, key: str, unit: str, *, complement: bool) -> Number:
+        """Return a model's number in a column of a suite, without value if it is not measured or not finite."""
+        found = self.found(suite, model, key)
+        if found is None or not isfinite(found[1].value):
+            return Number(unit=unit, model=model, formula=self.formula(model))
+        row, estimate = found
+        bounds = [
+            in_unit(bound, unit, complement) if bound is not None and isfinite(bound) else None
+            for bound in (estimate.low, estimate.high)
+        ]
+        low, high = reversed(bounds) if complement else bounds
+        column = self.column(suite, key)
+        views = {view.name: view for condition in self.suites[suite].conditions for view in views_of(condition)}
+        attacks = [views[name].attack for name in column.conditions]
+        is_attacked = any(attack.threat_model is not None or attack.search_norm is not None for attack in attacks)
+        step = 100 / estimate.num_examples if unit == PER_CENT and estimate.num_examples else 0.0
+        return Number(
+            unit=unit,
+            model=model,
+            formula=self.formula(model),
+            measured=in_unit(estimate.value, unit, complement),
+            low=low,
+            high=high,
+            num_seeds=len(row.seeds) or 1,
+            seeds=Seeds(tuple(in_unit(value, unit, complement) for value in estimate.of_seeds), step),
+            raised=tuple(flag.name for flag in row.raised if concerns(flag, is_attacked=is_attacked)),
+            is_audited=row.flags is not None or not is_attacked,
+            notes=row.notes,
+        )
+
+    def how_to(self, suite: str, model: str) -> str:
+        """Return the command that measures a model under a suite, and its cost."""
+        num_seeds = sum(each.seed_of == model for each in self.checkpoints.values())
+        command = command_of(suite, model, all_seeds=num_seeds > 0, registries=self.registries)
+        return f"{command}, {cost_of(self.suites[suite], 1 + num_seeds)}"
+
+
+def in_unit(value: float, unit: str, complement: bool) -> float:
+    """Return a measured value in the printed unit."""
+    value = 1 - value if complement else value
+    return 100 * value if unit == PER_CENT else value
