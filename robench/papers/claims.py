@@ -123,10 +123,11 @@ def summary_of(claims: Sequence[JudgedClaim], num_within_rounding: int) -> str:
     left_out = f"; {num_within_rounding} within rounding are left out" if num_within_rounding else ""
     rows = len({claim.row for claim in claims})
     chance = min(100.0, 100 * ALPHA / 2 * rows)
+    plurals = ["" if count == 1 else "s" for count in (len(claims), rows)]
     return (
-        f"{len(claims)} claims of gains over baselines: {found}{left_out}. Without true gains, at least one is"
+        f"{len(claims)} claim{plurals[0]} of gains over baselines: {found}{left_out}. Without true gains, at least one is"
         f" supported in at most {100 * ALPHA / 2:g} % of rows, and in at most {chance:g} % of tables of {rows}"
-        f" row{'s' * (rows != 1)}."
+        f" row{plurals[1]}."
     )
 
 
@@ -215,18 +216,7 @@ def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdi
         baseline: numbers of its baseline; three or more. Both larger where they are better, see ``PrintedGain``.
     """
     assert min(len(row), len(baseline)) >= FEWEST_SEEDS
-    gain = row.mean - baseline.mean
-    error, freedom = welch(row, baseline)
-    half_width = student(freedom, 1 - printed.alpha / 2) * error
-    low, high = gain - half_width, gain + half_width
-    error, freedom = welch(row, baseline, printed.runs)
-    allowed = student(freedom, 1 - printed.alpha / 2) * error + printed.rounding
-    includes_printed = abs(gain - printed.gain) <= allowed
-    name: ClaimVerdictName
-    if low <= 0 <= high:
-        name = "undecided" if includes_printed else "smaller"
-    else:
-        name = "supported" if (gain > 0) == (printed.gain > 0) else "contradicted"
+    name, (gain, low, high), includes_printed = compared_gain(printed, row, baseline)
     reason = f"measured gain {signed(gain)} [{signed(low)}, {signed(high)}] over {_counts(row, baseline)}"
     if name == "undecided":
         reason += f"; {_power_text(printed, row, baseline)}"
@@ -242,6 +232,25 @@ def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdi
         high=high,
         num_seeds=min(len(row), len(baseline)),
     )
+
+
+def compared_gain(
+    printed: PrintedGain, row: Seeds, baseline: Seeds
+) -> tuple[ClaimVerdictName, tuple[float, float, float], bool]:
+    """Return verdict, measured gain with its bounds, and whether it allows the printed gain; see ``judged_gain``."""
+    gain = row.mean - baseline.mean
+    error, freedom = welch(row, baseline)
+    half_width = student(freedom, 1 - printed.alpha / 2) * error
+    low, high = gain - half_width, gain + half_width
+    error, freedom = welch(row, baseline, printed.runs)
+    allowed = student(freedom, 1 - printed.alpha / 2) * error + printed.rounding
+    includes_printed = abs(gain - printed.gain) <= allowed
+    name: ClaimVerdictName
+    if low <= 0 <= high:
+        name = "undecided" if includes_printed else "smaller"
+    else:
+        name = "supported" if (gain > 0) == (printed.gain > 0) else "contradicted"
+    return name, (gain, low, high), includes_printed
 
 
 def judged_on_examples(

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 PER_CENT = "%"
 FEWEST_SEEDS = 3
 MOST_SEEDS = 1000
@@ -106,31 +109,29 @@ def power(gain: float, std: float, count: int, alpha: float) -> float:
         count: number of seeds of each; at least two.
         alpha: level of the test.
     """
-    from scipy.special import nctdtr
+    import numpy as np
+    from scipy.special import nctdtr, stdtrit
 
     if std == 0:
         return float(gain != 0)
-    freedom = 2 * count - 2
+    ratios, weights = _ratios(count)
+    critical = stdtrit((count - 1) / (ratios**2 + (1 - ratios) ** 2), 1 - alpha / 2)
     shift = abs(gain) / (std * sqrt(2 / count))
-    found = 0.0
-    for ratio, weight in _ratios(count):
-        critical = student((count - 1) / (ratio**2 + (1 - ratio) ** 2), 1 - alpha / 2)
-        below = float(nctdtr(freedom, shift, critical))
-        # Far in the tail the series of the distribution function does not converge; the power is 1 there.
-        found += weight * (1 - below if below == below else float(shift > critical))
-    return found
+    below = nctdtr(2 * count - 2, shift, critical)
+    # Far in the tails the series of the distribution function does not converge.
+    below = np.where(np.isnan(below), critical > shift, below)
+    return float(weights @ (1 - below))
 
 
 @cache
-def _ratios(count: int) -> tuple[tuple[float, float], ...]:
+def _ratios(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return ratios of one of two sample variances to their sum, with their probabilities."""
-    import numpy as np
     from scipy.special import roots_sh_jacobi
 
     half = (count - 1) / 2
-    # Beta(half, half) has the weight of shifted Jacobi polynomials.
+    # The ratio has the distribution Beta(half, half), the weight of shifted Jacobi polynomials.
     nodes, weights = roots_sh_jacobi(_NODES, 2 * half - 1, half)
-    return tuple(zip(nodes.tolist(), (weights / np.sum(weights)).tolist(), strict=True))
+    return nodes, weights / weights.sum()
 
 
 def fewest(is_enough: Callable[[int], bool]) -> int | None:

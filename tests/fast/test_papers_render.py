@@ -38,21 +38,22 @@ HOSTILE = {
     "markdown": "**bold** _slanted_ `code` ~~gone~~ # title \\",
 }
 COLUMNS = ("Clean", "Robust")
+COUPLED = replace(FLAG, name="coupled rows")
 TWINS = (
     "twins trained on digits, 1,197 training images: other sizes and budgets; they neither support nor refute the paper"
 )
 
 
 def example() -> PaperTable:
-    """Two rows and two columns: reproduced, of another protocol, no entry, a dash; one twin is measured."""
+    """Two rows and two columns: differing, of another protocol, no entry, a dash; a claim, and one twin is measured."""
     first = printed(twin=TWIN, inconsistent="70.54 elsewhere")
     second = printed("12.5", column="Robust", protocol={"examples": "10"})
     third = printed("3.1", row="Theirs", missing="no metric: yet", metric=None, remark="as 3 .1", model=None)
     cells = {CLEAN: cell_of(0.7051, 0.7011, 0.7091)}
-    reports = report_with("symvit", cells, flags=(FLAG,)) | report_with(
+    reports = report_with("symvit", cells, flags=(COUPLED,), notes=("measured in batches of 50",)) | report_with(
         "digits-symvit", {CLEAN: cell_of(0.97, 0.95, 0.98)}, "digits-shift"
     )
-    published = table_with(first, second, third, None, columns=COLUMNS)
+    published = replace(table_with(first, second, third, None, columns=COLUMNS, runs=1), baselines={"Ours": "Theirs"})
     return table_of(published, basis_with(reports, of_authors=("symvit",)))
 
 
@@ -110,7 +111,7 @@ class TestFormats:
             "digits-symvit",
         ):
             assert wanted in text
-        assert FLAG.name in text
+        assert COUPLED.name in text
         assert "70.54 elsewhere" in text
 
     @pytest.mark.parametrize("kind", HOSTILE)
@@ -156,10 +157,24 @@ class TestJson:
         assert cell["unit"] == "%"
         assert (cell["measured"], cell["low"], cell["high"]) == pytest.approx((70.51, 70.11, 70.91))
         assert cell["verdict"] == "differs"
-        assert cell["flags"] == [FLAG.name]
+        assert cell["flags"] == [COUPLED.name]
         assert cell["inconsistent"] == "70.54 elsewhere"
         other = document["rows"][0]["cells"]["Robust"]
         assert (other["verdict"], other["reason"]) == ("other protocol", "examples")
+
+    def test_claims_are_listed_with_null_where_nothing_is_measured(self) -> None:
+        document = json.loads(FORMATS["json"](example()))
+        (claim,) = document["claims"]
+        assert {name: claim[name] for name in ("row", "baseline", "column", "printed_gain", "verdict", "reason")} == {
+            "row": "Ours",
+            "baseline": "Theirs",
+            "column": "Clean",
+            "printed_gain": pytest.approx(67.34),
+            "verdict": "no entry",
+            "reason": "no metric: yet",
+        }
+        assert [claim[name] for name in ("gain", "low", "high")] == [None] * 3
+        assert (document["num_within_rounding"], document["no_claims"]) == (0, None)
 
     def test_what_is_not_measured_is_null_and_a_dash_is_absent(self) -> None:
         cells = json.loads(FORMATS["json"](example()))["rows"][1]["cells"]
@@ -192,6 +207,7 @@ class TestCsv:
             ("printed", "Ours", "Robust"),
             ("printed", "Theirs", "Clean"),
             ("twin", "Ours", "Clean"),
+            ("claim", "Ours", "Clean"),
         ]
         assert float(lines[0]["difference"]) == pytest.approx(0.07)
         assert (lines[3]["printed"], lines[3]["verdict"], lines[2]["measured"]) == ("", "", "")
@@ -205,6 +221,15 @@ class TestCsv:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
+def test_readers_see_claims_with_a_summary_and_what_was_measured_with() -> None:
+    text = FORMATS["text"](example())
+    assert re.search(r"Ours +Theirs +Clean +\+67\.340 % +— +no entry", text)
+    assert "1 claim of gains over baselines: 1 no entry." in text
+    assert "at least one is supported in at most 2.5 % of rows, and in at most 2.5 % of tables of 1 row." in text
+    assert "symvit: measured in batches of 50" in text
+    assert "imagenet-shift: seed 0" in text
+
+
 class TestHostileTexts:
     def test_html_shows_them_and_adds_no_element(self, kind: str) -> None:
         hostile, harmless = Page(FORMATS["html"](everywhere(HOSTILE[kind]))), Page(FORMATS["html"](everywhere("x")))
@@ -232,7 +257,7 @@ class TestLayout:
     def test_models_stand_beside_rows(self) -> None:
         block = page_of(example()).blocks[0]
         assert block.header == ("", "model", "flags", "Clean (%)", "Robust (%)")
-        assert [row[:3] for row in block.rows] == [("Ours", "symvit", FLAG.name), ("Theirs", "—", "—")]
+        assert [row[:3] for row in block.rows] == [("Ours", "symvit", COUPLED.name), ("Theirs", "—", "—")]
         assert block.rows[1][-1] == "—"
 
     def test_models_stand_above_columns_where_the_paper_has_them_there(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 from papers_examples import (
@@ -20,14 +21,20 @@ from papers_examples import (
     table_with,
 )
 
+from robench.comparison.evidence import Difference
 from robench.core.checkpoint import Weights
-from robench.core.report import Cell
+from robench.core.report import Cell, Report
 from robench.declare import find_suite, load_published, published_tables
 from robench.declare.printed import PublishedCell
 from robench.papers import num_measured
+from robench.papers.basis import Basis
+from robench.papers.claims import JudgedClaim
 from robench.papers.reading import authors_models, measured_models, models_by_suite, reports_for
-from robench.papers.table import Basis, PaperTable, TableCell, table_of
+from robench.papers.table import PaperTable, TableCell, table_of
 from robench.store import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TABLES = list(published_tables())
 
@@ -96,17 +103,44 @@ def test_other_units_are_left_as_they_are() -> None:
 
 @pytest.mark.parametrize("of_authors", [(), ("symvit",)])
 def test_one_checkpoint_is_evidence_only_if_it_is_the_authors(of_authors: tuple[str, ...]) -> None:
-    found = only_cell(printed(), measured_at(0.7044, of_authors=of_authors))
+    found = only_cell(printed(), measured_at(0.7044, of_authors=of_authors), runs=1)
     assert found.verdict.name == ("reproduced" if of_authors else "one seed")
+    assert only_cell(printed(), measured_at(0.7044, of_authors=of_authors)).verdict.name == (
+        "one of m runs" if of_authors else "one seed"
+    )
     assert found.ours.num_seeds == 1
+
+
+ATTACKED = {"suite": "imagenet-adv-rpc", "condition": "pgd-1", "metric": "top1_accuracy"}
+
+
+def attacked(**changes) -> TableCell:
+    basis = basis_with(
+        report_with("symvit", {"pgd-1/top1_accuracy": cell_of(0.7044)}, "imagenet-adv-rpc", **changes),
+        of_authors=("symvit",),
+    )
+    return only_cell(printed(**ATTACKED), basis, runs=1)
 
 
 def test_raised_flags_are_shown_and_take_the_agreement_away() -> None:
     calm = replace(FLAG, name="calm", is_raised=False)
-    found = only_cell(printed(), measured_at(0.7044, of_authors=("symvit",), flags=(FLAG, calm)))
+    found = attacked(flags=(FLAG, calm))
     assert found.ours.raised == (FLAG.name,)
     assert found.verdict.name == "flagged"
     assert FLAG.name in found.verdict.reason
+
+
+def test_flags_of_attacks_do_not_concern_the_clean_column() -> None:
+    coupled = replace(FLAG, name="coupled rows")
+    for flags, verdict in (((FLAG,), "reproduced"), ((coupled,), "flagged")):
+        found = only_cell(printed(), measured_at(0.7044, of_authors=("symvit",), flags=flags), runs=1)
+        assert found.verdict.name == verdict
+
+
+def test_a_number_under_attack_without_audit_says_so() -> None:
+    assert attacked(flags=None).verdict.reason.endswith("; the model is not audited")
+    assert "not audited" not in attacked(flags=()).verdict.reason
+    assert "not audited" not in only_cell(printed(), measured_at(0.7044), runs=1).verdict.reason
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.7044, "consistent"), (0.9, "differs")])
@@ -116,13 +150,14 @@ def test_means_over_seeds_are_compared_with_the_papers_runs(value: float, verdic
     basis = basis_with(report_with("symvit", cells, seeds=("symvit", "symvit@1", "symvit@2")))
     found = only_cell(printed(), basis)
     assert (found.verdict.name, found.ours.num_seeds) == (verdict, 3)
-    # t(2) 4.302653, s 0.2 points, 1/3 + 1/5 and 1/3 + 1/1, h 0.005.
-    assert "detectable difference 0.633, for 5 runs" in found.verdict.reason
-    assert "detectable difference 0.999, for 1 run of" in only_cell(printed(), basis, runs=1).verdict.reason
+    # t(2, 0.95) 2.919986, s 0.2 points, 1/3 + 1/5 and 1/3 + 1/1.
+    low, high = (value * 100 - 70.44 + sign * 0.42649 for sign in (-1, 1))
+    assert f"for 5 runs of the paper; 90 % interval [{low:+.3f}, {high:+.3f}], margin 0.500" in found.verdict.reason
+    assert f"{value * 100 - 70.44 + 0.67434:+.3f}], margin" in only_cell(printed(), basis, runs=1).verdict.reason
 
 
 def test_seeds_of_a_complement_are_complements() -> None:
-    cells = {CLEAN: cell_of(0.7, of_seeds=(0.69, 0.70, 0.71))}
+    cells = {CLEAN: cell_of(0.7, of_seeds=(0.699, 0.70, 0.701))}
     basis = basis_with(report_with("symvit", cells, seeds=("a", "b", "c")))
     assert only_cell(printed("30.0", complement=True), basis).verdict.name == "consistent"
     assert only_cell(printed("70.0", complement=True), basis).verdict.name == "differs"
@@ -173,6 +208,82 @@ def test_twins_stand_apart_and_give_the_printed_number_nothing() -> None:
 def test_an_unmeasured_twin_says_how_to_measure_it() -> None:
     (row,) = table_of(table_with(printed(twin=TWIN)), basis_with()).twins
     assert row.cells["Clean"].reason.startswith("robench run --suite digits-shift --model digits-symvit --all-seeds, ")
+
+
+def claims_of(*reports: Mapping[str, Report], differences=None, **changes) -> tuple[JudgedClaim, ...]:
+    """Claims of a row over another, in clean accuracy and, a printed gain within rounding, under PGD."""
+    cells = (
+        printed("71.4"),
+        printed("30.01", column="PGD", **ATTACKED),
+        printed("70.4", "deit-tiny", row="Theirs"),
+        printed("30.02", "deit-tiny", row="Theirs", column="PGD", **ATTACKED),
+    )
+    rows = tuple(row for report in reports for row in report["imagenet-shift"].rows)
+    one = {"imagenet-shift": replace(reports[0]["imagenet-shift"], rows=rows)} if reports else {}
+    published = replace(table_with(*cells, columns=("Clean", "PGD"), **changes), baselines={"Ours": "Theirs"})
+    found = table_of(published, basis_with(one, differences=differences))
+    assert found.num_within_rounding == 1
+    return found.claims
+
+
+def over_seeds(model: str, value: float, **changes) -> dict[str, Report]:
+    seeds = tuple(value + offset for offset in (-0.001, 0.0, 0.0005, 0.001))
+    return report_with(model, {CLEAN: cell_of(value, of_seeds=seeds)}, seeds=tuple("abcd"), **changes)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [(0.715, 0.705, "supported"), (0.705, 0.715, "contradicted"), (0.71, 0.71, "smaller")],
+)
+def test_a_row_is_judged_against_its_baseline(ours: float, theirs: float, verdict: str) -> None:
+    (claim,) = claims_of(over_seeds("symvit", ours), over_seeds("deit-tiny", theirs))
+    assert (claim.row, claim.baseline, claim.column, claim.unit) == ("Ours", "Theirs", "Clean", "%")
+    assert claim.printed_gain == pytest.approx(1.0)
+    assert claim.verdict.name == verdict
+    assert claim.verdict.gain == pytest.approx(100 * (ours - theirs))
+    assert claim.verdict.num_seeds == 4
+
+
+def test_a_flag_of_either_model_takes_the_support_away() -> None:
+    flagged = over_seeds("deit-tiny", 0.705, flags=(replace(FLAG, name="coupled rows"),))
+    (claim,) = claims_of(over_seeds("symvit", 0.715), flagged)
+    assert claim.verdict.name == "flagged"
+    assert claim.verdict.reason.startswith("raised: coupled rows; measured gain +1.000")
+
+
+def test_single_checkpoints_are_compared_by_example() -> None:
+    asked = []
+
+    def differences(*names: str) -> Difference:
+        asked.append(names)
+        return Difference(value=0.01, low=0.002, high=0.018, method="m")
+
+    reports = [report_with(name, {CLEAN: cell_of(value)}) for name, value in (("symvit", 0.71), ("deit-tiny", 0.70))]
+    (claim,) = claims_of(*reports, differences=differences)
+    assert asked == [("imagenet-shift", "symvit", "deit-tiny", CLEAN)]
+    assert (claim.verdict.name, claim.verdict.low, claim.verdict.high) == ("one seed", *map(pytest.approx, (0.2, 1.8)))
+
+
+def test_a_claim_of_which_one_side_is_not_measured_says_how() -> None:
+    (claim,) = claims_of(over_seeds("symvit", 0.715))
+    assert claim.verdict.name == "not measured"
+    assert claim.verdict.gain is None
+    assert "--model deit-tiny" in claim.verdict.reason
+    assert "--model symvit" not in claim.verdict.reason
+
+
+def test_smaller_numbers_are_gains_where_they_are_better() -> None:
+    cells = (
+        printed("33.0", unit="", better="lower"),
+        printed("34.0", "deit-tiny", row="Theirs", unit="", better="lower"),
+    )
+    reports = over_seeds("symvit", 33.0), over_seeds("deit-tiny", 34.0)
+    rows = tuple(row for report in reports for row in report["imagenet-shift"].rows)
+    one = {"imagenet-shift": replace(reports[0]["imagenet-shift"], rows=rows)}
+    published = replace(table_with(*cells), baselines={"Ours": "Theirs"})
+    (claim,) = table_of(published, basis_with(one)).claims
+    assert (claim.printed_gain, claim.verdict.gain) == pytest.approx((1.0, 1.0))
+    assert claim.verdict.name == "supported"
 
 
 def test_dashes_are_no_cells() -> None:
