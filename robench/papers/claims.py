@@ -125,8 +125,8 @@ def summary_of(claims: Sequence[JudgedClaim], num_within_rounding: int) -> str:
     chance = min(100.0, 100 * ALPHA / 2 * rows)
     plurals = ["" if count == 1 else "s" for count in (len(claims), rows)]
     return (
-        f"{len(claims)} claim{plurals[0]} of gains over baselines: {found}{left_out}. Without true gains, at least one is"
-        f" supported in at most {100 * ALPHA / 2:g} % of rows, and in at most {chance:g} % of tables of {rows}"
+        f"{len(claims)} claim{plurals[0]} of gains over baselines: {found}{left_out}. Without true gains, at least one"
+        f" is supported in at most {100 * ALPHA / 2:g} % of rows, and in at most {chance:g} % of tables of {rows}"
         f" row{plurals[1]}."
     )
 
