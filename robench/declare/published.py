@@ -261,28 +261,39 @@ def _claim_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:
         message = "must be given with the other: claims: none, and in reason why the table claims no gain"
         yield document.problem(("claims" if entry.claims else "reason",), message)
     of_rows, of_columns = _baselines(entry.rows), _baselines(entry.columns)
-    sides = (("rows", entry.rows, of_rows), ("columns", entry.columns, of_columns))
     if of_rows and of_columns:
         index, first = next((i, each) for i, each in enumerate(entry.rows) if each.baseline is not None)
         message = f"row {show(first.label)} has a baseline, and so have columns; leave out one, the models are either"
         yield document.problem(("rows", index, "baseline"), message)
-    for below, entries, baselines in sides:
-        names = [_label(each) for each in entries]
-        for index, (name, baseline) in enumerate((name, baselines.get(name)) for name in names):
-            where = (below, index, "baseline")
-            if baseline is not None and (entry.claims is not None or not entry.counted):
-                yield document.problem(where, "must be left out where the table has claims: none, or counts no results")
-            elif baseline is not None and (baseline not in names or baseline == name):
-                yield document.problem(where, f"must be another of the {below}, got {show(baseline)}; {show(name)}")
-            elif baseline is not None and baseline in baselines:
-                message = f"{show(baseline)} has a baseline of its own, {show(baselines[baseline])}; name that one"
-                yield document.problem(where, message)
-            elif baseline is None and baselines and name not in baselines.values():
-                message = f"{show(name)} needs a baseline, since it is none of any other; name one of the {below}"
-                yield document.problem((below, index), message)
-    if entry.counted and entry.claims is None and not of_rows and not of_columns:
+    elif of_rows or of_columns:
+        below, entries = ("rows", entry.rows) if of_rows else ("columns", entry.columns)
+        for where, message in _baseline_problems(
+            entry, below, [_label(each) for each in entries], of_rows or of_columns
+        ):
+            yield document.problem(where, message)
+    elif entry.counted and entry.claims is None:
         message = "no row or column has a baseline; name them, or state claims: none and the reason"
         yield document.problem(("rows",), message)
+
+
+def _baseline_problems(
+    entry: TableEntry, below: str, names: list[str], baselines: Mapping[str, str]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield places and problems of baselines, of rows or of columns; none if it is unknown which one a name means."""
+    if len(set(names)) < len(names):
+        return
+    for index, name in enumerate(names):
+        baseline, where = baselines.get(name), (below, index, "baseline")
+        if baseline is None:
+            if name not in baselines.values():
+                message = f"{show(name)} needs a baseline, since no other has it as baseline; name one of the {below}"
+                yield (below, index), message
+        elif entry.claims is not None or not entry.counted:
+            yield where, "must be left out where the table has claims: none, or counts no results"
+        elif baseline not in names or baseline == name:
+            yield where, f"must be another of the {below}, got {show(baseline)}; {show(name)}"
+        elif baseline in baselines:
+            yield where, f"{show(baseline)} has a baseline of its own, {show(baselines[baseline])}; name that one"
 
 
 def _cell_problems(document: Document, entry: TableEntry) -> Iterator[Problem]:

@@ -61,6 +61,7 @@ columns:
   - {name: PPL, unit: "", missing: no language model}
 rows:
   - label: Ours
+    baseline: Theirs
     model: symvit
     twin: {model: digits-symvit}
     protocol: {epochs: 300}
@@ -173,6 +174,7 @@ def test_numbers_are_exact_and_know_their_rounding(table: PublishedTable) -> Non
 
 def test_tables_that_are_not_counted_may_print_what_is_no_number(tmp_path: Path) -> None:
     text = TABLE.replace('"72.2"', '"11+[1]"').replace("Theirs 72.2", "Theirs 11+[1]").replace("runs: 3", "runs: 1")
+    text = text.replace("    baseline: Theirs\n", "")
     table = read_published(write(tmp_path, f"counted: false\n{text}"))
     assert not table.is_counted
     with pytest.raises(ValueError, match="Invalid literal"):
@@ -187,6 +189,11 @@ def test_tables_that_are_not_counted_may_print_what_is_no_number(tmp_path: Path)
         ("runs: 3", "runs: 3\nnotes: none", "line 8: notes: unknown field 'notes'. Known: caption_line"),
         ("    model: deit-tiny", "    modle: deit-tiny", "unknown field 'modle'. Did you mean 'model'?"),
         ('["72.2", null', "[72.2, null", "rows[1].printed[0]: must be text, got 72.2; put it in quotes"),
+        (
+            "model: deit-tiny",
+            "model: deit-tiny\n    better: up",
+            "rows[1].better: unknown value 'up'. Known: higher, lower, neither.",
+        ),
         ("label: Theirs", "label: ''", "rows[1].label: must not be empty"),
         ("line: 11", "line: 0", "rows[1].line: must be at least 1, got 0"),
         ("epochs: 300", "epochs: [300]", "rows[0].protocol.epochs: must be text or a number, got a list"),
@@ -343,8 +350,9 @@ def test_the_page_explains_every_name_of_a_protocol_and_no_other() -> None:
 def test_the_example_of_the_page_is_a_table(tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     table = read_published(write(tmp_path, example, "rpc-1.yaml"))
-    assert [cell.printed for cell in table.cells] == ["28.98", "41.45", "5.2"]
-    assert [cell.twin is not None for cell in table.cells] == [True, False, False]
+    assert [cell.printed for cell in table.cells] == ["28.98", "41.45", "5.2", "29.99", "42.35", "5.2"]
+    assert [cell.twin is not None for cell in table.cells] == [True, False, False, False, False, False]
+    assert [claim.place for claim in table.claims] == ["IN-R top-1", "IN-C top-1"]
 
 
 def test_the_code_of_the_page_gives_what_its_comments_say() -> None:
