@@ -76,7 +76,7 @@ class ClaimVerdict:
     """Verdict on a claim.
 
     Attributes:
-        gain: measured gain, with bounds ``low`` and ``high`` of its interval; None where there is none.
+        gain: measured gain, with bounds ``low`` and ``high`` of its interval; None where it is not measured.
         num_seeds: training seeds of the row or of its baseline, whichever has fewer; 0 if nothing is measured.
     """
 
@@ -108,7 +108,7 @@ class JudgedClaim:
 
     @property
     def gain_text(self) -> str:
-        """Measured gain with its interval; empty if there is none."""
+        """Measured gain with its interval; empty if it is not measured."""
         found = self.verdict
         if found.gain is None:
             return ""
@@ -117,7 +117,7 @@ class JudgedClaim:
 
 
 def summary_of(claims: Sequence[JudgedClaim], num_within_rounding: int) -> str:
-    """Return how many claims of a table have which verdict, and how often chance alone supports one."""
+    """Return the counts of verdicts on claims, and the probability that chance alone supports one."""
     counts = Counter(claim.verdict.name for claim in claims)
     found = ", ".join(f"{counts[name]} {name}" for name in get_args(ClaimVerdictName) if counts[name])
     left_out = f"; {num_within_rounding} within rounding are left out" if num_within_rounding else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.papers.claims import summary_of
+from robench.papers.spread import PER_CENT
 from robench.papers.table import num_measured
 from robench.papers.verdicts import signed
 from robench.reports.grid import ONE_CHECKPOINT
@@ -84,7 +85,7 @@ def page_of(table: PaperTable) -> Page:
     ]
     blocks = [_block("", table.columns, printed_lines)]
     if twin_lines:
-        # A block of its own: columns of which no row has a twin are left out.
+        # Columns without any twin are left out.
         columns = tuple(name for name in table.columns if any(name in items for _, items in twin_lines))
         blocks.append(_block(clipped(table.twins_are, NOTE_WIDTH), columns, twin_lines))
     if table.claims:
@@ -113,7 +114,7 @@ def _claims_block(claims: Sequence[JudgedClaim]) -> Block:
             clipped(each.row),
             clipped(each.baseline),
             clipped(each.column),
-            f"{signed(each.printed_gain)} {each.unit}".rstrip(),
+            f"{signed(each.printed_gain)} {'points' if each.unit == PER_CENT else each.unit}".rstrip(),
             each.gain_text or _NOTHING,
             f"{each.verdict.name} {notes.mark(f'{each.verdict.name}: {each.verdict.reason}')}",
         )
@@ -126,7 +127,7 @@ def _claims_block(claims: Sequence[JudgedClaim]) -> Block:
 
 
 def _row_notes(table: PaperTable) -> list[str]:
-    """Return what reports say beside the rows of models, such as the batch size of coupled rows."""
+    """Return the notes of reports on the rows of models, such as the batch size of coupled rows."""
     numbers = [cell.ours for cell in table.cells]
     notes = dict.fromkeys(f"{number.model}: {note}" for number in numbers for note in number.notes)
     return [clipped(note, NOTE_WIDTH) for note in notes]

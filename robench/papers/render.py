@@ -94,11 +94,11 @@ def render_json(table: PaperTable) -> str:
     """Render the table as JSON, numbers unrounded in the printed unit.
 
     ``rows`` have ``cells`` by column, for printed numbers only: ``printed``, ``unit``, ``measured`` with its bounds
-    ``low`` and ``high`` (null if there is none), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
+    ``low`` and ``high`` (null if undefined), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
     ``num_seeds``, ``flags`` (raised ones), and ``inconsistent`` and ``remark`` if there are any. ``twins`` are rows of
     the same shape without printed number and verdict, with their ``suite``; ``twins_are`` is their heading.
     ``claims`` are the printed gains over baselines with what was measured of them, null where nothing is;
-    ``num_within_rounding`` gains are no claims, and ``no_claims`` says why a table has none.
+    ``num_within_rounding`` counts gains that rounding may have made, and ``no_claims`` says why a table claims nothing.
     """
     document: dict[str, Json] = {
         "table": table.name,

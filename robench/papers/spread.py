@@ -32,10 +32,10 @@ _NODES = 64
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """A model's numbers, one for each training seed, in a printed unit.
+    """Numbers of a model, one for each training seed, in a printed unit.
 
     Attributes:
-        step: change of a number by one example in that unit; 0 where a number is no mean of binary outcomes.
+        step: change of a number by one example in that unit; 0 unless numbers are means of binary outcomes.
     """
 
     values: tuple[float, ...]
@@ -53,7 +53,7 @@ class Seeds:
 
     @property
     def is_floored(self) -> bool:
-        """Whether the seeds differ by less than the standard deviation that is assumed."""
+        """Return whether the seeds differ by less than the assumed standard deviation."""
         return self.std > stdev(self.values)
 
     def times(self, factor: float) -> Seeds:

@@ -74,7 +74,7 @@ class PaperTable(Rendered):
         twins: only the rows with any.
         twin_data: training data of the twins' models, as in the registry.
         claims: verdicts on the printed gains over baselines.
-        num_within_rounding: number of printed gains that rounding alone may have made, which are no claims.
+        num_within_rounding: number of printed gains that rounding alone may have made, left out of ``claims``.
         no_claims: why the table claims nothing; None if it does.
         measured_with: releases and kinds of device behind the numbers, by suite.
     """
@@ -145,7 +145,7 @@ def num_measured(tables: Sequence[PaperTable]) -> tuple[int, int]:
 
 
 class _Margins:
-    """What the cells of a table are compared with: gains that are printed, and runs behind each number."""
+    """Printed gains, and the runs behind printed numbers, that the cells of a table are compared with."""
 
     def __init__(self, published: PublishedTable) -> None:
         self.runs = published.runs

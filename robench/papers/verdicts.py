@@ -65,7 +65,7 @@ class Verdict:
 
     @property
     def title(self) -> str:
-        """Name, with what stands beside it."""
+        """Name, with its qualification."""
         return self.name if self.is_recipe_stated else f"{self.name}, recipe not stated"
 
     def __str__(self) -> str:
@@ -79,12 +79,12 @@ class Evidence:
     Attributes:
         printed: the number; ``rounding``: half a unit of its last digit.
         unit: unit of both; tolerances in points are of per cent alone.
-        runs: training runs that the printed number is the mean of.
+        runs: number of training runs whose mean is printed.
         num_printed: number of printed numbers in the row.
         margin: difference that still counts as consistent.
         measured: the number of one checkpoint, or the mean over seeds.
         seeds: numbers of training seeds, beside the authors' weights if those are measured.
-        of_authors: the weights are the authors' own, which ``measured`` is the number of.
+        of_authors: whether ``measured`` is the number of the authors' own weights.
         is_recipe_stated: whether the paper states how its model was trained.
         inferred: fields of the protocol that are not printed, but were fitted to printed numbers.
         differing: names of the fields of the protocol that differ.
@@ -141,7 +141,7 @@ def judged(evidence: Evidence) -> Verdict:
             f" {found.name}: {found.reason}"
         )
         found = replace(found, name="inferred", reason=reason)
-    # Authors' weights were trained as they were trained, whatever the paper says of it.
+    # Authors' weights need no recipe.
     is_stated = evidence.is_recipe_stated or evidence.of_authors or not is_judged
     return replace(found, is_recipe_stated=is_stated)
 
@@ -204,7 +204,7 @@ def _compared(evidence: Evidence, factor: float) -> tuple[VerdictName, str]:
 
 
 def _seeds_needed(evidence: Evidence) -> str:
-    """Return how many seeds the 90 % interval takes to fit within the margin, if the true difference is none."""
+    """Return the number of seeds with which the 90 % interval fits within the margin, if the true difference is 0."""
     seeds = evidence.seeds
     needed = [
         fewest(lambda count, std=std: _half_width(std, count, evidence.runs) <= evidence.margin)  # type: ignore[misc]
