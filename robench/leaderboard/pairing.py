@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from robench.comparison.evidence import difference_over_seeds, evidence_of_pair, holm
 from robench.comparison.permutation import pair
 from robench.core.errors import IncomparableError
-from robench.core.report import Standing
+from robench.core.report import Rank
 from robench.metrics.contributions import Contributions
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ def p_value(first: Testable, second: Testable, *, may_permute: bool = True) -> f
     return evidence_of_pair(paired, lower_is_better=False).p_value
 
 
-def standings(
-    values: Mapping[str, float], testable: Mapping[str, Testable], *, lower_is_better: bool
-) -> dict[str, Standing]:
-    """Return the standing of each model that has a number.
+def ranks(values: Mapping[str, float], testable: Mapping[str, Testable], *, lower_is_better: bool) -> dict[str, Rank]:
+    """Return the rank of each model that has a number.
 
     Args:
         values: numbers of one column by model; of equal ones the first is the best.
@@ -76,7 +74,7 @@ def standings(
     }
     adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
     return {
-        model: Standing(
+        model: Rank(
             is_best=model == best,
             p=tested.get(model),
             adjusted=adjusted.get(model),
