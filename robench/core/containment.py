@@ -131,7 +131,7 @@ class Contained:
 
 
 @contextmanager
-def blamed(title: str) -> Iterator[None]:
+def attributed_to(title: str) -> Iterator[None]:
     """Contain code of a model's author, and prefix the message of any error it raises with ``title``.
 
     Raises:

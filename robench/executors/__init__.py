@@ -1,7 +1,7 @@
 """Executors: where and by how many workers shards are measured."""
 
 from robench.core.plugins import Plugins
-from robench.executors.base import Crew, Death, ExecutorBase
+from robench.executors.base import Death, ExecutorBase, WorkerPool
 from robench.executors.processes import Processes, ProcessExecutor, answers_in_a_process
 from robench.executors.ray import Ray
 from robench.executors.serial import Serial, SerialExecutor
@@ -18,7 +18,6 @@ __all__ = [
     "EXECUTORS",
     "IN_PROCESS",
     "ON_THIS_MACHINE",
-    "Crew",
     "Death",
     "ExecutorBase",
     "ProcessExecutor",
@@ -26,5 +25,6 @@ __all__ = [
     "Ray",
     "Serial",
     "SerialExecutor",
+    "WorkerPool",
     "answers_in_a_process",
 ]

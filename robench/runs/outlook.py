@@ -9,7 +9,7 @@ from robench.core.identity import key_of, to_plain
 from robench.datasets import open_dataset
 from robench.runs.calibration import calibrated, flops_of
 from robench.runs.estimate import cost_of, pace_of, work_of
-from robench.runs.fit import checks_apart
+from robench.runs.fit import checks_in_subprocess
 from robench.scheduling.pace import Pace, Source
 from robench.scheduling.simulation import SimulatedWorker, joined, simulate
 
@@ -121,7 +121,7 @@ def _counted(run: PreparedRun, names: set[str]) -> dict[str, Pace]:
         built = [to_plain(checkpoint.architecture), to_plain(checkpoint.preprocessing)]
         key = key_of([*built, checkpoint.name if module else ""])
         # Code of others runs in a process of its own, or not at all.
-        if key not in counted and not checks_apart(checkpoint, request, workers):
+        if key not in counted and not checks_in_subprocess(checkpoint, request, workers):
             dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
             counted[key] = flops_of(checkpoint, declared, dataset, module)
         if (flops := counted.get(key)) is not None:

@@ -233,8 +233,8 @@ def submitted(script: Path, *, after: str | None = None) -> str:
         raise UsageError(f"sbatch cannot be run ({error.strerror})") from error
     answer, complaint = printed
     if sbatch.returncode != 0 or not re.fullmatch(r"\d+(;[\w.-]+)?", answer):
-        said = complaint or answer or "it said nothing"
-        raise UsageError(f"sbatch did not take {script} (exit code {sbatch.returncode}): {said}")
+        reason = complaint or answer or "it printed nothing"
+        raise UsageError(f"sbatch did not take {script} (exit code {sbatch.returncode}): {reason}")
     if complaint:
         logging.getLogger(__name__).warning("%s", complaint)
     return answer
