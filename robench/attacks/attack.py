@@ -49,10 +49,10 @@ def attack(
     reached = function(declaration, problem)
     problem.ledger.require_finite()
     if not isinstance(reached, Reached) or reached.points.shape != problem.inputs.shape:
-        met = tuple(reached.points.shape) if isinstance(reached, Reached) else type(reached).__name__
+        found = tuple(reached.points.shape) if isinstance(reached, Reached) else type(reached).__name__
         title = title_of("attack", declaration, declaration.kind)
         raise ContractError(
-            f"{title} returned {met}, wanted Reached with points of shape {tuple(problem.inputs.shape)}"
+            f"{title} returned {found}, wanted Reached with points of shape {tuple(problem.inputs.shape)}"
         )
     inputs = problem.pixels(reached.points).detach()
     num_clamped = None

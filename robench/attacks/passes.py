@@ -51,7 +51,7 @@ class Graph:
     outputs: Tensor
     of_rows: Sequence[Tensor]
 
-    def slope(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    def gradient(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients."""
         with torch.enable_grad():
             values = loss(self.outputs, *self.of_rows)

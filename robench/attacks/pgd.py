@@ -63,8 +63,8 @@ class Pgd(SearchingAttack):
         """Return problems between fields: exactly one step size, at most the budget; restarts need random starts."""
         problems = SearchingAttack.contradictions(self)
         if (self.step_size is None) == (self.relative_step is None):
-            met = "neither" if self.step_size is None else "both"
-            problems.append(("", f"one of step_size and relative_step must be given, got {met}"))
+            found = "neither" if self.step_size is None else "both"
+            problems.append(("", f"one of step_size and relative_step must be given, got {found}"))
         elif self.epsilon and self.step_length > self.epsilon:
             problems.append(("", f"a step must be at most epsilon {self.epsilon} long, got {self.step_length}"))
         if self.num_restarts > 1 and not self.random_start:

@@ -51,7 +51,7 @@ class SparseL1Search:
     def step(self, problem: Problem, state: State, step: int) -> State:
         """Return the points after one projected step."""
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
-        gradient, region = seen.slope(), problem.region
+        gradient, region = seen.gradient(), problem.region
         has_room = torch.where(gradient > 0, state.points < region.upper, state.points > region.lower)
         count = num_largest(self.declaration.sparsity, gradient[0].numel())
         direction = along_largest(gradient * has_room, problem.labels.new_full((len(gradient),), count), count)

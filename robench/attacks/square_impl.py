@@ -99,10 +99,10 @@ class SquareSearch:
         if step % TRIALS_AT_ONCE == 0:
             stream = Stream(purpose="squares", restart=state.restart, step=step // TRIALS_AT_ONCE)
             drawn = problem.draws.uniform(stream, (TRIALS_AT_ONCE, NUM_PLACES + best.shape[1]))
-        share = share_of_pixels(step, self.num_scheduled, self.declaration.p_init)
+        proportion = proportion_of_pixels(step, self.num_scheduled, self.declaration.p_init)
         trial = _flipped if problem.region.norm == "linf" else _moved
         as_drawn = self.declaration.trials == "as_drawn"
-        points = trial(problem, best, share, drawn[:, step % TRIALS_AT_ONCE], as_drawn=as_drawn)
+        points = trial(problem, best, proportion, drawn[:, step % TRIALS_AT_ONCE], as_drawn=as_drawn)
         values = torch.maximum(seen.values, state.values)
         return replace(state, points=points, seen=seen, best=best, values=values, drawn=drawn)
 
@@ -118,10 +118,10 @@ def square(declaration: Square, problem: Problem) -> Reached:
     )
 
 
-def share_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:
+def proportion_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:
     """Return the proportion of pixels covered by the square of trial ``step``, in a schedule for this many queries.
 
-    >>> [share_of_pixels(step, 10_000, 0.8) for step in (0, 10, 11, 51, 9_999)]
+    >>> [proportion_of_pixels(step, 10_000, 0.8) for step in (0, 10, 11, 51, 9_999)]
     [0.8, 0.8, 0.4, 0.2, 0.0015625]
     """
     rescaled = step * SCHEDULED // num_scheduled
@@ -134,13 +134,13 @@ def _stripes(problem: Problem, restart: int) -> Tensor:
     return torch.where(signs > 0, problem.region.upper, problem.region.lower)
 
 
-def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
+def _flipped(problem: Problem, best: Tensor, proportion: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
     """Return best points with one square at the edge of the budget; ``drawn`` are numbers (B, places and channels).
 
     Unless signs are used as drawn, those of a trial that changes nothing are flipped.
     """
     height, width = best.shape[2:]
-    side = min(max(round(sqrt(share * height * width)), 1), height, width)
+    side = min(max(round(sqrt(proportion * height * width)), 1), height, width)
     cells = window_cells(drawn[:, :2], side, best.shape, spares_last=as_drawn)
     is_up = (drawn[:, NUM_PLACES:] >= 0.5)[..., None, None]
     upper, lower = cut_out(problem.region.upper, cells), cut_out(problem.region.lower, cells)
@@ -160,14 +160,14 @@ def _bumps(problem: Problem, restart: int) -> Tensor:
     return _spent(problem, change)
 
 
-def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
+def _moved(problem: Problem, best: Tensor, proportion: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
     """Return best points with the change of one window moved to another; ``drawn`` as in ``_flipped``.
 
     Pixels in both windows belong to the destination. The new window receives, channel by channel, the energy of both
     windows and the unused part, so that the whole change has the length of the budget again.
     """
     norm, (channels, height, width) = problem.region.norm, best.shape[1:]
-    side = min(max(round(sqrt(share * height * width)), 3) | 1, height, width)
+    side = min(max(round(sqrt(proportion * height * width)), 3) | 1, height, width)
     target, source = (
         window_cells(drawn[:, place : place + 2], side, best.shape, spares_last=as_drawn) for place in (0, 2)
     )
@@ -248,8 +248,8 @@ def put_in(images: Tensor, cells: Tensor, windows: Tensor) -> Tensor:
 
 def bump(side: int, like: Tensor, drawn: Tensor, norm: str = "l2") -> Tensor:
     """Return bumps (B, 1, S, S) of length 1 in ``norm``: a hill above or beside its hollow, as drawn (B,)."""
-    standing = _bump(side, norm, like.dtype, like.device)
-    return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, standing.T, standing)
+    vertical = _bump(side, norm, like.dtype, like.device)
+    return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, vertical.T, vertical)
 
 
 @lru_cache(maxsize=64)

@@ -110,16 +110,16 @@ def agreement_of(
         examples = _without(examples, views, violates, batch)
         anew = rescore(shard, examples, model, dataset)
     rows = violates.T.ravel()
-    told, found = submitted.outcomes, anew.outcomes
-    if not _are_of_the_same(told, found):
+    stated, found = submitted.outcomes, anew.outcomes
+    if not _are_of_the_same(stated, found):
         raise ContractError("the record's outcomes are of other examples or budgets than the shard's")
-    other_decision, other_number = (each & ~rows for each in _differences(told, found))
+    other_decision, other_number = (each & ~rows for each in _differences(stated, found))
     is_tied = np.zeros(len(rows), np.bool_)
     if other_decision.any():
         doubtful = np.flatnonzero(other_decision)
-        is_tied[doubtful] = _are_tied(shard.measurement, batch, examples, told.take(doubtful), doubtful, model)
+        is_tied[doubtful] = _are_tied(shard.measurement, batch, examples, stated.take(doubtful), doubtful, model)
     differs = (other_decision & ~is_tied) | other_number
-    return Agreement(submitted=told, rescored=found, violates=rows, differs=differs, is_tied=is_tied & ~differs)
+    return Agreement(submitted=stated, rescored=found, violates=rows, differs=differs, is_tied=is_tied & ~differs)
 
 
 def _check_form(shard: Shard, examples: AdversarialExamples, batch: Batch, views: Sequence[View]) -> None:
@@ -214,9 +214,9 @@ def _differences(submitted: Outcomes, found: Outcomes) -> tuple[Rows, Rows]:
 def _are_other(field: Field, submitted: Values | None, found: Values | None, tolerance: float, length: int) -> Rows:
     if submitted is None:
         return np.zeros(length, np.bool_)
-    told = np.ones(length, np.bool_) if submitted.missing is None else ~submitted.missing
+    stated = np.ones(length, np.bool_) if submitted.missing is None else ~submitted.missing
     if found is None:
-        return told
+        return stated
     known = np.ones(length, np.bool_) if found.missing is None else ~found.missing
     if field.type is float:
         with np.errstate(invalid="ignore"):
@@ -225,7 +225,7 @@ def _are_other(field: Field, submitted: Values | None, found: Values | None, tol
             far |= ~np.isfinite(submitted.array - found.array) & ~_are_equal(submitted.array, found.array)
     else:
         far = submitted.array != found.array
-    wrong: Rows = told & (far | ~known)
+    wrong: Rows = stated & (far | ~known)
     return wrong
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from robench.core.protocols import Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import decoded, encoded_batch
-from robench.perturbations.word_swap_impl import LINE_END, replaced, share_of, uniform, words_of
+from robench.perturbations.word_swap_impl import LINE_END, chosen_words, replaced, uniform, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,5 +150,5 @@ def _edited(text: str, declaration: CharacterEdits, seed_of_words: int, seed_of_
             edits.append(found)
     wanted = declaration.rate * len(words_of(text, without_stop_words=False))
     drawn = uniform(seed_of_edits, len(spans))
-    chosen = share_of(len(spans), wanted, seed_of_words)
+    chosen = chosen_words(len(spans), wanted, seed_of_words)
     return replaced(text, {spans[at]: edits[at][int(drawn[at] * len(edits[at]))] for at in chosen})

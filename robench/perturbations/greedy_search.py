@@ -279,7 +279,7 @@ class OfClass:
         """Return the score of each text."""
         found = []
         for row in self.reader.rows(texts):
-            score = _others_share(row[0].double().tolist(), int(self.label))
+            score = _other_probability(row[0].double().tolist(), int(self.label))
             found.append(Scored(score, bool(self.reader.rules.is_fooled(row, self.label))))
         return found
 
@@ -321,7 +321,7 @@ class OfLine:
         return found
 
 
-def _others_share(logits: Sequence[float], label: int) -> float:
+def _other_probability(logits: Sequence[float], label: int) -> float:
     """Return the softmax's sum over all classes but one, exact for the most confident models too."""
     largest = max(logits)
     weights = [exp(logit - largest) for logit in logits]

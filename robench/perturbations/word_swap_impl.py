@@ -86,7 +86,7 @@ def _swapped(text: str, declaration: WordSwap, seed: int) -> str:
     if declaration.count == "independent":
         chosen = np.flatnonzero(uniform(seed, len(spans)) < float(declaration.rate)).tolist()
     elif declaration.count == "share":
-        chosen = share_of(len(spans), declaration.rate * num_all, seed)
+        chosen = chosen_words(len(spans), declaration.rate * num_all, seed)
     else:
         chosen = _drawn(len(spans), max(int(declaration.rate * num_all), 1), seed)
     return replaced(text, {spans[place]: declaration.replacement for place in chosen})
@@ -101,7 +101,7 @@ def replaced(text: str, words: Mapping[tuple[int, int], str]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def share_of(num_words: int, wanted: Fraction, seed: int) -> Sequence[int]:
+def chosen_words(num_words: int, wanted: Fraction, seed: int) -> Sequence[int]:
     """Return the places of ``wanted`` random words, ascending; a fraction is rounded at random, unbiased."""
     whole = int(wanted)
     return _drawn(num_words, whole + int(uniform(seed, num_words + 1)[-1] < float(wanted - whole)), seed)
