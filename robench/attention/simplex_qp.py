@@ -103,10 +103,10 @@ class Programs(NamedTuple):
             support_KN = support_PN[open_K]
             target_KN, multipliers_KN = self.solve(open_K, support_KN)
             negative_KN, outside_KN = self.signs(target_KN, multipliers_KN, open_K, support_KN)
-            shares_KN = torch.where(negative_KN, weights_KN / (weights_KN - target_KN), 1.0)
-            share_K1 = shares_KN.amin(dim=-1, keepdim=True)
-            weights_KN = (weights_KN + share_K1 * (target_KN - weights_KN)).clamp(min=0)
-            leaving_KN = negative_KN & (shares_KN == share_K1)
+            fractions_KN = torch.where(negative_KN, weights_KN / (weights_KN - target_KN), 1.0)
+            fraction_K1 = fractions_KN.amin(dim=-1, keepdim=True)
+            weights_KN = (weights_KN + fraction_K1 * (target_KN - weights_KN)).clamp(min=0)
+            leaving_KN = negative_KN & (fractions_KN == fraction_K1)
             lowest_KN = multipliers_KN == multipliers_KN.where(~support_KN, torch.inf).amin(dim=-1, keepdim=True)
             arriving_KN = outside_KN & lowest_KN & ~negative_KN.any(dim=-1, keepdim=True)
             support_PN[open_K] = (support_KN & ~leaving_KN) | arriving_KN

@@ -37,7 +37,7 @@ def closest(name: str, known: Iterable[str], expected: Collection[str] = ()) -> 
     ('learning_rate', None)
     """
     listed = list(known)
-    containing = [each for each in listed if _stands_in(name, each)]
+    containing = [each for each in listed if _is_in(name, each)]
     if len(containing) > _MOST_CONTAINING:
         containing = [each for each in containing if each in expected]
     best, best_score = None, 0.0
@@ -60,7 +60,7 @@ def likeness(name: str, other: str) -> float:
     return SequenceMatcher(None, name.lower()[:200], other.lower()[:200], autojunk=False).ratio()
 
 
-def _stands_in(name: str, known: str) -> bool:
+def _is_in(name: str, known: str) -> bool:
     """Return whether the words of ``name`` are words of ``known``, their beginnings, or its initials."""
     wanted, words = _words(name), _words(known)
     if not wanted:

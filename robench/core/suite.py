@@ -95,8 +95,8 @@ class Condition:
     @property
     def identity(self) -> dict[str, Plain]:
         """Return the part of the condition that determines outcomes, apart from the data."""
-        said = {"perturbation": self.action.identity_with(self.perturbation)}
-        return said if self.num_predictions == 1 else said | {"num_predictions": self.num_predictions}
+        parts = {"perturbation": self.action.identity_with(self.perturbation)}
+        return parts if self.num_predictions == 1 else parts | {"num_predictions": self.num_predictions}
 
     @property
     def makes_inputs(self) -> bool:

@@ -32,8 +32,8 @@ TRAIL: Strengths[tuple[int, float]] = {
 
 def motion_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W), whole, blurred in directions within 45 degrees of the horizontal."""
-    shares = draws.uniform(Stream(purpose="motion_blur"), (1,)).flatten().tolist()
-    angles = [-45.0 + 90.0 * share for share in shares]
+    numbers = draws.uniform(Stream(purpose="motion_blur"), (1,)).flatten().tolist()
+    angles = [-45.0 + 90.0 * number for number in numbers]
     return truncated_by_imagemagick(trailed(levels, angles, *strength(TRAIL, declaration)))
 
 

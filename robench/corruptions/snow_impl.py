@@ -56,8 +56,8 @@ def snow(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.T
     """Return levels (B, 3, H, W) with flakes falling in a per-image direction."""
     flakes = strength(SNOW, declaration)
     noise = draws.normal(Stream(purpose="snow"), (1, *levels.shape[-2:])).to(levels.device)
-    shares = draws.uniform(Stream(purpose="snow_direction"), (1,)).flatten().tolist()
-    layer = snow_layer(noise, [-135.0 + 90.0 * share for share in shares], flakes)
+    numbers = draws.uniform(Stream(purpose="snow_direction"), (1,)).flatten().tolist()
+    layer = snow_layer(noise, [-135.0 + 90.0 * number for number in numbers], flakes)
     return whitened(levels, flakes.kept) + layer + layer.rot90(2, (2, 3))
 
 

@@ -77,8 +77,8 @@ def spatter(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torc
     colour = torch.tensor(MUD if liquid.is_mud else WATER, device=levels.device).view(1, 3, 1, 1)
     if liquid.is_mud:
         covered = gaussian_filtered((layer > liquid.threshold).double(), liquid.strength)
-        share = torch.where(covered < THINNEST_MUD, 0.0, covered).float()[:, None]
-        return levels * (1.0 - share) + colour * share
+        opacity = torch.where(covered < THINNEST_MUD, 0.0, covered).float()[:, None]
+        return levels * (1.0 - opacity) + colour * opacity
     return levels + colour * (shaded((layer * 255.0).floor().int()) * liquid.strength)[:, None]
 
 

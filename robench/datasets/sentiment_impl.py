@@ -20,7 +20,7 @@ from robench.core.inert import clipped
 from robench.datasets.order import hash_positions
 from robench.datasets.text_files import again, check_lines, check_text, decoded_part, find_file, find_folder, read_file
 from robench.datasets.texts import LabelledTexts
-from robench.datasets.words import with_words_apart
+from robench.datasets.words import with_spaced_words
 from robench.declarations.base import imported
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def review_text(content: str) -> str:
     >>> review_text("Well-made.<br /><br />But it's <i>long</i>")
     "Well-made .\nBut it's < i > long < / i >"
     """
-    return with_words_apart(content.replace(_BREAK, "\n\n")).removesuffix("\n")
+    return with_spaced_words(content.replace(_BREAK, "\n\n")).removesuffix("\n")
 
 
 def _names(declared: ReviewFolders, split: str, label: int, folder: Path, wanted: int) -> list[str]:

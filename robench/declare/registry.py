@@ -262,7 +262,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
 
 
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
-    for place in _places_of_weights(document):
+    for place in _weights_fields(document):
         uri = document.at(*place)
         if not isinstance(uri, str) or uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
@@ -273,7 +273,7 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
 
 
-def _places_of_weights(document: Document) -> Iterator[Place]:
+def _weights_fields(document: Document) -> Iterator[Place]:
     for name in document.mapping_at("checkpoints"):
         yield "checkpoints", name, "weights", "uri"
         yield "checkpoints", name, "training", "initial_weights", "uri"

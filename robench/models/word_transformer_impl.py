@@ -169,5 +169,5 @@ def balance_loss(logits_BNE: Tensor, chosen_BNK: Tensor) -> Tensor:
     """Return the load-balancing loss (B,) of examples with these gate logits and chosen experts; see ``ExpertMlp``."""
     num_experts = logits_BNE.shape[-1]
     is_chosen_BNKE = nn.functional.one_hot(chosen_BNK, num_experts)
-    shares_BE = is_chosen_BNKE.to(logits_BNE.dtype).mean(dim=(1, 2))
-    return num_experts * (shares_BE * logits_BNE.softmax(dim=-1).mean(dim=1)).sum(dim=-1)
+    proportions_BE = is_chosen_BNKE.to(logits_BNE.dtype).mean(dim=(1, 2))
+    return num_experts * (proportions_BE * logits_BNE.softmax(dim=-1).mean(dim=1)).sum(dim=-1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from robench.core.suite import Condition
 
 # Of the seconds of a forward and a backward pass together.
-FORWARD_SHARE = 1 / 3
+FORWARD_FRACTION = 1 / 3
 
 
 class Source(Enum):
@@ -88,7 +88,7 @@ class Paces:
 
 def weighted(forward: int, backward: int) -> float:
     """Return passes in pairs of a forward and a backward pass; a forward pass alone is a third of a pair."""
-    return FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * backward
+    return FORWARD_FRACTION * forward + (1 - FORWARD_FRACTION) * backward
 
 
 def passes_of(condition: Condition) -> tuple[int, int, int, bool]:

@@ -290,7 +290,7 @@ def its_parameters_are_as_many_as_declared(declaration: AttentionBase, geometry:
     )
 
 
-def stands_in_a_backbone(declaration: AttentionBase, geometry: Geometry) -> None:
+def builds_in_a_backbone(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check that a small vision transformer with the mechanism can be built, scores images, and is differentiable."""
     side = round((geometry.num_tokens - 1) ** 0.5)
     if side < 1 or declaration.problems_in(num_tokens=side**2 + 1, depth=geometry.depth):
@@ -325,7 +325,7 @@ ATTENTION_CHECKS: tuple[Check, ...] = (
     bfloat16_is_finite,
     its_state_survives_a_round_trip,
     its_parameters_are_as_many_as_declared,
-    stands_in_a_backbone,
+    builds_in_a_backbone,
 )
 
 

@@ -22,11 +22,11 @@ from robench.training.language import LanguageTraining
 from robench.training.optimization import (
     adamw,
     check_auxiliary,
+    fraction_of_peak,
     matrices_but_embeddings,
     reproducible,
     saved,
     set_learning_rate,
-    share_of_peak,
     with_auxiliary,
 )
 from robench.training.text_splits import training_texts, validation_texts
@@ -97,7 +97,7 @@ def _train(
         batches = list(_batches(len(ids), architecture.context, training.batch_size, generator))
         for place, starts_B in enumerate(batches):
             done = (epoch + place / len(batches)) / training.num_epochs
-            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
+            set_learning_rate(optimizer, training.learning_rate * fraction_of_peak(done, training.warmup_share))
             windows_BL = ids[starts_B[:, None] + torch.arange(architecture.context + 1)]
             loss = _loss(model, windows_BL, training.auxiliary_weight)
             optimizer.zero_grad(set_to_none=True)

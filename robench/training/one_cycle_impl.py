@@ -26,11 +26,11 @@ from robench.training.optimization import (
     UNDECAYED,
     adamw,
     check_auxiliary,
+    fraction_of_peak,
     reproducible,
     saved,
     seed_for,
     set_learning_rate,
-    share_of_peak,
 )
 from robench.training.validation import validation_on
 
@@ -168,7 +168,7 @@ class Learner:
         total = torch.zeros((), device=self._mean.device)
         for step, rows in enumerate(batches):
             done = (epoch + step / len(batches)) / training.num_epochs
-            set_learning_rate(self._optimizer, training.learning_rate * share_of_peak(done, training.warmup))
+            set_learning_rate(self._optimizer, training.learning_rate * fraction_of_peak(done, training.warmup))
             total += self._step(rows, generator) * len(rows)
         return float(total) / num_images, num_images
 

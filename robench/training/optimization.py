@@ -65,10 +65,10 @@ def matrices_but_embeddings(model: nn.Module) -> list[nn.Parameter]:
     return [value for name, value in model.named_parameters() if value.ndim >= 2 and not name.startswith("embedding")]
 
 
-def share_of_peak(done: float, warmup_share: float) -> float:
+def fraction_of_peak(done: float, warmup_share: float) -> float:
     """Return the learning rate over its peak when a part ``done`` of all steps is made: warm-up, cosine decay.
 
-    >>> [round(share_of_peak(done, 0.5), 2) for done in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    >>> [round(fraction_of_peak(done, 0.5), 2) for done in (0.0, 0.25, 0.5, 0.75, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     if done < warmup_share:

@@ -32,11 +32,11 @@ from robench.training.base import EpochReport, ValidationScores
 from robench.training.optimization import (
     adamw,
     check_auxiliary,
+    fraction_of_peak,
     matrices_but_embeddings,
     reproducible,
     saved,
     set_learning_rate,
-    share_of_peak,
     with_auxiliary,
 )
 from robench.training.text import TextTraining
@@ -113,7 +113,7 @@ def _train(
         batches = torch.randperm(len(ids_EL), generator=generator).split(training.batch_size)
         for place, rows in enumerate(batches):
             done = (epoch + place / len(batches)) / training.num_epochs
-            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
+            set_learning_rate(optimizer, training.learning_rate * fraction_of_peak(done, training.warmup_share))
             ids_BL = _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator)
             logits, auxiliary = with_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
             scores = logits.softmax(dim=1) if training.loss == "double-softmax" else logits
