@@ -61,7 +61,7 @@ def attack(
         is_outside = (inputs < lower - ROUNDING) | (inputs > upper + ROUNDING)
         num_clamped = is_outside.flatten(1).sum(1)
         inputs = inputs.clamp(lower, upper)
-    # There and back again through another space, what was not moved would be by a rounding error.
+    # The way through another space and back would move unmoved values by rounding errors.
     inputs = torch.where(reached.points == problem.clean, batch.inputs, inputs)
     ledger = problem.ledger
     return Perturbed(

@@ -11,7 +11,7 @@ Later searches begin at random within half of epsilon, or of the distance found 
 
 Differences: the authors' first code (fab-attack) is followed. Its final search aims at the boundary itself, on whose
 wrong side half of the points then fall; here at a twentieth of the rest of the way past it. pyautoattack, by the same
-authors, has no final search, lets restarts begin at half of epsilon whatever was found before, returns the clean image
+authors, has no final search, lets all restarts begin at half of epsilon, returns the clean image
 if the nearest point is farther than epsilon, and does not attack examples fooled within epsilon further (``stop:
 at_success``; here they already leave between steps). With ``num_targets``, classes are ranked by the clean logits, as
 there; with ``num_final_steps: 0`` distances are the same, to rounding. torchattacks has a copy of it, with 10 steps by

@@ -26,7 +26,7 @@ class Pgd(SearchingAttack):
         relative_step: length of a step as a fraction of epsilon.
         num_steps: number of steps of one search.
         random_start: whether to start at a random point of the ball instead of the clean input.
-        momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 is none.
+        momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 for none.
         loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
             numbers.
     """

@@ -279,8 +279,8 @@ def along_largest(gradient: Tensor, counts: Tensor, most: int | None = None) -> 
 def sparse_steepest(gradient: Tensor, proportion: float, room: Tensor) -> Tensor:
     """Return directions (B, ...) of l1 length 1 along the movable coordinates of largest gradient.
 
-    ``proportion`` of the coordinates move, in (0, 1]; ``room`` (B, ...) masks those that can move along the
-    gradient. All chosen coordinates move equally; unlike in ``along_largest``, there are never more than requested.
+    ``proportion`` of the coordinates move, in (0, 1]; ``room`` (B, ...) masks coordinates that can move
+    along the gradient. All chosen coordinates move equally; unlike in ``along_largest``, never more than requested.
     Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
     """
     rows = (gradient * room).flatten(1)

@@ -6,8 +6,8 @@ covers falls from ``p_init`` as in the authors' code, whose steps are for 10,000
 ``resc_schedule=False`` in its code).
 
 l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to +-epsilon, a sign for each channel.
-l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump (equation 2) to
-what is there and spends the budget that is not used yet.
+l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump (equation 2)
+and spends the budget that is not used yet.
 l1: the same with absolute values in place of squares, steeper bumps, and changes that are projected onto the budget and
 the box together, as in AutoAttack (Croce & Hein 2021, arXiv:2103.01208, section 4 and its code). Each channel of a new
 window is given as many times its part of the budget as there are channels, before the projection.

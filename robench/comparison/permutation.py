@@ -244,7 +244,7 @@ def _in_order_of(first: Outcomes, second: Outcomes) -> Outcomes:
 
 
 def _changed(first: Readings, second: Readings, change: Change) -> Readings:
-    """Return readings of which each member is ``change`` of both models' outcomes."""
+    """Return readings whose members are ``change`` of both models' outcomes."""
 
     def optional(one: Outcomes | None, other: Outcomes | None) -> Outcomes | None:
         return None if one is None or other is None else change(one, other)

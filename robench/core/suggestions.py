@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # Below it names have too little in common (difflib's own).
 LEAST_LIKENESS = 0.6
-# A name in which the words of the unknown one stand; the rest tells shorter names from longer ones.
+# A name that contains the words of the unknown one; the rest tells shorter names from longer ones.
 _CONTAINED = 0.7
 # Added to names that are expected at this place.
 _EXPECTED = 0.15
@@ -74,7 +74,7 @@ def _is_in(name: str, known: str) -> bool:
 
 
 def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether each wanted word begins another of the words, in their order; a plural stands for its singular."""
+    """Return whether each wanted word begins another of the words, in their order; a plural equals its singular."""
     rest = iter(words)
     return all(any(_begins(each, word) for word in rest) for each in wanted)
 

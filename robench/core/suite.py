@@ -105,7 +105,7 @@ class Condition:
 
     @property
     def budget(self) -> str | None:
-        """Return the budget of the attack as written; None if there is none, or several (sweeps)."""
+        """Return the budget of the attack as written; None without one, and for sweeps."""
         threat_model = self.perturbation.threat_model
         return None if threat_model is None else threat_model.epsilon_text
 

@@ -40,7 +40,7 @@ def motion_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> 
 def trailed(levels: torch.Tensor, angles: Sequence[float], radius: int, sigma: float) -> torch.Tensor:
     """Return levels (B, C, H, W), not rounded, with trails of one angle (in degrees) per image.
 
-    Each value becomes the weighted mean of those that lie from it in the direction (cos, sin) of the angle, rows
+    Each value becomes the weighted mean of the values from it in the direction (cos, sin) of the angle, rows
     counted downwards.
     """
     weights = trail_weights(radius, sigma).tolist()

@@ -4,7 +4,7 @@ Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``pixelate`` of the pub
 with a box filter, both ways. Constants are fractions of the image's sides. Pillow's fixed-point arithmetic is kept
 exactly: weights of 22 bits, rounded to levels after each row and then after each column. Since the pixels under a box
 weigh the same, their levels are added first, as whole numbers that float32 holds. Where it differs: images more than
-twice as tall as wide, of which Pillow takes the columns first.
+twice as tall as wide, whose columns Pillow takes first.
 """
 
 from __future__ import annotations

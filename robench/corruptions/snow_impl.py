@@ -1,7 +1,7 @@
 """Snow: enlarged and blurred noise over a whitened image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``snow`` of the published code: Gaussian noise, its middle
-enlarged, what is dark in it removed, rounded down to levels, blurred by ImageMagick's motion blur (truncated again)
+enlarged, its dark parts removed, rounded down to levels, blurred by ImageMagick's motion blur (truncated again)
 in a direction within 45 degrees of straight up, and added twice, once turned by 180 degrees. Constants in pixels;
 enlargement does not depend on the size. Where it differs: the blur's weights have 15 bits (``filters``).
 """

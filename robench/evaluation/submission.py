@@ -47,7 +47,7 @@ TIE = 1e-4
 # Distances are computed alike on every device, from the same inputs.
 DISTANCE_TOLERANCE = 1e-6
 SCORE_TOLERANCE = 1e-3
-# Numbers of a perturbation's passes, which scoring what is kept does not repeat.
+# Numbers of a perturbation's passes, which rescoring does not repeat.
 _UNREPEATED = ("num_queries", "num_gradients", "num_clamped")
 
 
@@ -57,7 +57,7 @@ class Agreement:
 
     Attributes:
         submitted, rescored: outcomes of the same rows.
-        violates: rows whose adversarial example breaks its threat model; nothing else is said of them.
+        violates: rows whose adversarial example breaks its threat model; they have no other mark.
         differs: rows with another decision, distance or score, without numerical ties.
         is_tied: rows whose decision differs, and whose outputs are on its boundary.
     """
@@ -170,7 +170,7 @@ def _name(view: View) -> str:
 
 
 def _without(examples: AdversarialExamples, views: Sequence[View], violates: Rows, batch: Batch) -> AdversarialExamples:
-    """Return the examples with the clean ones in place of those that break their threat model."""
+    """Return the examples with the clean ones in place of violations of their threat model."""
     if not violates.any():
         return examples
     points = dict(examples.points)

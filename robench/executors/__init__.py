@@ -9,7 +9,7 @@ from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
 
 _BUILTIN: dict[str, type[ExecutorBase]] = {"serial": Serial, "processes": Processes, "ray": Ray}
 EXECUTORS = Plugins("executor", _BUILTIN, base=ExecutorBase)
-# What is used where nothing else was asked for.
+# The default executor.
 IN_PROCESS: ExecutorBase = Serial()
 ON_THIS_MACHINE: ExecutorBase = Processes()
 

@@ -67,7 +67,7 @@ class RayWorker:
             with Contained(keeps_environment=True):
                 make, device = pickle.loads(content)
             self._evaluator = make(device)
-        # Broad because it may lack any module, on a machine of which nothing is known.
+        # Broad because it may lack any module, on an unknown machine.
         except Exception as error:
             return described(error)
         return ""
@@ -238,7 +238,7 @@ class RayExecutor:
         if len(self._silent_deaths) > MAX_DEATHS * (1 + self._num_places):
             raise RobenchError(
                 f"{len(self._silent_deaths)} workers in a row ended on the Ray cluster before they measured anything; "
-                f"the last {death.what}. {death.advice[0].upper()}{death.advice[1:]}; what was kept is safe."
+                f"the last {death.what}. {death.advice[0].upper()}{death.advice[1:]}; stored results are safe."
             )
 
     def _check_start(self, places: list[_Place]) -> None:
@@ -249,7 +249,7 @@ class RayExecutor:
         elif now - self._last_ready > self._start_seconds:
             raise RobenchError(
                 f"no worker has been ready for {self._start_seconds:g} s on the Ray cluster, which has "
-                f"{shown(self._cluster.machines())}, and others may use it. What was kept is safe; run it again when "
+                f"{shown(self._cluster.machines())}, and others may use it. Stored results are safe; run it again when "
                 f"there is room for workers of {self._cluster.wanted()}."
             )
 

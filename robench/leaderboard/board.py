@@ -67,7 +67,7 @@ class ConditionProvenance:
 
     Attributes:
         checkpoint: name of the checkpoint, which is the row's unless that is a mean over seeds.
-        budget: budget of the attack as its suite spells it; None where there is none, or a sweep has several.
+        budget: budget of the attack as its suite spells it; None without one, and for sweeps.
         fingerprint: digest of the dataset; ``dataset_size``: its number of examples.
         num_examples: number of examples with an outcome; ``missing``: without one, None if unknown.
         versions: releases of libraries, several joined by commas.

@@ -219,7 +219,7 @@ OF_THE_BACKBONE = "of the backbone"
 
 
 def entry_of(checkpoint: Checkpoint) -> Entry:
-    """Return the description of a checkpoint by the fields of its architecture, whatever its backbone."""
+    """Return the description of a checkpoint by the fields of its architecture."""
     declared = checkpoint.architecture
     values = {each.name: getattr(declared, each.name) for each in fields(declared)}  # type: ignore[arg-type]
     name = values.get("name") or values.get("target") or declared.kind
@@ -237,7 +237,7 @@ def entry_of(checkpoint: Checkpoint) -> Entry:
 def _attention(values: Mapping[str, Any], stated: object) -> str:
     """Return the mechanism's kind, its reading and the residual connection where they are stated.
 
-    Plain forms leave out what is at its default.
+    Plain forms leave out defaults.
     """
     if "attention" not in values:
         return OF_THE_BACKBONE

@@ -1,6 +1,6 @@
 """Leaderboards as JSON: what ``--format json`` prints, what the page's script reads, and the manifest of the files.
 
-Numbers are unrounded and proportions in [0, 1]; names stand in it as they are. The manifest has suites, measurement
+Numbers are unrounded and proportions in [0, 1]; names are unchanged. The manifest has suites, measurement
 keys, versions and digests; no time, machine or path.
 """
 

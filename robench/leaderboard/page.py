@@ -33,7 +33,7 @@ STYLES = ("page.css", "table.css")
 SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
 _JSON_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
 _FLAGS = """\
-A flag is a sign that a number under attack cannot be believed as it stands: gradients that are masked, an attack that
+A flag is a sign that a number under attack cannot be believed: gradients that are masked, an attack that
 failed where a weaker one succeeded, or predictions that change by themselves. It says nothing against the model; follow
 its advice and measure again."""
 _PAGE = """\

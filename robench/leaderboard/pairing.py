@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 TEST = (
-    "two-sided, on the same examples: exact McNemar, or a permutation of 9,999 draws where a number is no mean of "
-    "binary outcomes; Welch's t of means over seeds; Holm over the models of the column"
+    "two-sided, on the same examples: exact McNemar, or a permutation of 9,999 draws for numbers other than means of "
+    "binary outcomes; Welch's t test for means over seeds; Holm's correction over the models of a column"
 )
 # Above so many rows, models are compared with the best of each column alone, and permutations, which take time, are not
 # drawn.
@@ -37,7 +37,7 @@ MOST_PAIRED_ROWS = 24
 def p_value(first: Testable, second: Testable, *, may_permute: bool = True) -> float | None:
     """Return the two-sided p-value that two models differ by chance alone; None where there is no test.
 
-    There is none of other examples, of a checkpoint against a mean over seeds, and where a permutation would be needed
+    None exists for other examples, of a checkpoint against a mean over seeds, and where a permutation would be needed
     that may not be drawn.
     """
     if isinstance(first, tuple) or isinstance(second, tuple):

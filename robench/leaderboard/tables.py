@@ -38,7 +38,7 @@ def notes_of(board: Leaderboard) -> tuple[str, ...]:
 
 
 def marked(row: BoardRow, key: str, text: str) -> str:
-    """Return a cell's text with the mark of what is not distinguishable from the best, where others were tested."""
+    """Return a cell's text with the mark of models not distinguishable from the best, where others were tested."""
     rank = row.ranks.get(key)
     return f"{text} {CLOSE_MARK}" if rank is not None and rank.is_close else text
 
@@ -53,7 +53,7 @@ def grid_of_board(board: Leaderboard) -> Grid:
         columns=columns,
         rows=tuple(_plain_row(row) for row in board.rows),
         provenance={},
-        # The grid itself adds what is said of weights.
+        # The grid itself adds notes on weights.
         notes=(
             *(note for note in notes_of(board) if note != ONE_CHECKPOINT),
             *(note for suite in board.suites for note in suite.notes),
@@ -92,7 +92,7 @@ def render_latex(board: Leaderboard) -> str:
 def render_csv(board: Leaderboard) -> str:
     """Return the leaderboard as CSV in long form, one line a cell, numbers unrounded and proportions in [0, 1].
 
-    ``p`` and ``p_holm`` are those of ``pairing.ranks``; empty where there is none, as are numbers that are missing.
+    ``p`` and ``p_holm`` are those of ``pairing.ranks``; missing ones are empty, as are missing numbers.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

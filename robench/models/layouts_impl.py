@@ -105,7 +105,7 @@ def dense(tensor: object, name: str, title: str) -> Tensor:
     """Return a tensor without gradient and attributes.
 
     Raises:
-        WeightsError: the value is no dense tensor of numbers on the CPU.
+        WeightsError: the value is not a dense tensor of numbers on the CPU.
     """
     wanted = "wanted a dense tensor of floating or integer numbers: save the model's state dict alone"
     if not isinstance(tensor, torch.Tensor):

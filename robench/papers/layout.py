@@ -80,7 +80,7 @@ def page_of(table: PaperTable) -> Page:
     ]
     blocks = [_block("", table.columns, printed_lines)]
     if twin_lines:
-        # A block of its own: columns of which no row has a twin are left out.
+        # A block of its own: columns without a twin in any row are left out.
         columns = tuple(name for name in table.columns if any(name in items for _, items in twin_lines))
         blocks.append(_block(clipped(table.twins_are, NOTE_WIDTH), columns, twin_lines))
     measured, printed = num_measured([table])

@@ -91,7 +91,7 @@ def render_json(table: PaperTable) -> str:
     """Render the table as JSON, numbers unrounded in the printed unit.
 
     ``rows`` have ``cells`` by column, for printed numbers only: ``printed``, ``unit``, ``measured`` with its bounds
-    ``low`` and ``high`` (null if there is none), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
+    ``low`` and ``high`` (or null), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
     ``num_seeds``, ``flags`` (raised ones), and ``inconsistent`` and ``remark`` if there are any. ``twins`` are rows of
     the same shape without printed number and verdict, with their ``suite``; ``twins_are`` is their heading.
     """

@@ -27,7 +27,7 @@ class Number:
     """Measured number in the unit of the printed one, if there is one.
 
     Attributes:
-        model: checkpoint, or entry whose seeds are averaged; None if there is none.
+        model: checkpoint, or entry whose seeds are averaged; None without one.
         formula: reading of the model's attention, ``paper`` or ``released``; None if there is only one.
         measured: the number; None if it is not measured, or not finite.
         low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.

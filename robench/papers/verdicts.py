@@ -56,7 +56,7 @@ class Evidence:
     Attributes:
         printed: the number; ``rounding``: half a unit of its last digit.
         unit: unit of both; tolerances in points are of per cent alone.
-        runs: training runs that the printed number is the mean of.
+        runs: number of training runs in the printed mean.
         measured: the number of one checkpoint, or the mean over seeds.
         of_seeds: number of each training seed, where there are several.
         of_authors: the weights are the authors' own.

@@ -1,6 +1,6 @@
 """Character edits: random words get one random misspelling each, and everything else stays.
 
-Words are those of word swap. Of the words of a line, or of a text, those that have an edit are equally likely, and so
+Words are those of word swap. Of the words of a line, or of a text, words with an edit are equally likely, and so
 is each of a word's different edits. Each line has draws of its own; the same words are drawn for every model.
 
 The edits are those of Pruthi et al. 2019, arXiv:1905.11268: two neighbours swapped, a letter left out, a letter added,

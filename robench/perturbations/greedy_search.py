@@ -7,7 +7,7 @@ when the queries are used up. Of equal scores the first word or substitute count
 
 Differences from TextAttack: words without a substitute are not ranked, which saves their queries; weighted saliency is
 that of Ren et al. 2019 (PWWS, ACL, P19-1103), with the gain of the best substitute, where the library has
-its score; the share of changed words is rounded down, and not up.
+its score; the proportion of changed words is rounded down, and not up.
 
 Objectives are the score of a text for a classifier and of a line for a language model. All candidates of an example are
 shown under its own seed, in passes without other examples, so that no other example of a batch affects its result.

@@ -1,8 +1,8 @@
 """Implementation of sweeps: one attack at ascending budgets on the same examples.
 
 Every budget has its own ledger and the same draws as the attack run alone, so that outcomes are the same. With
-``carry`` only surviving examples continue to the next budget: those that a new final prediction, in the same passes as
-the harness's, classifies correctly. With ``warm_start`` a budget's first search starts from the previous budget's
+``carry`` only surviving examples continue to the next budget: a new final prediction, in the same passes as
+the harness's, classifies them correctly. With ``warm_start`` a budget's first search starts from the previous budget's
 result, which lies within it.
 """
 

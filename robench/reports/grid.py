@@ -78,7 +78,7 @@ def grid_of(report: Report) -> Grid:
             for row in report.rows
         ),
         notes=notes if report.rows else (*report.notes, _NOTHING_MEASURED),
-        provenance=clipped("; ".join([title, *facts, "shares in per cent"]), NOTE_WIDTH),
+        provenance=clipped("; ".join([title, *facts, "proportions in per cent"]), NOTE_WIDTH),
         bold=frozenset(
             (place, 1 + number)
             for place, row in enumerate(report.rows)

@@ -141,7 +141,7 @@ def _check_rows_are_independent(
 ) -> float | None:
     """Refuse a model whose rows influence each other, on the first dataset with two readable examples.
 
-    The batch has eight rows whatever the suite's batch size; fewer examples are repeated. The seconds of a row's passes
+    The batch has eight rows for any batch size of the suite; fewer examples are repeated. The seconds of a row's passes
     are returned where inputs are whole, and not excerpts.
     """
     for declared, dataset in datasets.items():

@@ -70,7 +70,7 @@ class Outlook:
 def outlook_of(run: PreparedRun, store: Store) -> Outlook:
     """Return the outlook of what ``store`` lacks of a run, by the time of earlier results, of passes or of operations.
 
-    Operations are counted for models that nothing else is known of, where their device has been calibrated.
+    Operations are counted for models without times of their own, where their device has been calibrated.
     """
     todo = run.todo(store)
     paces = run.paces(store)

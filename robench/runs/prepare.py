@@ -201,7 +201,7 @@ class PreparedRun:
 def rounds(store: Store) -> Iterator[None]:
     """Yield once, and a second time if results that were measured or read meanwhile turned out damaged.
 
-    A run only lists what is kept (``Store.keys``); damage is found on reading, which sets the file aside, so that the
+    A run only lists stored keys (``Store.keys``); damage is found on reading, which sets the file aside, so that the
     second round measures it. A file that is damaged again after that is left to the next run.
     """
     num_lost = store.num_lost

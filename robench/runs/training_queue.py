@@ -57,7 +57,7 @@ class QueueProgress:
     """Progress of a queue.
 
     Attributes:
-        num_jobs: number of trainings; ``num_ended``: of those that have ended.
+        num_jobs: number of trainings; ``num_ended``: of the ended ones.
         running: number of epochs, and those completed, of each training in progress, by its checkpoint's name.
         seconds_left: estimate for the rest of the queue; None before the first epoch has been timed.
     """

@@ -58,7 +58,7 @@ class PreparedTransfer:
     coupled_sources: tuple[str, ...] = ()
 
     def scorable(self, store: Store) -> PreparedRun:
-        """Return the run of scores without those whose adversarial examples are missing because their attack failed."""
+        """Return the run of scores without adversarial examples that are missing because their attack failed."""
         kept = folder_of(store).keys()
         return replace(self.scores, shards=tuple(shard for shard in self.scores.shards if _source_key(shard) in kept))
 

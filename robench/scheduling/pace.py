@@ -1,6 +1,6 @@
 """Passes and seconds that an example takes.
 
-Seconds are from what has been measured and, where nothing has, from the time of a pass.
+Seconds are from measurements or, without any, from the time of a pass.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Paces:
     """Paces of the measurements of a run or a store, on one kind of device.
 
     Args:
-        per_pass: seconds of a forward and a backward pass of an example, by model; they serve for models of which
-            nothing is measured.
+        per_pass: seconds of a forward and a backward pass of an example, by model; used for models without
+            measurements.
     """
 
     def __init__(self, per_pass: Mapping[str, Pace] | None = None) -> None:

@@ -47,7 +47,9 @@ def check_attack(declaration: Attack) -> None:
         AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, Attack):
-        raise AssertionError(f"{declaration!r} is no attack; expected an instance of a subclass of robench's Attack")
+        raise AssertionError(
+            f"{declaration!r} is not an attack; expected an instance of a subclass of robench's Attack"
+        )
     subject = subject_of(declaration)
     run_checks(subject, DECLARATION_CHECKS, subject, declaration)
     run_checks(subject, (*PERTURBATION_CHECKS, *ATTACK_CHECKS, *DRAWING_CHECKS), declaration)

@@ -39,14 +39,14 @@ def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -
     """Check that a mechanism fulfils all contracts of robench's own mechanisms.
 
     Args:
-        declaration: an instance, of which one layer is built.
+        declaration: an instance, built as one layer.
         geometry: sizes and index of the layer, which must have the mechanism; all earlier layers publish values.
 
     Raises:
         AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, AttentionBase):
-        raise AssertionError(f"{declaration!r} is no attention; expected an instance of robench's AttentionBase")
+        raise AssertionError(f"{declaration!r} is not an attention; expected an instance of robench's AttentionBase")
     subject = subject_of(declaration)
     run_checks(subject, DECLARATION_CHECKS, subject, declaration)
     has_it = declaration.layers == "all" or geometry.layer in declaration.layers

@@ -45,7 +45,7 @@ def check_executor(declaration: ExecutorBase) -> None:
     """
     if not isinstance(declaration, ExecutorBase):
         raise AssertionError(
-            f"{declaration!r} is no executor; expected an instance of a subclass of robench's ExecutorBase"
+            f"{declaration!r} is not an executor; expected an instance of a subclass of robench's ExecutorBase"
         )
     subject = subject_of(declaration)
     run_checks(subject, DECLARATION_CHECKS, subject, declaration)

@@ -53,8 +53,8 @@ def train(
     are restored.
 
     Raises:
-        DeclarationError: the entry has no such training fields, is no language model, or weights auxiliary losses that
-            the model does not have.
+        DeclarationError: the entry has no such training fields, is not a language model, or weights auxiliary
+            losses that the model does not have.
         MissingDataError: the training texts were not found.
     """
     training = checkpoint.training
@@ -63,7 +63,7 @@ def train(
     with reproducible(training.seed):
         model = build(checkpoint.architecture).train()
         if not isinstance(model, LanguageModel):
-            raise DeclarationError(f"checkpoint {checkpoint.name!r} is no language model; take backbone language")
+            raise DeclarationError(f"checkpoint {checkpoint.name!r} is not a language model; take backbone language")
         data_root = None if host is None else host.data_root
         texts = cast("Texts", training_texts(training.dataset, data_root))
         valid = cast("Texts | None", validation_texts(training.dataset, data_root))

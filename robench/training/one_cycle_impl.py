@@ -93,7 +93,7 @@ class ImagesInMemory:
             is_exact = bool((levels.to(torch.float32).div(255) == batch.inputs).all())
             images.append((levels if is_exact else batch.inputs).permute(0, 2, 3, 1))
             targets.append(batch.targets)
-        # Where some images are no 8-bit images, all are floats.
+        # Unless all images are 8-bit images, all are floats.
         are_bytes = all(part.dtype == torch.uint8 for part in images)
         parts = images if are_bytes else [_floats(part) for part in images]
         self._images = torch.cat(parts).to(device)

@@ -52,7 +52,7 @@ def reproducible(seed: int, device: torch.device | None = None) -> Iterator[None
 def adamw(
     parameters: Iterable[nn.Parameter], decayed: Iterable[nn.Parameter], *, learning_rate: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """Return AdamW over ``parameters``, of which those of ``decayed`` alone have weight decay."""
+    """Return AdamW over ``parameters``, with weight decay for ``decayed`` alone."""
     decayed = list(decayed)
     chosen = {id(value) for value in decayed}
     others = [value for value in parameters if id(value) not in chosen]

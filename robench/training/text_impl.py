@@ -67,8 +67,8 @@ def train(
     are restored.
 
     Raises:
-        DeclarationError: the entry has no such training fields, is no classifier of texts, or weights auxiliary losses
-            that the model does not have.
+        DeclarationError: the entry has no such training fields, is not a classifier of texts, or weights auxiliary
+            losses that the model does not have.
         WeightsError: initial weights are missing, or do not fit.
         MissingDataError: the training texts were not found.
     """
@@ -79,7 +79,7 @@ def train(
         model = build(checkpoint.architecture).train()
         if not isinstance(model, TextClassifierModel):
             raise DeclarationError(
-                f"checkpoint {checkpoint.name!r} is no classifier of texts; take backbone text-classifier"
+                f"checkpoint {checkpoint.name!r} is not a classifier of texts; take backbone text-classifier"
             )
         data_root = None if host is None else host.data_root
         texts = cast("LabelledTexts", training_texts(training.dataset, data_root))
@@ -139,7 +139,7 @@ def _train(
 
 
 def _with_unknowns(model: TextClassifierModel, ids_BL: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Return ids of which each is that of the unknown word with a probability."""
+    """Return ids, each replaced by the unknown word's with a probability."""
     if not rate:
         return ids_BL
     is_unknown = torch.rand(ids_BL.shape, generator=generator) < rate
