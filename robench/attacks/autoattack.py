@@ -149,7 +149,6 @@ NO_MEMBERS = ("members", "must be at least one attack with variant custom, got n
 
 
 def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> list[FieldProblem]:
-    """Return problems of the members of an ensemble."""
     problems = []
     for number, member in enumerate(members):
         if not isinstance(member, Attack):

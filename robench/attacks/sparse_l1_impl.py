@@ -8,8 +8,7 @@ Where libraries differ: cleverhans scales changes that are too long (``projectio
 nearest point, has no bounds by default, and loses its random start with bounds. Its steps move the d - floor(q d) + 1
 largest of d coordinates and all that equal the last of them, as here; foolbox interpolates the percentile, which can
 make it one fewer. foolbox projects onto the ball and then the box, here onto both at once. The papers' code calls
-cleverhans with its defaults for any epsilon: epsilon 10, step 1, 20 steps, q = 0.99, no bounds,
-predicted labels.
+cleverhans with its defaults for any epsilon: epsilon 10, step 1, 20 steps, q = 0.99, no bounds, predicted labels.
 """
 
 from __future__ import annotations

@@ -192,9 +192,8 @@ def status_command(
     """Show what the results folder holds: a row per suite and model with results there.
 
     A shipped suite with results only under conditions that another one shares, such as clean examples, is left out
-    unless --all is given. With --suite there is a row per condition of these suites, with the seconds
-    that one worker needs for the missing shards, by the times of the stored results. Without any results the exit
-    code is 1.
+    unless --all is given. With --suite there is a row per condition of these suites, with the seconds that one worker
+    needs for the missing shards, by the times of the stored results. Without any results the exit code is 1.
     """
     # Wrong arguments are reported before anything about the results.
     asked = find_suites(suites, registries, dataset, all_examples=all_examples)

@@ -114,7 +114,6 @@ def _check_name(name: object) -> None:
 
 
 def _keys(key: object, names: Sequence[str]) -> dict[str, str]:
-    """Return the keys by the names of modules."""
     if key is None:
         return {}
     if isinstance(key, str) and len(names) != 1:
